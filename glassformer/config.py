@@ -1,0 +1,170 @@
+"""Typed, frozen settings, and the YAML recipes they are written in.
+
+Every config is a `Config`: immutable, validated when made, and closed, so that a misspelt key is an
+error instead of a default that nobody asked for. A recipe is a YAML file of nested configs; each
+key has a dotted name (`training.learning_rate`) by which errors and `--set` speak of it.
+"""
+
+import difflib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from glassformer.errors import GlassformerError, UsageError
+
+Values = dict[str, Any]
+Lines = dict[str, int]  # dotted key → line in the file it came from
+
+
+def _whole(value: Any) -> Any:
+    """9e9 and "9e9" are counts too; 2.5 is not, and pydantic says so."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_whole)]
+
+
+class Config(BaseModel):
+    """Base of every group of settings: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+def parse(
+    cls: type[ConfigT], values: Values, where: str = "", lines: Lines | None = None
+) -> ConfigT:
+    """Validate `values`; a problem names its key, its line and the nearest key there is."""
+    try:
+        return cls.model_validate(values)
+    except ValidationError as error:
+        problems = [_explain(cls, dict(problem), where, lines or {}) for problem in error.errors()]
+        raise GlassformerError(" ".join(problems)) from None
+
+
+def read_yaml(path: Path) -> tuple[Values, Lines]:
+    """A recipe as nested dicts, with the line of every key."""
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except FileNotFoundError:
+        raise GlassformerError(f"{path} does not exist.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise GlassformerError(f"{path} cannot be read: {error}.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise GlassformerError(f"{path}{line}: {problem}. Mend the YAML there.") from None
+    if not isinstance(root, yaml.MappingNode):
+        raise GlassformerError(
+            f"{path} is not a recipe: it must hold sections such as model: and data:."
+        )
+    lines: Lines = {}
+    return _plain(root, "", lines, path), lines
+
+
+def write_yaml(config: Config) -> str:
+    """The recipe text that `read_yaml` and `parse` turn back into `config`."""
+    values = config.model_dump(mode="json")
+    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+
+def assign(values: Values, assignment: str) -> None:
+    """Apply one `--set a.b=value` to nested dicts. The value is read as YAML, as in a recipe."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(
+            f"--set {assignment} is not KEY=VALUE. "
+            "Say, for example, --set training.learning_rate=1e-3."
+        )
+    *parents, last = key.strip().split(".")
+    for parent in parents:
+        inner = values.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"--set {assignment}: {parent} is a value, not a section.")
+        values = inner
+    try:
+        values[last] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise UsageError(f"--set {assignment}: the value is not YAML.") from None
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and their values, in order."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _plain(node: yaml.Node, prefix: str, lines: Lines, path: Path) -> Any:
+    if not isinstance(node, yaml.MappingNode):
+        loader = yaml.SafeLoader("")
+        try:
+            return loader.construct_object(node, deep=True)
+        except yaml.YAMLError:
+            line = node.start_mark.line + 1
+            raise GlassformerError(
+                f"{path}, line {line}: only plain values may stand in a recipe."
+            ) from None
+    values: Values = {}
+    for key_node, value_node in node.value:
+        key, line = str(key_node.value), key_node.start_mark.line + 1
+        if key in values:
+            raise GlassformerError(f"{path}, line {line}: {prefix}{key} is given twice. Keep one.")
+        lines[f"{prefix}{key}"] = line
+        values[key] = _plain(value_node, f"{prefix}{key}.", lines, path)
+    return values
+
+
+def _explain(cls: type[Config], problem: dict[str, Any], where: str, lines: Lines) -> str:
+    path = [str(part) for part in problem["loc"]]
+    key = ".".join(path)
+    place = f" in {where}" if where else ""
+    if key in lines:
+        place += f", line {lines[key]}"
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path[-1], _keys_beside(cls, path), n=1, cutoff=0.5)
+        known = ", ".join(_keys_beside(cls, path))
+        cure = f"Did you mean {near[0]}?" if near else f"Known keys there: {known}."
+        return f"unknown key {key}{place}. {cure}"
+    if problem["type"] == "missing":
+        return f"{key} is missing{place}."
+    reason = str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
+    if not key:
+        return f"{reason}{place}."
+    return f"{key}{place} is {problem['input']!r}: {reason[:1].lower()}{reason[1:]}."
+
+
+def _keys_beside(cls: type[BaseModel], path: list[str]) -> list[str]:
+    """The field names of the config that `path` ends in."""
+    for part in path[:-1]:
+        field = cls.model_fields.get(part)
+        inner = [kind for kind in _members(field.annotation if field else None) if _is_config(kind)]
+        if not inner:
+            return []
+        cls = inner[0]
+    return list(cls.model_fields)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def _is_config(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
