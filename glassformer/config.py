@@ -9,6 +9,7 @@ import difflib
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -44,13 +45,21 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 def parse(
-    cls: type[ConfigT], values: Values, where: str = "", lines: Lines | None = None
+    cls: type[ConfigT],
+    values: Values,
+    where: str = "",
+    lines: Lines | None = None,
+    prefix: str = "",
 ) -> ConfigT:
-    """Validate `values`; a problem names its key, its line and the nearest key there is."""
+    """Validate `values`; a problem names its key, its line and the nearest key there is.
+
+    `prefix` is the dotted name of the section in which the values stand.
+    """
     try:
         return cls.model_validate(values)
     except ValidationError as error:
-        problems = [_explain(cls, dict(problem), where, lines or {}) for problem in error.errors()]
+        place = _Place(where, lines or {}, prefix)
+        problems = [_explain(cls, dict(problem), place) for problem in error.errors()]
         raise GlassformerError(" ".join(problems)) from None
 
 
@@ -130,23 +139,33 @@ def _plain(node: yaml.Node, prefix: str, lines: Lines, path: Path) -> Any:
     return values
 
 
-def _explain(cls: type[Config], problem: dict[str, Any], where: str, lines: Lines) -> str:
+@dataclass(frozen=True)
+class _Place:
+    """Where values were written: the file, the line of each key, the section."""
+
+    where: str
+    lines: Lines
+    prefix: str
+
+    def __call__(self, key: str) -> str:
+        place = f" in {self.where}" if self.where else ""
+        return f"{place}, line {self.lines[key]}" if key in self.lines else place
+
+
+def _explain(cls: type[Config], problem: dict[str, Any], place: _Place) -> str:
     path = [str(part) for part in problem["loc"]]
-    key = ".".join(path)
-    place = f" in {where}" if where else ""
-    if key in lines:
-        place += f", line {lines[key]}"
+    key = place.prefix + ".".join(path)
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(path[-1], _keys_beside(cls, path), n=1, cutoff=0.5)
-        known = ", ".join(_keys_beside(cls, path))
-        cure = f"Did you mean {near[0]}?" if near else f"Known keys there: {known}."
-        return f"unknown key {key}{place}. {cure}"
+        known = _keys_beside(cls, path)
+        near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
+        cure = f"Did you mean {near[0]}?" if near else f"Known keys there: {', '.join(known)}."
+        return f"unknown key {key}{place(key)}. {cure}"
     if problem["type"] == "missing":
-        return f"{key} is missing{place}."
+        return f"{key} is missing{place(key)}."
     reason = str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
-    if not key:
-        return f"{reason}{place}."
-    return f"{key}{place} is {problem['input']!r}: {reason[:1].lower()}{reason[1:]}."
+    if not path:
+        return f"{reason}{place(key)}."
+    return f"{key}{place(key)} is {problem['input']!r}: {reason[:1].lower()}{reason[1:]}."
 
 
 def _keys_beside(cls: type[BaseModel], path: list[str]) -> list[str]:

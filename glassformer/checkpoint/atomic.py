@@ -1,0 +1,94 @@
+"""A file or a folder appears whole or not at all.
+
+It is written beside its place under a hidden name, flushed to the disk, and renamed: whoever looks,
+at whatever moment the power fails, finds the old one or the new one. A folder carries a manifest of
+the size and SHA-256 of each of its files, so that later damage is found before it is believed.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from glassformer.errors import GlassformerError
+
+MANIFEST = "manifest.json"
+
+
+def write_file(path: Path, content: bytes | str) -> None:
+    """Replace `path` by a file with this content."""
+    data = content.encode() if isinstance(content, str) else content
+    partial = path.with_name(f".{path.name}.partial")
+    with _explained(path):
+        try:
+            partial.write_bytes(data)
+            _sync(partial)
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it takes its place at `path` when the block ends without an error."""
+    partial = path.with_name(f".{path.name}.partial")
+    with _explained(path):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            manifest = {file.name: _digest(file) for file in sorted(partial.iterdir())}
+            (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            for file in partial.iterdir():
+                _sync(file)
+            _sync(partial)
+            shutil.rmtree(path, ignore_errors=True)
+            partial.rename(path)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        _sync(path.parent)
+
+
+def check_folder(path: Path) -> None:
+    """Raise unless every file of the folder's manifest is there and unchanged."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        damaged = [
+            name for name, digest in manifest.items() if _digest(path / Path(name).name) != digest
+        ]
+    except (OSError, ValueError, AttributeError) as error:
+        raise GlassformerError(f"{path} is damaged: {error}.") from None
+    if damaged:
+        raise GlassformerError(f"{path / damaged[0]} is damaged: its SHA-256 is not the saved one.")
+
+
+def _digest(file: Path) -> dict[str, str | int]:
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {"bytes": file.stat().st_size, "sha256": digest}
+
+
+def _sync(path: Path) -> None:
+    """Wait until the file's or folder's content has reached the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot flush a folder, and needs no such thing
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise GlassformerError(f"{path} cannot be written: {reason}.") from error

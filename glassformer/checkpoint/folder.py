@@ -1,0 +1,153 @@
+"""A model in one folder, with all that is needed to use it.
+
+    config.json              which model, and its shape
+    model.safetensors        its weights
+    tokenizer.json           text ↔ ids
+    generation_config.json   how it likes to be sampled from
+    README.md                the model card
+
+Nothing in it is pickle, nothing names code to import, and equal models give equal bytes: there are
+no dates and no paths.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from glassformer.checkpoint.atomic import write_file
+from glassformer.config import Config, parse
+from glassformer.errors import GlassformerError
+from glassformer.models import MODELS, entry
+from glassformer.text.tokenizers import Tokenizer
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer.json"
+GENERATION = "generation_config.json"
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a model folder holds."""
+
+    name: str
+    model: nn.Module
+    tokenizer: Tokenizer
+    generation: dict[str, Any]
+
+
+def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str = "") -> None:
+    """Write the folder. The weights go last but are replaced at once, so that a model that is
+    being improved can be used at any moment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = model.config
+    if not isinstance(config, Config):
+        raise TypeError(f"{type(model).__name__} has no config")
+    values = {"model_type": name_of(model), **config.model_dump(mode="json")}
+    write_file(folder / CONFIG, _json(values))
+    tokenizer.save(folder / TOKENIZER)
+    write_file(folder / GENERATION, _json({"temperature": 1.0}))
+    if card:
+        write_file(folder / CARD, card)
+    save_weights(folder, model)
+
+
+def save_weights(folder: Path, model: nn.Module) -> None:
+    weights = {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
+    }
+    write_file(folder / WEIGHTS, save(weights, metadata={"format": "pt"}))
+
+
+def load_model(folder: Path) -> Saved:
+    """Read the folder. Nothing in it is executed, and a shape that does not fit is refused before
+    memory is taken for it."""
+    if not (folder / CONFIG).is_file():
+        raise GlassformerError(_missing(folder))
+    values = _read_json(folder / CONFIG)
+    name = str(values.pop("model_type", None))
+    if name not in MODELS:
+        raise GlassformerError(
+            f'{folder / CONFIG}: model_type is "{name}". Known are: {", ".join(MODELS)}.'
+        )
+    config = parse(entry(name).config, values, where=str(folder / CONFIG))
+    with torch.device("meta"):  # shapes only: the weights come from the file
+        model = entry(name).model(config)
+    _load_weights(model, folder / WEIGHTS)
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    generation = folder / GENERATION
+    return Saved(
+        name=name,
+        model=model.eval(),
+        tokenizer=tokenizer,
+        generation=_read_json(generation) if generation.is_file() else {},
+    )
+
+
+def name_of(model: nn.Module) -> str:
+    return next(name for name, known in MODELS.items() if type(model) is known.model)
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    expected = model.state_dict(keep_vars=True)
+    stored_once = _once_each(expected)
+    try:
+        with safe_open(path, framework="pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        for name, tensor in stored_once.items():
+            if shapes.get(name) != tuple(tensor.shape):
+                found = f"has shape {shapes[name]}" if name in shapes else "is missing"
+                raise GlassformerError(
+                    f"{path}: {name} {found}; {CONFIG} asks for {tuple(tensor.shape)}."
+                )
+        if extra := sorted(shapes.keys() - stored_once.keys()):
+            raise GlassformerError(f"{path}: {extra[0]} is no part of this model.")
+        weights = load_file(path)
+    except FileNotFoundError:
+        raise GlassformerError(
+            f"{path} does not exist: the training has not saved a model yet."
+        ) from None
+    except (OSError, SafetensorError) as error:
+        raise GlassformerError(
+            f"{path} is not a safetensors file, or is damaged: {error}."
+        ) from None
+    # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
+    parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
+    complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
+    model.load_state_dict(complete, assign=True)
+
+
+def _once_each(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tied weights are one tensor with several names: keep the first name."""
+    first = {id(tensor): name for name, tensor in reversed(state.items())}
+    return {name: tensor for name, tensor in state.items() if first[id(tensor)] == name}
+
+
+def _missing(folder: Path) -> str:
+    if not folder.exists():
+        return f"{folder} does not exist. Name a folder that glassformer train wrote."
+    if (folder / "recipe.yaml").is_file():
+        return f"{folder} holds a run that has not saved a model yet. Go on with --resume."
+    return f"{folder} holds no model: there is no {CONFIG} in it."
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GlassformerError(f"{path} is damaged: {error}.") from None
+    if not isinstance(values, dict):
+        raise GlassformerError(f"{path} is damaged: it must hold one JSON object.")
+    return values
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"

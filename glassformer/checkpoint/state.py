@@ -1,0 +1,88 @@
+"""Training state: any nesting of dicts, lists, numbers and tensors as safetensors and JSON.
+
+Tensors go to `state.safetensors`, each once, however often it occurs; everything else goes to
+`state.json`, in which a tensor is named by its number.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from glassformer.checkpoint.atomic import check_folder, new_folder
+from glassformer.errors import GlassformerError
+
+TENSORS = "state.safetensors"
+VALUES = "state.json"
+Tensors = dict[tuple[Any, ...], tuple[int, Tensor]]  # what identifies it → its number, itself
+
+
+def save_state(folder: Path, state: dict[str, Any]) -> None:
+    """Write `state` to `folder`, whole or not at all."""
+    tensors: Tensors = {}
+    values = _pack(state, tensors)
+    numbered = {str(number): tensor for number, tensor in tensors.values()}
+    with new_folder(folder) as partial:
+        (partial / TENSORS).write_bytes(save(numbered))
+        (partial / VALUES).write_text(json.dumps(values))
+
+
+def load_state(folder: Path) -> dict[str, Any]:
+    """The state as it was saved, bit for bit; an error if anything in the folder has changed."""
+    check_folder(folder)
+    try:
+        tensors = load_file(folder / TENSORS)
+        state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise GlassformerError(f"{folder} is no training state: {error}.") from None
+    if not isinstance(state, dict):
+        raise GlassformerError(f"{folder} is no training state.")
+    return state
+
+
+def _pack(value: Any, tensors: Tensors) -> Any:
+    """JSON for `value`. What JSON has no word for becomes a one-key object."""
+    match value:
+        case Tensor():
+            # Tied weights are one piece of memory: stored once, and shared again after loading.
+            memory = (value.data_ptr(), value.dtype, value.shape, value.stride())
+            plain = value.detach().cpu().contiguous()
+            return {"tensor": tensors.setdefault(memory, (len(tensors), plain))[0]}
+        case dict():
+            return {"dict": [[_pack(k, tensors), _pack(v, tensors)] for k, v in value.items()]}
+        case tuple():
+            return {"tuple": [_pack(item, tensors) for item in value]}
+        case list():
+            return [_pack(item, tensors) for item in value]
+        case None | bool() | int() | float() | str():
+            return value
+    raise TypeError(f"a {type(value).__name__} cannot be part of a training state")
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    match value:
+        case {"tensor": number}:
+            return tensors[str(number)]
+        case {"dict": items}:
+            return {_unpack(k, tensors): _unpack(v, tensors) for k, v in items}
+        case {"tuple": items}:
+            return tuple(_unpack(item, tensors) for item in items)
+        case list():
+            return [_unpack(item, tensors) for item in value]
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Are two states equal, bit for bit?"""
+    match left, right:
+        case Tensor(), Tensor():
+            return left.dtype == right.dtype and torch.equal(left, right)
+        case dict(), dict():
+            return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+        case ((list() | tuple()), (list() | tuple())):
+            return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)

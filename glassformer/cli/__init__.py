@@ -1,0 +1,63 @@
+"""The command line: one file per verb. Nothing heavy is imported before a verb runs."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.demo import demo
+from glassformer.cli.doctor import doctor
+from glassformer.cli.evaluate import evaluate
+from glassformer.cli.generate import generate
+from glassformer.cli.score import score
+from glassformer.cli.train import train
+from glassformer.errors import GlassformerError
+
+app = typer.Typer(
+    name="glassformer",
+    help="Every Transformer of the lecture hall as real software: train it, use it, look inside.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: drawing boxes takes longer than all the rest
+    pretty_exceptions_enable=False,
+)
+
+for verb in (train, generate, score, evaluate, doctor, demo):
+    app.command()(verb)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from glassformer import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["GLASSFORMER_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run a verb. What a user can mend is one sentence on stderr, not a traceback."""
+    try:
+        app()
+    except GlassformerError as error:
+        if os.environ.get("GLASSFORMER_DEBUG"):
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nobody is left to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

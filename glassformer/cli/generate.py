@@ -1,0 +1,83 @@
+"""glassformer generate: continue a prompt."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.cli.inputs import read_text, unescape
+
+
+def generate(
+    model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    prompt: Annotated[
+        str | None, typer.Argument(help="Text to continue; read from stdin if not given.")
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Write at most so many tokens.")] = 200,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 safer, above 1 bolder, 0 greedy.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Choose among the k likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Choose among the likeliest that have probability p.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Choose among those p times as likely as the likeliest.")
+    ] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: repeat less.")] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, typer.Option(help="No run of n tokens twice.")
+    ] = None,
+    num_return_sequences: Annotated[int, typer.Option(help="Write so many texts.")] = 1,
+    stop: Annotated[
+        list[str] | None, typer.Option(help=r"End before this text (\n is a line break); repeat.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed writes the same text.")] = None,
+    top: Annotated[int | None, typer.Option(help="Only show the N likeliest next tokens.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Continue a prompt, or show what may come next (--top 10)."""
+    from glassformer.predict import load
+
+    text = read_text(prompt)
+    predictor = load(model)
+    if top is not None:
+        _show_candidates(predictor.next_tokens(text, top), as_json)
+        return
+    said: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "no_repeat_ngram_size": no_repeat_ngram_size,
+        "num_return_sequences": num_return_sequences,
+        "stop": tuple(unescape(text) for text in stop or ()),
+        "seed": seed,
+    }
+    settings = {name: value for name, value in said.items() if value is not None}
+    if as_json:
+        for completion in predictor.generate_batch([text], **settings):
+            typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))
+    elif num_return_sequences == 1:
+        sys.stdout.write(text)
+        for piece in predictor.stream(text, **settings):
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+        sys.stdout.write("\n")
+    else:
+        for number, completion in enumerate(predictor.generate_batch([text], **settings), 1):
+            typer.echo(f"--- {number} ---\n{text}{completion.text}")
+
+
+def _show_candidates(candidates: list[Any], as_json: bool) -> None:
+    if as_json:
+        rows = [{"token": c.token, "probability": c.probability} for c in candidates]
+        typer.echo(json.dumps({"candidates": rows}, ensure_ascii=False))
+        return
+    for candidate in candidates:
+        bar = "█" * round(40 * candidate.probability)
+        typer.echo(f"{candidate.probability:7.2%}  {candidate.token!r:16} {bar}")

@@ -1,0 +1,70 @@
+"""glassformer train: from a file to a model."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def train(
+    model: Annotated[str | None, typer.Argument(help="Which model: gpt.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Files, folders or hub data sets; repeat.")
+    ] = None,
+    validation_data: Annotated[
+        list[str] | None, typer.Option(help="Held-out text; else a part of --data is held out.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="nano, lecture, gpt2…gpt2-xl, modern-xs…modern-l.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="char, word, bpe, wordpiece or unigram.")
+    ] = None,
+    max_steps: Annotated[str | None, typer.Option(help="Updates of the weights.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed trains the same model.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
+    text_column: Annotated[
+        list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of text files; utf-8 if not said.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="A YAML file with all of this.")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any key: --set training.learning_rate=1e-3; repeat."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Start over: the old run is lost.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen; write nothing.")
+    ] = False,
+    print_recipe: Annotated[
+        bool, typer.Option("--print-recipe", help="Show every key with its value.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+) -> None:
+    """Train a model on your own text, or go on with a run that stopped."""
+    from glassformer.training import command
+
+    flags: dict[str, dict[str, Any]] = {
+        "model": {"name": model, "preset": preset},
+        "data": {
+            "paths": data,
+            "validation_paths": validation_data,
+            "text_column": text_column,
+            "encoding": encoding,
+        },
+        "tokenizer": {"kind": tokenizer},
+        "training": {"max_steps": max_steps, "seed": seed},
+    }
+    request = command.Request(recipe, flags, assignments or [], out, resume, force)
+    if print_recipe:
+        typer.echo(command.recipe_text(request), nl=False)
+    elif dry_run:
+        typer.echo(command.dry_run(request, as_json))
+    else:
+        outcome = command.train(request, sys.stderr)
+        typer.echo(outcome.as_json() if as_json else outcome.summary())
+        raise typer.Exit(outcome.exit_code)

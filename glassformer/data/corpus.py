@@ -1,0 +1,257 @@
+"""A corpus: documents from files, folders, tables or the hub, and the part held out to validate.
+
+    paths  →  Document, Document, Document, …  →  training | validation
+
+A text file is one document, a row of a table is one document. What is held out is text that the
+model never sees in training: whole documents where there are many, else the end of the text.
+Windows drawn at random would not do: their neighbours, almost the same, would be trained on.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from glassformer.config import Config
+from glassformer.data.tables import (
+    TABLE_ENDINGS,
+    EmptyError,
+    Row,
+    check_encoding,
+    column,
+    ending,
+    local_path,
+    nul_at,
+    open_table,
+    open_text,
+    reading,
+)
+from glassformer.errors import GlassformerError
+
+TEXT_ENDINGS = (".txt", ".md", ".rst", ".text")
+TEXT_COLUMNS = (
+    *("text", "content", "body", "document", "sentence", "review"),
+    *("article", "story", "comment", "message", "post", "passage", "paragraph"),
+)
+MANY = 10  # documents from which on whole ones are held out
+
+_PIECE = 1 << 20  # characters that are encoded at a time
+
+
+def _several(value: Any) -> Any:
+    """`paths: notes.txt` in a recipe means a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+
+
+class CorpusConfig(Config):
+    """Which text to train on, and which to validate on."""
+
+    paths: Names = Field(min_length=1)
+    """Files, folders, or data sets of the Hugging Face hub (`namespace/name:config@split`)."""
+    validation_paths: Names = ()
+    """Text of its own for validation; empty: a part of `paths` is held out."""
+    text_column: Names = ()
+    """The column of a table that holds the text; several are joined by a line break.
+    Empty: the column that is plainly the text."""
+    encoding: str = "utf-8"
+    """How the characters of text files are stored; Parquet and the hub need no telling."""
+    validation_fraction: float = Field(0.1, gt=0, lt=0.5)
+    """How much is held out when there are no `validation_paths`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that belongs together, and where it came from."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two disjoint parts of a corpus, and in words what was held out."""
+
+    training: list[Document]
+    validation: list[Document]
+    held_out: str
+
+
+def read_corpus(config: CorpusConfig, seed: int) -> Split:
+    """All the text of a corpus, split as its config says."""
+    documents = read_documents(config.paths, config.text_column, config.encoding)
+    if not config.validation_paths:
+        return split(documents, config.validation_fraction, seed)
+    held_out = read_documents(config.validation_paths, config.text_column, config.encoding)
+    return Split(list(documents), list(held_out), f"all of {', '.join(config.validation_paths)}")
+
+
+# --- reading ---
+
+
+def read_documents(
+    paths: Iterable[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
+) -> Iterator[Document]:
+    """The documents of files, folders and hub data sets, one at a time and in a fixed order."""
+    check_encoding(encoding)
+    for name in paths:
+        with reading(name):
+            folder = local_path(name)
+            if folder.is_dir():
+                yield from _documents_in(folder, text_column, encoding)
+            else:
+                yield from _documents_of(name, text_column, encoding)
+
+
+def _documents_in(folder: Path, text_column: Sequence[str], encoding: str) -> Iterator[Document]:
+    files = list(_files_in(folder, set()))
+    if not files:
+        raise GlassformerError(
+            f"{folder} has no files to read. The endings looked for are "
+            f"{', '.join((*TEXT_ENDINGS, *TABLE_ENDINGS))}, each also with .gz."
+        )
+    is_empty = True
+    for file in files:
+        with suppress(EmptyError):  # among others an empty file is no more than an empty row
+            for document in _documents_of(str(file), text_column, encoding):
+                is_empty = False
+                yield document
+    if is_empty:
+        raise EmptyError(f"{folder} has only empty files.")
+
+
+def _files_in(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Readable files by name, folder by folder; each folder once, however links may loop."""
+    if folder.resolve() in seen:
+        return
+    seen.add(folder.resolve())
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files_in(entry, seen)
+        elif entry.is_file() and ending(entry) in (*TEXT_ENDINGS, *TABLE_ENDINGS):
+            yield entry
+
+
+def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Iterator[Document]:
+    path = local_path(name)
+    if path.is_file() and ending(path) not in TABLE_ENDINGS:
+        yield _text_document(path, encoding)
+        return
+    table = open_table(name, encoding)
+    wanted: Sequence[str | None] = text_column or [None]
+    columns = [column(table, each, TEXT_COLUMNS) for each in wanted]
+    is_empty = True
+    for row in table.rows:
+        text = "\n".join(part for each in columns if (part := _cell(row, each)).strip())
+        if text:
+            is_empty = False
+            yield Document(text, row.place)
+    if is_empty:
+        raise EmptyError(f'{name} has no text in column "{", ".join(columns)}".')
+
+
+def _text_document(path: Path, encoding: str) -> Document:
+    with open_text(path, encoding) as stream:
+        text = stream.read()
+    if "\0" in text:
+        raise nul_at(f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}")
+    if not text or text.isspace():
+        raise EmptyError(f"{path} is empty.")
+    return Document(text, str(path))
+
+
+def _cell(row: Row, name: str) -> str:
+    value = row.values.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise GlassformerError(
+            f'{row.place}: column "{name}" holds a value of type {kind}, not text. '
+            "Say another --text-column."
+        )
+    if "\0" in value:
+        raise nul_at(row.place)
+    return value.replace("\r\n", "\n").replace("\r", "\n")
+
+
+# --- splitting ---
+
+
+def split(documents: Iterable[Document], fraction: float, seed: int) -> Split:
+    """Hold out about `fraction`: whole documents where there are many, else the end of the text."""
+    everything = list(documents)
+    if len(everything) < MANY:
+        return _hold_out_end(everything, fraction)
+    draws = [_draw(seed, index) for index in range(len(everything))]
+    # At least one document on each side, even if chance would have it otherwise.
+    limit = min(max(fraction, min(draws)), sorted(draws)[-2])
+    training = [each for each, draw in zip(everything, draws, strict=True) if draw > limit]
+    validation = [each for each, draw in zip(everything, draws, strict=True) if draw <= limit]
+    return Split(training, validation, f"{len(validation):,} of {len(everything):,} documents")
+
+
+def fingerprint(documents: Iterable[Document]) -> str:
+    """SHA-256 of the texts in their order: equal text under another path is the same corpus."""
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(f"{len(document.text)}:".encode())
+        for start in range(0, len(document.text), _PIECE):
+            digest.update(document.text[start : start + _PIECE].encode())
+    return digest.hexdigest()
+
+
+def _draw(seed: int, index: int) -> float:
+    """A number in [0, 1) that depends on nothing else, so that a document keeps its side when
+    others are added after it."""
+    digest = hashlib.sha256(f"{seed}:{index}".encode()).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def _hold_out_end(documents: list[Document], fraction: float) -> Split:
+    total = sum(len(document.text) for document in documents)
+    what = documents[0].source if len(documents) == 1 else f"{len(documents)} documents"
+    held_out = fraction * total
+    tail, index = 0, len(documents)  # characters in documents[index:]
+    while tail < held_out:
+        index -= 1
+        tail += len(documents[index].text)
+    if total < 2:
+        raise _cannot_hold_out(what, "too short")
+    whole = documents[index]
+    cut = _boundary(whole.text, at=int(tail - held_out), reach=held_out / 2)
+    training = [*documents[:index], Document(whole.text[:cut], whole.source)]
+    validation = [Document(whole.text[cut:], whole.source), *documents[index + 1 :]]
+    training = [document for document in training if document.text]
+    validation = [document for document in validation if document.text]
+    for part in (training, validation):
+        if all(document.text.isspace() for document in part):
+            raise _cannot_hold_out(what, "blank at one end")
+    share = 100 * sum(len(document.text) for document in validation) / total
+    return Split(training, validation, f"last {share:.2g} % of {what}")
+
+
+def _boundary(text: str, at: int, reach: float) -> int:
+    """The line that begins nearest to `at`; with none in reach the nearest word, else `at`."""
+    for separator in ("\n", " "):
+        before = text.rfind(separator, 0, at) + 1
+        behind = text.find(separator, at) + 1 or len(text)
+        nearest = min(before, behind, key=lambda position: abs(position - at))
+        if abs(nearest - at) <= reach:
+            return nearest
+    return at
+
+
+def _cannot_hold_out(what: str, why: str) -> GlassformerError:
+    return GlassformerError(
+        f"{what}: {why}, so that no part can be held out for validation. "
+        "Give more text, or text for validation (validation_paths)."
+    )

@@ -1,0 +1,131 @@
+"""A corpus as one long row of token ids on disk, and the windows that training reads from it.
+
+    ⟨end⟩ first document ⟨end⟩ second document ⟨end⟩ …
+
+The file is memory-mapped: a corpus may be larger than memory. Which windows make up which batch is
+a pure function of the seed and the step, so that a resumed run needs no memory of where it was.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Dataset, Sampler
+
+from glassformer.data.corpus import Document
+from glassformer.errors import GlassformerError
+from glassformer.text.tokenizers import Tokenizer
+
+Ids = npt.NDArray[np.unsignedinteger]
+Batch = npt.NDArray[np.int64]
+
+
+def ids_of(documents: Iterable[Document], tokenizer: Tokenizer) -> Iterator[list[int]]:
+    """The row of ids, in pieces. Every document stands between two end-of-text tokens."""
+    end = [] if tokenizer.end_of_text is None else [tokenizer.end_of_text]
+    yield end
+    for document in documents:
+        yield from tokenizer.encode_chunks(document.text)
+        yield end
+
+
+def write_tokens(path: Path, pieces: Iterable[list[int]], vocab_size: int) -> None:
+    with path.open("wb") as file:
+        for piece in pieces:
+            file.write(np.array(piece, dtype=_dtype(vocab_size)).tobytes())
+
+
+def open_tokens(path: Path, vocab_size: int) -> Ids:
+    """The ids, memory-mapped read-only."""
+    try:
+        return np.memmap(path, dtype=_dtype(vocab_size), mode="r")
+    except (OSError, ValueError) as error:
+        raise GlassformerError(f"{path} cannot be read as tokens: {error}.") from None
+
+
+def _dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
+    return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
+
+
+class Windows(Dataset[Batch]):
+    """Windows of `context_length` inputs and, one further on, their targets.
+
+    Every epoch cuts the text anew, at its own offset, and shuffles the pieces: each token is read
+    once an epoch, each time with other neighbours at the edge.
+    """
+
+    def __init__(self, ids: Ids, context_length: int, seed: int) -> None:
+        self.ids = ids
+        self.context_length = context_length
+        self.seed = seed
+        self.slack = min(context_length, len(ids) - context_length)  # offsets to choose from
+        self.per_epoch = max(1, (len(ids) - self.slack) // context_length)
+        self._epoch = -1
+        self._starts: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def __getitems__(self, numbers: list[int]) -> Batch:
+        """(B, T + 1): the windows with these numbers, counted from the first step of training."""
+        starts = np.array([self._start(number) for number in numbers])
+        return self.ids[starts[:, None] + np.arange(self.context_length + 1)].astype(np.int64)
+
+    def _start(self, number: int) -> int:
+        epoch, place = divmod(number, self.per_epoch)
+        if epoch != self._epoch:
+            random = np.random.default_rng((self.seed, epoch))
+            offset = random.integers(self.slack)
+            order = random.permutation(self.per_epoch)
+            self._epoch, self._starts = epoch, offset + order * self.context_length
+        return int(self._starts[place])
+
+
+class StepSampler(Sampler[list[int]]):
+    """The numbers of the windows of each micro-batch, from micro-step `first` to the last.
+
+    Its length is that of the whole training: the loop counts from there, wherever it resumes.
+    """
+
+    def __init__(
+        self, steps: int, batch_size: int, first: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
+        self.steps = steps
+        self.batch_size = batch_size
+        self.first = first
+        self.rank = rank
+        self.world_size = world_size
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in range(self.first, self.steps):
+            begin = (step * self.world_size + self.rank) * self.batch_size
+            yield list(range(begin, begin + self.batch_size))
+
+
+class ValidationWindows(Dataset[Batch]):
+    """The whole of a text once, in windows side by side: every token but the first is predicted.
+
+    The last window may be shorter; it is a batch of its own.
+    """
+
+    def __init__(self, ids: Ids, context_length: int, batch_size: int) -> None:
+        self.ids = ids
+        self.context_length = context_length
+        self.batch_size = batch_size
+        self.full = (len(ids) - 1) // context_length
+        self.rest = (len(ids) - 1) % context_length
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return -(-self.full // self.batch_size) + (self.rest > 0)
+
+    def __getitem__(self, number: int) -> Batch:
+        """(B, T + 1): batch `number`."""
+        first = min(number * self.batch_size, self.full)
+        windows = np.arange(first, min(first + self.batch_size, self.full))
+        length = self.context_length
+        if len(windows) == 0:  # only the short one is left
+            windows, length = np.array([self.full]), self.rest
+        starts = windows * self.context_length
+        return self.ids[starts[:, None] + np.arange(length + 1)].astype(np.int64)

@@ -1,0 +1,124 @@
+"""Greedy decoding and sampling, for every decoder and any number of rows at once.
+
+Prompts of different lengths are padded on the left, so that all rows write their next token in the
+same step. Each row draws its random numbers from (seed, row) alone: what a row writes does not
+depend on who is decoded beside it.
+
+The rule at the end of the context: a model sees at most `context_length` tokens. Of a longer
+prompt it reads the last `context_length`. When the window is full, the older half is forgotten: the
+newer half is read again at the first positions, and writing goes on from there.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, warps
+from glassformer.generation.protocol import Decoder
+
+FILLER = 0  # any token will do: the mask hides it
+IsFinished = Callable[[int, int], bool]  # (row, its new token) → the row is complete
+
+
+@torch.inference_mode()
+def decode(
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    *,
+    sampling: Sampling,
+    max_new_tokens: int,
+    seed: int,
+    num_return_sequences: int = 1,
+    is_finished: IsFinished = lambda row, token: False,
+    memory: Any = None,
+    device: torch.device | None = None,
+) -> Iterator[list[int | None]]:
+    """Each step's new token of every row; None for rows that are finished.
+
+    Rows are the prompts in order, each `num_return_sequences` times.
+    """
+    copies = torch.arange(len(prompts)).repeat_interleave(num_return_sequences)
+    window = decoder.context_length
+    logits, state, ids = _read(decoder, prompts, memory, max_new_tokens, device)
+    if num_return_sequences > 1:  # a prompt is read once, however many sequences continue it
+        logits, state, ids = logits[copies], state.reorder(copies.to(device)), ids[copies]
+    held = ids.size(1)  # positions in the state
+    choose = _Chooser(sampling, len(copies), max_new_tokens, seed)
+    running = [True] * len(copies)
+    for step in range(max_new_tokens):
+        chosen = choose(step, ids, logits)  # (B,)
+        tokens = chosen.tolist()
+        yield [token if on else None for token, on in zip(tokens, running, strict=True)]
+        running = [
+            on and not is_finished(row, token)
+            for row, (token, on) in enumerate(zip(tokens, running, strict=True))
+        ]
+        if not any(running) or step == max_new_tokens - 1:
+            return
+        ids = torch.cat((ids, chosen[:, None]), dim=1)
+        if window is not None and held == window:
+            recent = [_text_of(row)[-max(1, window // 2) :] for row in ids.tolist()]
+            logits, state, _ = _read(decoder, recent, memory, max_new_tokens, device)
+            held = max(len(row) for row in recent)
+        else:
+            logits, state = _step(decoder, chosen[:, None], state, device)
+            held += 1
+
+
+def _read(
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    memory: Any,
+    max_new_tokens: int,
+    device: torch.device | None,
+) -> tuple[Tensor, Any, Tensor]:
+    """Read the prompts: next logits (B, V), the state, and the tokens (B, T) left-padded."""
+    window = decoder.context_length
+    prompts = [prompt[-window:] if window else prompt for prompt in prompts]
+    longest = max(len(prompt) for prompt in prompts)
+    padded = [[NO_TOKEN] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
+    ids = torch.tensor(padded)
+    capacity = longest + max_new_tokens if window is None else min(window, longest + max_new_tokens)
+    padding = (ids == NO_TOKEN).sum(dim=1).to(device)
+    state = decoder.start(memory, padding, capacity)
+    logits, state = _step(decoder, ids.masked_fill(ids == NO_TOKEN, FILLER), state, device)
+    return logits, state, ids
+
+
+def _step(
+    decoder: Decoder, ids: Tensor, state: Any, device: torch.device | None
+) -> tuple[Tensor, Any]:
+    """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""
+    logits, state = decoder.step(ids.to(device), state)
+    return logits.float().cpu(), state
+
+
+def _text_of(row: list[int]) -> list[int]:
+    return [token for token in row if token != NO_TOKEN]
+
+
+class _Chooser:
+    """Picks each row's next token from its logits, by its own stream of random numbers."""
+
+    def __init__(self, sampling: Sampling, rows: int, max_new_tokens: int, seed: int) -> None:
+        self.is_greedy = sampling.is_greedy
+        self.warps: list[Warp] = warps(sampling)
+        self.luck = torch.stack([_uniforms(seed, row, max_new_tokens) for row in range(rows)])
+
+    def __call__(self, step: int, ids: Tensor, logits: Tensor) -> Tensor:
+        logits = reduce(lambda logits, warp: warp(ids, logits), self.warps, logits)
+        if self.is_greedy:
+            return logits.argmax(dim=-1)
+        # Where a uniform number falls in the cumulated distribution is a sample from it. Double
+        # precision: 50,000 small probabilities must still add up.
+        cumulated = logits.double().softmax(-1).cumsum(-1)
+        luck = self.luck[:, step : step + 1] * cumulated[:, -1:]
+        return torch.searchsorted(cumulated, luck, right=True).squeeze(1)
+
+
+def _uniforms(seed: int, row: int, count: int) -> Tensor:
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + row) % 2**63)
+    return torch.rand(count, generator=generator, dtype=torch.float64)

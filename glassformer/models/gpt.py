@@ -1,0 +1,238 @@
+"""GPT: a causal language model. Each position predicts the next token from itself and the past.
+
+    x      = embed(ids) + position            (B, T, D)
+    x      = block(x)   for every block       (B, T, D)
+    logits = norm(x) · vocabularyᵀ            (B, T, V)
+
+The causal mask lets one pass train every position at once. What differs between the lecture's
+model, GPT-2 and today's models is data: see `gpt_presets.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from glassformer.config import Config, Count
+from glassformer.errors import GlassformerError
+from glassformer.models.language_model import LanguageModel
+from glassformer.nn import masks
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.blocks import Block
+from glassformer.nn.cache import KVCache
+from glassformer.nn.feedforward import Activation, FeedForward
+from glassformer.nn.norms import NormKind, norm
+from glassformer.nn.positions import (
+    LearnedPositions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+
+
+class GPTConfig(Config):
+    """The shape of a GPT. The defaults are GPT-2's choices at the size of a small experiment."""
+
+    vocab_size: Count | None = Field(None, ge=1)
+    """Number of tokens; null in a recipe: the tokenizer's."""
+    context_length: Count = Field(256, ge=2)
+    """How many tokens the model sees at once."""
+    num_layers: Count = Field(6, ge=1)
+    d_model: Count = Field(384, ge=1)
+    num_heads: Count = Field(6, ge=1)
+    num_kv_heads: Count | None = Field(None, ge=1)
+    """Heads of keys and values, shared by groups of query heads; null: one per query head."""
+    head_dim: Count | None = Field(None, ge=1)
+    """Width of one head; null: d_model / num_heads."""
+    d_embedding: Count | None = Field(None, ge=1)
+    """Width of the token embedding, projected to d_model when they differ; null: d_model."""
+    d_feedforward: Count | None = Field(None, ge=1)
+    """Width inside the feed-forward layers; null: 4 · d_model."""
+    positions: Literal["learned", "sinusoidal", "relative", "rotary", "none"] = "learned"
+    rotary_base: float = Field(10000.0, gt=0)
+    norm: NormKind = "layer"
+    norm_eps: float = Field(1e-5, gt=0)
+    pre_norm: bool = True
+    final_norm: bool = True
+    qk_norm: bool = False
+    """Normalise each query and key head before comparing them."""
+    activation: Activation = "gelu_tanh"
+    bias: bool = True
+    """Biases in the attention, the feed-forward and the norms."""
+    output_bias: bool = False
+    """A bias on the logits."""
+    tie_weights: bool = True
+    """Predict with the embedding matrix itself."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    attention_dropout: float = Field(0.0, ge=0, lt=1)
+    feedforward_dropout: float = Field(0.0, ge=0, lt=1)
+    initialization: Literal["gpt2", "torch", "zero_output"] = "gpt2"
+    """gpt2: normal(0.02), residual outputs smaller with depth; torch: its defaults;
+    zero_output: residual outputs start at zero, so that every block starts as the identity."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> GPTConfig:
+        if self.head_dim is None and self.d_model % self.num_heads:
+            raise ValueError(
+                f"d_model {self.d_model} is no multiple of num_heads {self.num_heads}; "
+                "choose another, or set head_dim"
+            )
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_heads {self.num_heads} is no multiple of num_kv_heads {self.num_kv_heads}"
+            )
+        if self.positions == "rotary" and self.width_of_head % 2:
+            raise ValueError(f"rotary positions need an even head_dim, not {self.width_of_head}")
+        if self.tie_weights and self.d_embedding not in (None, self.d_model):
+            raise ValueError("tie_weights needs d_embedding equal to d_model")
+        return self
+
+    @property
+    def width_of_head(self) -> int:
+        return self.head_dim or self.d_model // self.num_heads
+
+
+class GPTState:
+    """What a GPT remembers between two steps of decoding."""
+
+    def __init__(self, cache: KVCache, padding: Tensor) -> None:
+        self.cache = cache
+        self.padding = padding  # (B,): how many of a row's first positions are not text
+        self.is_padded = bool(padding.any())
+
+    def reorder(self, indices: Tensor) -> GPTState:
+        return GPTState(self.cache.reorder(indices), self.padding[indices])
+
+
+class GPT(LanguageModel):
+    """A stack of causal blocks between an embedding and a prediction."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        if config.vocab_size is None:
+            raise GlassformerError("a GPT needs vocab_size: the number of tokens it knows.")
+        self.config = config
+        d_embedding = config.d_embedding or config.d_model
+        self.embedding = nn.Embedding(config.vocab_size, d_embedding)
+        self.widen = (
+            nn.Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
+        )
+        self.positions = self._make_positions(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(self._make_block(config) for _ in range(config.num_layers))
+        make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
+        self.final_norm = make_norm() if config.final_norm else nn.Identity()
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
+        if config.tie_weights:
+            self.head.weight = self.embedding.weight
+        self._initialize()
+
+    @property
+    def context_length(self) -> int:
+        return self.config.context_length
+
+    def hidden(self, ids: Tensor, state: GPTState | None = None) -> Tensor:
+        past = state.cache.length if state else 0
+        length = past + ids.size(1)
+        if length > self.context_length:
+            raise GlassformerError(
+                f"{length:,} tokens do not fit in the model's context of {self.context_length:,}."
+            )
+        positions = torch.arange(past, length, device=ids.device)  # (T,)
+        mask = None
+        if state is not None and state.is_padded:
+            mask = masks.left_padded(state.padding, ids.size(1), length)  # (B, 1, T, S)
+            positions = (positions - state.padding[:, None]).clamp(min=0)  # (B, T)
+        x = self._embed(ids, positions)
+        rotate = self.positions(positions) if isinstance(self.positions, RotaryPositions) else None
+        bias = (
+            self.positions(ids.size(1), length)
+            if isinstance(self.positions, RelativePositions)
+            else None
+        )
+        for index, block in enumerate(self.blocks):
+            cache = state.cache.layer(index) if state else None
+            x = block(x, mask=mask, causal=mask is None, bias=bias, rotate=rotate, cache=cache)
+        if state is not None:
+            state.cache.advance(ids.size(1))
+        return self.final_norm(x)
+
+    def start(self, memory: None, padding: Tensor, capacity: int) -> GPTState:
+        weight = self.embedding.weight
+        cache = KVCache(
+            num_layers=self.config.num_layers,
+            batch=len(padding),
+            num_kv_heads=self.config.num_kv_heads or self.config.num_heads,
+            capacity=capacity,
+            head_dim=self.config.width_of_head,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+        return GPTState(cache, padding)
+
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        x = self.embedding(ids)  # (B, T, d_embedding)
+        if self.widen is not None:
+            x = self.widen(x)
+        if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
+            x = x + self.positions(positions)
+        return self.dropout(x)  # (B, T, D)
+
+    @staticmethod
+    def _make_positions(config: GPTConfig) -> nn.Module | None:
+        match config.positions:
+            case "learned":
+                return LearnedPositions(config.context_length, config.d_model)
+            case "sinusoidal":
+                return SinusoidalPositions(config.d_model)
+            case "relative":
+                return RelativePositions(config.num_heads, config.context_length - 1)
+            case "rotary":
+                return RotaryPositions(config.width_of_head, config.rotary_base)
+            case "none":
+                return None
+
+    @staticmethod
+    def _make_block(config: GPTConfig) -> Block:
+        head_norm = partial(norm, config.norm, config.width_of_head, config.norm_eps, config.bias)
+        attention = MultiHeadAttention(
+            config.d_model,
+            config.num_heads,
+            num_kv_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+            bias=config.bias,
+            query_norm=head_norm() if config.qk_norm else None,
+            key_norm=head_norm() if config.qk_norm else None,
+            dropout=config.attention_dropout,
+        )
+        feedforward = FeedForward(
+            config.d_model,
+            config.d_feedforward or 4 * config.d_model,
+            config.activation,
+            config.bias,
+            config.feedforward_dropout,
+        )
+        make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
+        return Block(
+            attention, feedforward, make_norm, pre_norm=config.pre_norm, dropout=config.dropout
+        )
+
+    def _initialize(self) -> None:
+        if self.config.initialization == "torch":
+            return
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        # 2 · num_layers of these outputs are added up along the residual path.
+        std = 0.02 / math.sqrt(2 * self.config.num_layers)
+        for name, weight in self.named_parameters():
+            if name.endswith(("attention.output.weight", "feedforward.down.weight")):
+                zero = self.config.initialization == "zero_output"
+                nn.init.normal_(weight, std=0.0 if zero else std)

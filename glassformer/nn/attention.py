@@ -1,0 +1,178 @@
+"""Attention: each position asks a question and takes a weighted mean of the answers.
+
+    weights = softmax(query · keyᵀ / √d + bias)     (B, H, T, S)
+    output  = weights · value                       (B, H, T, d)
+
+`explicit` is that equation, line by line. `fused` computes the same without ever holding the
+weights, and is what training and serving run. A `Tap` listens to chosen layers: only there, and
+only while it listens, are the weights computed.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.nn import masks
+from glassformer.nn.cache import LayerCache
+
+Rotation = Callable[[Tensor], Tensor]  # turns (B, H, T, d) by the angles of its positions
+
+
+def weights_of(
+    query: Tensor, key: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """How much each query attends to each key: (B, H, T, S), rows sum to one."""
+    key = _one_per_query_head(key, query)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1)
+
+
+def explicit(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    return weights_of(query, key, mask, bias) @ _one_per_query_head(value, query)
+
+
+def fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`explicit` in one kernel. `causal` stands for the causal mask of a square, unbuilt."""
+    if bias is not None:
+        mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+    return F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=causal,
+        dropout_p=dropout,
+        enable_gqa=key.size(1) < query.size(1),
+    )
+
+
+def _one_per_query_head(x: Tensor, query: Tensor) -> Tensor:
+    """Each group's keys (or values) serve H / G query heads: (B, G, S, d) → (B, H, S, d)."""
+    return x.repeat_interleave(query.size(1) // x.size(1), dim=1)
+
+
+class Tap:
+    """Hands attention weights to whoever listens. Costs nothing when nobody does."""
+
+    def __init__(self) -> None:
+        self._seen: list[Tensor] | None = None
+
+    @contextmanager
+    def listen(self) -> Iterator[list[Tensor]]:
+        self._seen = seen = list[Tensor]()
+        try:
+            yield seen
+        finally:
+            self._seen = None
+
+    def __call__(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None
+    ) -> None:
+        if self._seen is not None:
+            self._seen.append(weights_of(query, key, mask, bias).detach())
+
+    @property
+    def is_listening(self) -> bool:
+        return self._seen is not None
+
+
+class MultiHeadAttention(nn.Module):
+    """Several heads look at the same sequence, each through its own projections.
+
+    The input is projected first and split into heads afterwards. `num_kv_heads` below `num_heads`
+    lets groups of query heads share their keys and values. `head_dim` is free: the heads together
+    need not be as wide as the model. `query_norm` and `key_norm`, when given, are applied to each
+    head before the positions turn it.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        query_norm: nn.Module | None = None,
+        key_norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads or num_heads
+        self.head_dim = head_dim or d_model // num_heads
+        self.query = nn.Linear(d_model, self.num_heads * self.head_dim, bias=bias)
+        self.key = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
+        self.value = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
+        self.output = nn.Linear(self.num_heads * self.head_dim, d_model, bias=bias)
+        self.query_norm = query_norm
+        self.key_norm = key_norm
+        self.dropout = dropout
+        self.tap = Tap()
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        bias: Tensor | None = None,
+        rotate: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        memory = x if memory is None else memory  # cross-attention looks at someone else's states
+        query = self._split(self.query(x), self.num_heads)  # (B, H, T, d)
+        key = self._split(self.key(memory), self.num_kv_heads)  # (B, G, S, d)
+        value = self._split(self.value(memory), self.num_kv_heads)  # (B, G, S, d)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        if rotate is not None:
+            query, key = rotate(query), rotate(key)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        heads = self._attend(query, key, value, mask, causal, bias)  # (B, H, T, d)
+        return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        causal: bool,
+        bias: Tensor | None,
+    ) -> Tensor:
+        if causal and query.size(2) == 1:
+            causal = False  # the newest token may look at everything there is
+        square = query.size(2) == key.size(2)
+        if causal and (not square or mask is not None or bias is not None or self.tap.is_listening):
+            past = masks.causal(query.size(2), key.size(2), query.device)
+            mask, causal = past if mask is None else mask & past, False
+        self.tap(query, key, mask, bias)
+        dropout = self.dropout if self.training else 0.0
+        return fused(query, key, value, mask, bias, causal, dropout)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, T, d)

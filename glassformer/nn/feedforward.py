@@ -1,0 +1,51 @@
+"""The feed-forward layer: each position thinks on its own, in a wider space.
+
+plain    down(activation(up(x)))
+SwiGLU   down(silu(gate(x)) · up(x))
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")  # GPT-2's own approximation
+
+
+_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": F.relu,
+    "swiglu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """D → d_hidden → D at every position alike."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_hidden: int,
+        activation: Activation = "gelu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.activation = _FUNCTIONS[activation]
+        self.gate = nn.Linear(d_model, d_hidden, bias=bias) if activation == "swiglu" else None
+        self.up = nn.Linear(d_model, d_hidden, bias=bias)
+        self.down = nn.Linear(d_hidden, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate is None:
+            hidden = self.activation(self.up(x))  # (B, T, d_hidden)
+        else:
+            hidden = self.activation(self.gate(x)) * self.up(x)  # (B, T, d_hidden)
+        return self.down(self.dropout(hidden))

@@ -1,0 +1,14 @@
+"""Normalisation: keep every position's vector at a steady length, whatever the layers add to it."""
+
+from typing import Literal
+
+from torch import nn
+
+NormKind = Literal["layer", "rms"]
+
+
+def norm(kind: NormKind, width: int, eps: float = 1e-5, bias: bool = True) -> nn.Module:
+    """LayerNorm centres and scales; RMSNorm only scales, and has no bias."""
+    if kind == "rms":
+        return nn.RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps, bias=bias)

@@ -1,0 +1,24 @@
+"""Text in; text, probabilities and scores out. The command line and Python both stand on this."""
+
+import os
+from pathlib import Path
+
+from glassformer.predict.language import LanguagePredictor
+
+__all__ = ["LanguagePredictor", "load"]
+
+
+def load(path: str | os.PathLike[str]) -> LanguagePredictor:
+    """The model in a folder, ready to use. Loading never runs code from the folder."""
+    import torch
+
+    from glassformer import runtime
+    from glassformer.checkpoint.folder import load_model
+    from glassformer.errors import GlassformerError
+    from glassformer.models.language_model import LanguageModel
+
+    saved = load_model(Path(path))
+    if not isinstance(saved.model, LanguageModel):
+        raise GlassformerError(f"{path} holds a {saved.name}, which is not a language model.")
+    setup = runtime.prepare(threads=torch.get_num_threads(), precision="float32")
+    return LanguagePredictor(saved.model.to(setup.device), saved.tokenizer, saved.generation)

@@ -1,0 +1,129 @@
+"""Which precision to train in: measured, each candidate in a child process of its own.
+
+    float32    0.30 TFLOP/s    → chosen
+    bfloat16   died: SIGILL
+    float16    not tried
+
+The children import torch side by side and then measure one at a time: the probe waits for one
+import, not for three, and no two measurements compete.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PRECISIONS = ("float32", "bfloat16", "float16")  # from the safest to the most fragile
+CLEARLY = 1.2  # a more fragile precision must be this many times faster to be worth it
+TIMEOUT = 60.0  # seconds for one child, most of which a cold disk may take to import torch
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A speed, with the thread count that reached it, or the problem that prevented one."""
+
+    tflops: float | None = None
+    threads: int | None = None
+    problem: str | None = None
+
+
+Measurements = dict[str, Measurement]
+
+
+def try_precisions(device: str, thread_counts: Sequence[int]) -> Measurements:
+    """Try every precision that could be trained in on `device`."""
+    script = Path(__file__).with_name("probe.py")
+    python = [sys.executable or "python", "-P", "-W", "ignore", str(script)]
+    if device != "cpu":
+        thread_counts = thread_counts[:1]  # an accelerator would choose between them by chance
+    counts = ",".join(map(str, thread_counts))
+    commands = {precision: [*python, device, precision, counts] for precision in PRECISIONS}
+    untried: Measurements = {}
+    if not device.startswith("cuda"):
+        del commands["float16"]
+        untried["float16"] = Measurement(problem="not tried: its loss scaling needs cuda")
+    return {**measure(commands, TIMEOUT), **untried}
+
+
+def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measurements:
+    """Run one child per precision. Whatever becomes of a child, the parent goes on."""
+    children: dict[str, subprocess.Popen[str]] = {}
+    results: Measurements = {}
+    # The rest of the environment stays: ONEDNN_MAX_CPU_ISA and its like decide who survives.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    pipe = subprocess.PIPE
+    try:
+        for precision, command in commands.items():
+            try:
+                children[precision] = subprocess.Popen(
+                    command,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    env=environment,
+                    encoding="utf-8",
+                    errors="replace",
+                )
+            except OSError as error:
+                results[precision] = Measurement(problem=f"could not start: {error}")
+        for precision, child in children.items():
+            results[precision] = _ask(child, timeout)
+    finally:
+        for child in children.values():
+            with child:  # closes its pipes and waits for it
+                child.kill()
+    return results
+
+
+def _ask(child: subprocess.Popen[str], timeout: float) -> Measurement:
+    try:
+        stdout, stderr = child.communicate("go\n", timeout=timeout)
+    except subprocess.TimeoutExpired:
+        child.kill()  # now, lest it slow down the ones still to be measured
+        return Measurement(problem=f"timed out after {timeout:g} s")
+    if child.returncode < 0:
+        return Measurement(problem=f"died: {_signal_name(-child.returncode)}")
+    if child.returncode > 0:
+        reason = (stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
+        return Measurement(problem=f"failed: {reason}")
+    try:
+        speeds = [(float(tflops), int(threads)) for threads, tflops in json.loads(stdout)]
+        tflops, threads = max(speeds)
+    except (ValueError, TypeError):
+        return Measurement(problem="failed: the child reported nothing")
+    return Measurement(tflops, threads)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
+    """The precision to train in, and why: the safest one, unless another is clearly faster."""
+    speed = {name: measured[name].tflops or 0.0 for name in PRECISIONS if name in measured}
+    best = "float32"
+    for name in PRECISIONS[1:]:
+        if speed.get(name, 0.0) > 0 and speed[name] >= CLEARLY * speed.get(best, 0.0):
+            best = name
+    base = speed.get("float32", 0.0)
+    if best != "float32":
+        against = f"{speed[best] / base:.3g} times as fast as float32" if base else "a survivor"
+        return best, f"{best} is {against}"
+    if not base:
+        return best, "no precision survived the probe, and float32 is the safest"
+    return best, "; ".join(
+        _why_not(name, measured[name], base) for name in measured if name != best
+    )
+
+
+def _why_not(name: str, measurement: Measurement, base: float) -> str:
+    if measurement.tflops is None:
+        return f"{name} {measurement.problem}"
+    return f"{name} is only {measurement.tflops / base:.3g} times as fast"

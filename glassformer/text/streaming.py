@@ -1,0 +1,96 @@
+"""Text that arrives token by token.
+
+    ids → TextStream → text → StopFilter → text for the reader
+
+A token may end in the middle of a character, and a stop string may begin in the middle of a token.
+Both classes hold back what is not yet certain, and nothing more; `flush` gives out the rest.
+"""
+
+import codecs
+import re
+from collections.abc import Sequence
+
+from glassformer.errors import GlassformerError
+from glassformer.text.tokenizers import Tokenizer
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # how Llama's vocabulary spells a single byte
+
+
+class TextStream:
+    """Ids in, text out: all that was returned, joined, is `tokenizer.decode` of all ids.
+
+    A push costs the same however long the stream has become: byte-level tokens go through an
+    incremental UTF-8 decoder, and in every other vocabulary the text of a token depends on the one
+    token before it (is there a space between?), so that one is all the memory needed.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._before: list[int] = []  # the last id whose text is out
+        self._held: list[int] = []  # ids whose text is not
+
+    def push(self, id: int) -> str:
+        """The text that `id` completes: "" inside a character."""
+        if self._tokenizer.is_byte_level:
+            return self._utf8.decode(self._tokenizer.token_bytes(id))
+        if self._tokenizer.hides(id):
+            return ""
+        self._held.append(id)
+        # A run of byte tokens is text only if all of it is UTF-8, so it must come to its end first.
+        return "" if _BYTE.fullmatch(self._tokenizer.token(id)) else self._release()
+
+    def flush(self) -> str:
+        """What is left when no more ids come; an unfinished character becomes �."""
+        if self._tokenizer.is_byte_level:
+            return self._utf8.decode(b"", final=True)
+        return self._release()
+
+    def _release(self) -> str:
+        known = self._tokenizer.decode(self._before)
+        text = self._tokenizer.decode(self._before + self._held)
+        self._before = (self._before + self._held)[-1:]
+        self._held = []
+        return text[len(known) :]
+
+
+class StopFilter:
+    """Lets text through up to the first stop string to be completed, and nothing from there on.
+
+    Text that may be the beginning of a stop string waits until it is or is not one. If two end
+    together, the longer one counts. How the text is cut into pushes makes no difference.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if "" in stops:
+            raise GlassformerError("A stop string is empty, and would stop every text at once.")
+        self._stops = list(stops)
+        self._held = ""
+        self.stopped = False
+
+    def push(self, text: str) -> str:
+        """The text that is now certain to come before any stop string."""
+        if self.stopped:
+            return ""
+        text = self._held + text
+        found = [(text.index(stop) + len(stop), -len(stop)) for stop in self._stops if stop in text]
+        if found:
+            end, length = min(found)
+            self.stopped, self._held = True, ""
+            return text[: end + length]
+        certain = len(text) - self._waiting(text)
+        self._held = text[certain:]
+        return text[:certain]
+
+    def flush(self) -> str:
+        """What was held back, now that nothing can complete it."""
+        text, self._held = self._held, ""
+        return text
+
+    def _waiting(self, text: str) -> int:
+        """Length of the longest end of `text` that is the beginning of a stop string."""
+        longest = max((len(stop) - 1 for stop in self._stops), default=0)
+        for length in range(min(longest, len(text)), 0, -1):
+            if any(stop.startswith(text[-length:]) for stop in self._stops):
+                return length
+        return 0

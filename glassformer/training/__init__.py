@@ -1,0 +1,1 @@
+"""From a recipe to a trained model. The only package that imports Lightning, and only late."""

@@ -1,0 +1,35 @@
+"""The model card: what a model is, what it was trained on, and how well it does."""
+
+from pathlib import Path
+
+from glassformer import __version__
+from glassformer.training.prepare import Prepared
+
+
+def model_card(ready: Prepared, num_parameters: int) -> str:
+    """Markdown without dates and paths: equal models have equal cards."""
+    recipe = ready.recipe
+    data = ", ".join(Path(path).name for path in recipe.data.paths)
+    lines = [
+        f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
+        "",
+        f"Trained by glassformer {__version__}. The whole recipe is in `recipe.yaml`, the losses "
+        "by step are in `metrics.csv`.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| parameters | {num_parameters:,} |",
+        f"| context | {recipe.model['context_length']:,} tokens |",
+        f"| tokenizer | {recipe.tokenizer.kind}, {ready.tokenizer.vocab_size:,} tokens |",
+        f"| data | {data} |",
+        f"| text | {len(ready.training):,} tokens to learn from, "
+        f"{len(ready.validation):,} held out |",
+        f"| seed | {recipe.training.seed} |",
+        "",
+        "```",
+        'glassformer generate THIS_FOLDER "Once upon"',
+        'glassformer score THIS_FOLDER "It takes great courage to let yourself appear weak."',
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""What `glassformer train` means: which recipe, which folder, begin or go on."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import yaml
+
+from glassformer.config import Lines, Values, flatten
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.training.outcome import Outcome
+from glassformer.training.recipe import (
+    HARMLESS,
+    Recipe,
+    complete,
+    differences,
+    given_values,
+    make_recipe,
+)
+from glassformer.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command line, as said."""
+
+    recipe: Path | None
+    flags: Values
+    assignments: list[str]
+    out: Path | None
+    resume: bool
+    force: bool
+
+    def given(self) -> tuple[Values, Lines]:
+        return given_values(self.recipe, self.flags, self.assignments)
+
+
+def recipe_text(request: Request) -> str:
+    """Every key with its value; null where the data will choose."""
+    recipe, _ = _recipe(request)
+    return str(yaml.safe_dump(complete(recipe), sort_keys=False, allow_unicode=True))
+
+
+def dry_run(request: Request, as_json: bool) -> str:
+    from glassformer.training.dry_run import rehearse
+
+    recipe, run = _recipe(request)
+    _refuse_to_overwrite(request, run)
+    plan = rehearse(recipe)
+    return json.dumps(plan.as_json()) if as_json else plan.text()
+
+
+def train(request: Request, stream: TextIO) -> Outcome:
+    recipe, run = _recipe(request)
+    if request.resume and run.exists:
+        return _resume(request, run, stream)
+    _refuse_to_overwrite(request, run)
+    from glassformer.training import fit
+
+    run.clear()
+    return fit.train(recipe, run.path, stream)
+
+
+def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
+    saved = run.recipe()
+    given, _ = request.given()
+    if changed := list(differences(saved, given)):
+        said = "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in changed)
+        raise GlassformerError(
+            f"{run.path} was begun with another recipe: {said}. Leave that out to go on as it "
+            "was, or say another --out to begin anew."
+        )
+    if harmless := {key: value for key, value in flatten(given) if key in HARMLESS}:
+        values = saved.model_dump(mode="json")
+        for key, value in harmless.items():
+            values["training"][key.removeprefix("training.")] = value
+        run.write_recipe(make_recipe(values))
+    from glassformer.training import fit
+
+    return fit.resume(run, stream)
+
+
+def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
+    """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
+    values, lines = request.given()
+    if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
+        run = RunFolder(request.out)
+        if not run.exists:
+            raise GlassformerError(f"{run.path} holds no run to resume.")
+        return run.recipe(), run
+    recipe = make_recipe(values, str(request.recipe or "the recipe"), lines)
+    return recipe, RunFolder(request.out or _default_folder(recipe))
+
+
+def _default_folder(recipe: Recipe) -> Path:
+    name = recipe.data.paths[0].rstrip("/").split("@")[0]
+    return Path("runs") / f"{recipe.model_name}-{Path(name).name.split('.')[0]}"
+
+
+def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:
+    if request.force and request.resume:
+        raise UsageError("--resume goes on and --force starts over: say one of them.")
+    if not run.exists or request.force or request.resume:
+        return
+    step, last = run.last_step(), run.recipe().training.max_steps
+    if step == last:
+        raise GlassformerError(
+            f"{run.path} exists and holds a finished run. Say --force to start over, or another "
+            "--out."
+        )
+    raise GlassformerError(
+        f"{run.path} exists and holds a run that stopped. Say --resume to go on from step "
+        f"{step:,}, --force to start over, or another --out."
+    )

@@ -1,0 +1,233 @@
+"""Training, from a recipe to a run folder: set up, then fit, then say how it went."""
+
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import lightning.pytorch as lightning
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from glassformer.checkpoint.folder import save_model
+from glassformer.data.tokens import Batch, StepSampler, Windows
+from glassformer.errors import GlassformerError
+from glassformer.generation.logits import Sampling
+from glassformer.generation.sample import decode
+from glassformer.models import entry
+from glassformer.models.language_model import LanguageModel
+from glassformer.runtime import Setup, seed_step
+from glassformer.runtime import prepare as prepare_machine
+from glassformer.training.card import model_card
+from glassformer.training.evaluate import Evaluation, evaluate
+from glassformer.training.metrics import Metrics
+from glassformer.training.objectives import NextToken
+from glassformer.training.outcome import Outcome
+from glassformer.training.prepare import Prepared, prepare, prepared
+from glassformer.training.progress import Progress
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.steward import Duties, StateIO, Steward
+
+PRECISIONS: dict[str, Any] = {
+    "float32": "32-true",
+    "bfloat16": "bf16-mixed",
+    "float16": "16-mixed",
+}
+SAMPLE_TOKENS = 80
+
+
+def train(recipe: Recipe, folder: Path, stream: TextIO) -> Outcome:
+    """Begin a run in `folder`, which must be empty or absent."""
+    run = RunFolder(folder)
+    with _tidied(run), _quiet():
+        say = Progress(stream, 1).say
+        setup = use_machine(recipe)
+        ready = prepare(recipe, folder, say)
+        training = ready.recipe.training.model_copy(
+            update={
+                "device": setup.device,
+                "precision": setup.precision,
+                "num_threads": setup.threads,
+            }
+        )
+        recipe = ready.recipe.model_copy(update={"training": training})
+        run.write_recipe(recipe)
+    return resume(run, stream)
+
+
+def resume(run: RunFolder, stream: TextIO) -> Outcome:
+    """Go on from the last saved state of a run, or from its beginning if there is none."""
+    with _quiet():
+        recipe = run.recipe()
+        setup = use_machine(recipe)
+        return _fit(prepared(recipe, run.path), run, setup, stream)
+
+
+def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outcome:
+    config = ready.recipe.training
+    seed_step(config.seed, 0)
+    model = build_model(ready.recipe)
+    context = model.context_length
+    batch_size = config.per_device_train_batch_size or 1
+    first = run.last_step()
+    metrics = Metrics(run.path, resumed_at=first)
+    tokens_per_step = batch_size * context * config.gradient_accumulation_steps
+    with Progress(stream, tokens_per_step) as progress:
+        progress.say(_headline(ready, model, setup))
+        duties = _duties(ready, run, model)
+        steward = Steward(run, config, duties, metrics, progress)
+        trainer = lightning.Trainer(
+            accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
+            devices=1,
+            precision=PRECISIONS[setup.precision],
+            max_steps=config.max_steps or 1,
+            accumulate_grad_batches=config.gradient_accumulation_steps,
+            gradient_clip_val=config.max_grad_norm or None,
+            callbacks=[steward],
+            plugins=[StateIO()],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        loader = _loader(Windows(ready.training, context, config.seed), config, first)
+        with _signals(steward):
+            trainer.fit(
+                NextToken(model, config),
+                loader,
+                ckpt_path=run.checkpoint(first) if first else None,
+                weights_only=False,
+            )
+    metrics.close()
+    standing = steward.standing
+    return Outcome(
+        folder=run.path,
+        step=standing.step,
+        max_steps=standing.max_steps,
+        best_loss=standing.best_loss,
+        best_step=standing.best_step,
+        stopped_by=steward.stopped_by if standing.step < standing.max_steps else None,
+    )
+
+
+def build_model(recipe: Recipe) -> LanguageModel:
+    model = entry(recipe.model_name).model(recipe.model_config_with())
+    if not isinstance(model, LanguageModel):
+        raise GlassformerError(f"{recipe.model_name} is not a language model.")
+    return model
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _loader(windows: Windows, config: Any, first: int) -> DataLoader[Batch]:
+    accumulation = config.gradient_accumulation_steps
+    sampler = StepSampler(
+        steps=config.max_steps * accumulation,
+        batch_size=config.per_device_train_batch_size,
+        first=first * accumulation,
+    )
+    return DataLoader(windows, batch_sampler=sampler, collate_fn=_tensor)
+
+
+def _tensor(batch: Any) -> Tensor:
+    return torch.from_numpy(batch)
+
+
+def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
+    tokenizer = ready.tokenizer
+    end = tokenizer.end_of_text
+    # A sample continues the validation text, so that it is never something learned by heart.
+    prompt = [int(token) for token in ready.validation[: min(16, len(ready.validation))]]
+
+    def validate() -> Evaluation:
+        return evaluate(model, ready.validation, ready.validation_bytes, model.context_length)
+
+    def sample(step: int) -> str:
+        model.eval()
+        steps = decode(
+            model,
+            [prompt],
+            sampling=Sampling(temperature=0.8),
+            max_new_tokens=SAMPLE_TOKENS,
+            seed=step,
+            is_finished=lambda row, token: token == end,
+            device=next(model.parameters()).device,
+        )
+        text = tokenizer.decode([token for (token,) in steps if token is not None])
+        model.train()
+        return text
+
+    def keep() -> None:
+        save_model(run.path, model, tokenizer, model_card(ready, count_parameters(model)))
+
+    return Duties(validate, sample, keep)
+
+
+def _headline(ready: Prepared, model: LanguageModel, setup: Setup) -> str:
+    recipe = ready.recipe
+    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
+    return (
+        f"model: {name}, {count_parameters(model):,} parameters, "
+        f"context {model.context_length}; {len(ready.training):,} tokens, "
+        f"{recipe.training.max_steps:,} steps; {setup.device}, {setup.precision}, "
+        f"{setup.threads} threads"
+    )
+
+
+def use_machine(recipe: Recipe) -> Setup:
+    said = recipe.training
+    return prepare_machine(
+        threads=said.num_threads,
+        precision=None if said.precision == "auto" else said.precision,
+        device=None if said.device == "auto" else said.device,
+    )
+
+
+@contextmanager
+def _tidied(run: RunFolder) -> Iterator[None]:
+    """If setting up fails, nothing half-written remains."""
+    was_there = run.path.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there or not run.exists:
+            run.clear()
+        raise
+
+
+@contextmanager
+def _signals(steward: Steward) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the training after the step under way."""
+    before = {
+        number: signal.signal(number, steward.stop_at_next_step)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning greets, advises and warns; what matters to a user we say ourselves."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning.*")
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,0 +1,58 @@
+"""Cross-entropy of the next token, without ever holding all the logits.
+
+With 50,000 tokens in the vocabulary the logits of one batch are larger than the model. So they are
+made in chunks of rows: each chunk's loss and gradient are taken at once, and its logits forgotten.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CHUNK = 2**22  # logits held at a time: 16 MB
+
+
+def next_token_loss(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Tensor:
+    """Mean of -log p(target) over all positions: hidden (B, T, D), targets (B, T)."""
+    hidden, targets = hidden.flatten(0, 1), targets.flatten()
+    rows = max(1, CHUNK // head.out_features)
+    if len(targets) <= rows:
+        return F.cross_entropy(head(hidden).float(), targets)
+    total: Tensor = _Chunked.apply(hidden, head.weight, head.bias, targets, rows)  # type: ignore[no-untyped-call]
+    return total / len(targets)
+
+
+class _Chunked(torch.autograd.Function):
+    """Sum of the losses. The gradients are made on the way forward, while the logits are there."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int
+    ) -> Tensor:
+        wanted = any(ctx.needs_input_grad)
+        total = torch.zeros((), device=hidden.device)
+        grad_hidden = torch.empty_like(hidden) if wanted else None
+        grad_weight = torch.zeros_like(weight) if wanted else None
+        grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        for start in range(0, len(targets), rows):
+            part, target = hidden[start : start + rows], targets[start : start + rows, None]
+            logits = F.linear(part, weight, bias).float()  # (rows, V)
+            log_total = logits.logsumexp(-1, keepdim=True)
+            total += (log_total - logits.gather(1, target)).sum()
+            if grad_hidden is None or grad_weight is None:
+                continue
+            grad = logits.sub_(log_total).exp_()  # p - [it is the target]: the softmax's gradient
+            grad.scatter_add_(1, target, grad.new_full(target.shape, -1.0))
+            grad = grad.to(part.dtype)
+            grad_hidden[start : start + rows] = grad @ weight.to(part.dtype)
+            grad_weight += grad.T @ part
+            if grad_bias is not None:
+                grad_bias += grad.sum(0)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
+        return (*grads, None, None)

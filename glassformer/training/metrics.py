@@ -1,0 +1,70 @@
+"""The curves of a run: a CSV for people, TensorBoard events for its page.
+
+metrics.csv has nothing in it that depends on the clock, so that a run which was stopped and resumed
+leaves the same bytes as one which was not. Speed goes to TensorBoard only.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint.atomic import write_file
+
+HEADING = re.compile(r"--- step (\d+) ---\n")
+COLUMNS = ("step", "train_loss", "learning_rate", "val_loss", "val_bits_per_byte")
+
+
+class Metrics:
+    """Appends rows by step. A resumed run first forgets what came after `resumed_at`."""
+
+    def __init__(self, folder: Path, resumed_at: int = 0) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self.path = folder / "metrics.csv"
+        rows = [row for row in read_metrics(self.path) if int(row["step"]) <= resumed_at]
+        text = io.StringIO()
+        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_file(self.path, text.getvalue())
+        self.samples = folder / "samples.txt"
+        write_file(self.samples, "".join(_samples_until(self.samples, resumed_at)))
+        self._events = SummaryWriter(str(folder), purge_step=resumed_at + 1, flush_secs=10)
+
+    def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
+        with self.path.open("a", newline="") as file:
+            row: dict[str, Any] = {"step": step} | values
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
+        for name, value in (values | clocked).items():
+            self._events.add_scalar(name, value, step)
+
+    def sample(self, step: int, text: str) -> None:
+        with self.samples.open("a", encoding="utf-8", newline="") as file:
+            file.write(f"--- step {step} ---\n{text}\n")
+        self._events.add_text("sample", text, step)
+
+    def close(self) -> None:
+        self._events.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The complete rows: a kill may have cut the last one short."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if line.endswith("\n")))
+    return [row for row in rows if None not in row.values() and row["step"].isdigit()]
+
+
+def _samples_until(path: Path, step: int) -> Iterator[str]:
+    """The lines of samples.txt up to the sample of `step`."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        for line in file:
+            if (heading := HEADING.fullmatch(line)) and int(heading[1]) > step:
+                return
+            yield line

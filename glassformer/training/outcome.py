@@ -1,0 +1,45 @@
+"""How a training ended, for people and for programs."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the run is, how far it came, and how good its best model is."""
+
+    folder: Path
+    step: int
+    max_steps: int
+    best_loss: float | None
+    best_step: int
+    stopped_by: int | None
+    """The signal that ended it early, if one did."""
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.stopped_by is None else 128 + self.stopped_by
+
+    def summary(self) -> str:
+        if self.stopped_by is not None:
+            return (
+                f"stopped at step {self.step:,} of {self.max_steps:,}; nothing is lost. "
+                f"Go on with: glassformer train --resume --out {self.folder}"
+            )
+        return (
+            f"{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
+            f'Try: glassformer generate {self.folder} "Once upon"'
+        )
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "run": str(self.folder),
+                "step": self.step,
+                "max_steps": self.max_steps,
+                "val_loss": self.best_loss,
+                "best_step": self.best_step,
+                "finished": self.stopped_by is None,
+            }
+        )

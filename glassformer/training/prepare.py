@@ -1,0 +1,178 @@
+"""From files to tokens, and from a recipe with gaps to one that decides everything.
+
+What the recipe leaves open is chosen from the amount of text: a larger model for more of it, a
+learning rate for the model's width, as many steps as the text is worth reading.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from glassformer.checkpoint.atomic import write_file
+from glassformer.checkpoint.folder import TOKENIZER
+from glassformer.data.corpus import Document, Split, fingerprint, read_corpus
+from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
+from glassformer.errors import GlassformerError
+from glassformer.text.tokenizers import Tokenizer, choose_kind, default_vocab_size, train_tokenizer
+from glassformer.training.recipe import Recipe, make_recipe
+from glassformer.wording import readable_size
+
+Say = Callable[[str], None]
+
+TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
+SIZES = ((1e9, "modern-l"), (1e8, "modern-m"), (3e6, "modern-s"), (0, "modern-xs"))
+EPOCHS = 10
+FEWEST_STEPS, MOST_STEPS = 300, 20_000
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a training needs: the complete recipe, the tokenizer, the two rows of tokens."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    training: Ids
+    validation: Ids
+    validation_bytes: int
+    """UTF-8 bytes of the validation text: what bits per byte are counted over."""
+
+
+def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
+    """Read the data, train the tokenizer, write tokens to `folder`/data, complete the recipe."""
+    split = read_corpus(recipe.data, recipe.training.seed)
+    say(f"data: {_amount(split.training)} to learn from; held out: {split.held_out}")
+    tokenizer = _make_tokenizer(recipe, split, say)
+    size = tokenizer.vocab_size
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    write_tokens(data / TRAIN, ids_of(split.training, tokenizer), size)
+    write_tokens(data / VALIDATION, ids_of(split.validation, tokenizer), size)
+    facts = {
+        "validation_bytes": _num_bytes(split.validation),
+        "fingerprint": fingerprint(split.training + split.validation),
+    }
+    write_file(data / FACTS, json.dumps(facts, indent=2) + "\n")
+    tokenizer.save(folder / TOKENIZER)
+    training = open_tokens(data / TRAIN, size)
+    validation, num_bytes = _validation(data, size)
+    recipe = _complete(recipe, tokenizer, (len(training), len(validation)))
+    return _checked(Prepared(recipe, tokenizer, training, validation, num_bytes))
+
+
+def prepared(recipe: Recipe, folder: Path) -> Prepared:
+    """What `prepare` left in `folder`, for a run that goes on."""
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    size, data = tokenizer.vocab_size, folder / "data"
+    return Prepared(recipe, tokenizer, open_tokens(data / TRAIN, size), *_validation(data, size))
+
+
+@contextmanager
+def rehearsed(recipe: Recipe, say: Say) -> Iterator[Prepared]:
+    """As `prepare`, for a dry run: nothing is left behind."""
+    with TemporaryDirectory(prefix="glassformer-") as folder:
+        yield prepare(recipe, Path(folder), say)
+
+
+def _validation(data: Path, vocab_size: int) -> tuple[Ids, int]:
+    try:
+        facts = json.loads((data / FACTS).read_text())
+        num_bytes = int(facts["validation_bytes"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise GlassformerError(f"{data / FACTS} is damaged: {error}.") from None
+    return open_tokens(data / VALIDATION, vocab_size), num_bytes
+
+
+def _make_tokenizer(recipe: Recipe, split: Split, say: Say) -> Tokenizer:
+    config, everything = recipe.tokenizer, split.training + split.validation
+    num_bytes = _num_bytes(split.training)
+    if config.kind == "auto":
+        characters = len(set().union(*(document.text for document in everything)))
+        kind, reason = choose_kind(num_bytes, characters)
+        say(reason)
+        config = config.model_copy(update={"kind": kind})
+    else:
+        kind = config.kind
+    size = config.vocab_size or getattr(recipe.model_config_with(), "vocab_size", None)
+    # Held-out text decides with which characters exist, and else nothing.
+    known = everything if kind == "char" else split.training
+    return train_tokenizer(
+        config,
+        (document.text for document in known),
+        size or default_vocab_size(kind, num_bytes),
+    )
+
+
+def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int]) -> Recipe:
+    """Fill every gap. Only what nobody said is chosen.
+
+    `num_tokens` are those to learn from and those held out.
+    """
+    named = dict(recipe.model)
+    if named.get("preset") is None and recipe.model_name == "gpt":
+        named["preset"] = next(name for least, name in SIZES if num_tokens[0] >= least)
+    named["vocab_size"] = tokenizer.vocab_size
+    values = recipe.model_dump(mode="json") | {"model": named}
+    model: Any = make_recipe(values).model_config_with()
+    values["model"] = {
+        "name": recipe.model_name,
+        "preset": named.get("preset"),
+        **model.model_dump(mode="json"),
+    }
+    values["tokenizer"] = values["tokenizer"] | {
+        "kind": tokenizer.kind,
+        "vocab_size": tokenizer.vocab_size,
+    }
+    values["training"] = _complete_training(values["training"], model, *num_tokens)
+    return make_recipe(values)
+
+
+def _complete_training(
+    said: dict[str, Any], model: Any, num_tokens: int, num_validation_tokens: int
+) -> dict[str, Any]:
+    chosen = {key: value for key, value in said.items() if value is not None}
+    batch = chosen.setdefault(
+        "per_device_train_batch_size", max(1, BATCH_TOKENS // model.context_length)
+    )
+    tokens = batch * model.context_length * chosen["gradient_accumulation_steps"]
+    worth = min(MOST_STEPS, max(FEWEST_STEPS, EPOCHS * num_tokens // tokens))
+    steps = chosen.setdefault("max_steps", worth)
+    # Wider models want smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions.
+    chosen.setdefault("learning_rate", round(3e-3 * min(1.0, (128 / model.d_model) ** 0.5), 6))
+    chosen.setdefault("warmup_steps", min(100, steps // 10))
+    # Reading a token costs a third of learning from it; validation may take a sixth of the time.
+    affordable = round(2 * num_validation_tokens / tokens)
+    chosen.setdefault("eval_steps", max(1, min(max(steps // 20, affordable), steps // 4)))
+    chosen.setdefault("save_steps", max(1, steps // 10))
+    return said | chosen
+
+
+def _checked(found: Prepared) -> Prepared:
+    """Windows of a whole context must fit into the text."""
+    context = found.recipe.model["context_length"]
+    names = ", ".join(found.recipe.data.paths)
+    if len(found.training) <= context:
+        raise GlassformerError(
+            f"{names}: {len(found.training):,} tokens to learn from are fewer than one context of "
+            f"{context:,}. Give more text, or say --set model.context_length="
+            f"{max(2, len(found.training) // 4)}."
+        )
+    if len(found.validation) < 2:
+        raise GlassformerError(
+            f"{names}: the part held out for validation has {len(found.validation)} tokens. "
+            "Give more text."
+        )
+    return found
+
+
+def _amount(documents: list[Document]) -> str:
+    plural = "s" if len(documents) != 1 else ""
+    return f"{readable_size(_num_bytes(documents))} in {len(documents):,} document{plural}"
+
+
+def _num_bytes(documents: list[Document]) -> int:
+    return sum(len(document.text.encode()) for document in documents)

@@ -1,0 +1,144 @@
+"""A recipe: everything that decides how a training goes, in four sections.
+
+    model:      which one, which preset, and every size of it
+    data:       the files, and the part held out for validation
+    tokenizer:  how text becomes tokens
+    training:   steps, batches, learning rate, saving, machine
+
+A key that is null is chosen from the data when training begins; the recipe that is saved with the
+run has no such keys left.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from glassformer.config import Config, Count, Lines, Values, assign, flatten, parse, read_yaml
+from glassformer.data.corpus import CorpusConfig
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.models import entry
+from glassformer.text.tokenizers import TokenizerConfig
+from glassformer.training.schedule import ScheduleKind
+
+
+class TrainingConfig(Config):
+    """How long, in what batches, and how fast to learn. Names follow Hugging Face's."""
+
+    max_steps: Count | None = Field(None, ge=1)
+    """Updates of the weights; null: chosen from the amount of text."""
+    per_device_train_batch_size: Count | None = Field(None, ge=1)
+    """Windows of text read at once; null: as many as make a good batch of tokens."""
+    gradient_accumulation_steps: Count = Field(1, ge=1)
+    """Batches added up before each update: a larger batch in the same memory."""
+    learning_rate: float | None = Field(None, gt=0)
+    """The highest one; null: chosen from the model's width."""
+    lr_scheduler_type: ScheduleKind = "cosine"
+    min_lr_rate: float = Field(0.1, ge=0, le=1)
+    """Share of the learning rate that is left at the last step."""
+    warmup_steps: Count | None = Field(None, ge=0)
+    weight_decay: float = Field(0.1, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.99, ge=0, lt=1)
+    max_grad_norm: float = Field(1.0, ge=0)
+    """Gradients longer than this are shortened to it; 0: never."""
+    seed: int = Field(0, ge=0, lt=2**31)
+    eval_steps: Count | None = Field(None, ge=1)
+    """Validate, and write a sample of text, every so many steps."""
+    save_steps: Count | None = Field(None, ge=1)
+    """Save the state of the training every so many steps."""
+    save_total_limit: Count = Field(2, ge=1)
+    """Saved states that are kept; older ones are deleted."""
+    logging_steps: Count = Field(10, ge=1)
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    num_threads: Count | None = Field(None, ge=1)
+    """CPU threads; null: as many as this machine has cores."""
+
+
+# These change what is written and when, never what the model becomes.
+HARMLESS = {f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps")}
+
+
+class Recipe(Config):
+    """The four sections. `model` is kept as written until the data has chosen its size."""
+
+    model: dict[str, Any]
+    data: CorpusConfig
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @property
+    def model_name(self) -> str:
+        return str(self.model["name"])
+
+    @property
+    def preset(self) -> str | None:
+        return self.model.get("preset")
+
+    def model_config_with(self, **chosen: Any) -> Config:
+        """The model's typed config: its preset, then what the recipe says, then `chosen`."""
+        return _model_config(self.model, chosen)
+
+
+def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tuple[Values, Lines]:
+    """What was said: a file, then flags, then `--set`, each overriding the one before.
+
+    Also the line of each key that stands in the file. Flags that are None were not said.
+    """
+    values, lines = read_yaml(path) if path is not None else ({}, {})
+    _merge(values, flags)
+    for assignment in assignments:
+        assign(values, assignment)
+    return values, lines
+
+
+def make_recipe(values: Values, where: str = "the recipe", lines: Lines | None = None) -> Recipe:
+    for section in ("model", "data", "tokenizer", "training"):
+        if not isinstance(values.get(section, {}), dict):
+            raise GlassformerError(f"{section} in {where} must be a section of keys, not a value.")
+    if "name" not in values.get("model", {}):
+        raise UsageError(
+            "which model? Say, for example, glassformer train gpt --data notes.txt, or write "
+            "model: {name: gpt} in the recipe."
+        )
+    if not values.get("data", {}).get("paths"):
+        raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
+    recipe = parse(Recipe, values, where, lines)
+    _model_config(recipe.model, {}, where, lines)  # a misspelt key is an error before any work
+    return recipe
+
+
+def complete(recipe: Recipe) -> Values:
+    """Every key with its value, defaults included; null where the data will choose."""
+    values = recipe.model_dump(mode="json")
+    named = {"name": recipe.model_name, "preset": recipe.preset}
+    return values | {"model": named | recipe.model_config_with().model_dump(mode="json")}
+
+
+def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
+    """(key, saved value, given value) for each given key that says something else."""
+    before = dict(flatten(complete(saved)))
+    now = dict(flatten(complete(make_recipe(given))))
+    for key, _ in flatten(given):
+        if key in now and key not in HARMLESS and before.get(key) != now[key]:
+            yield key, before.get(key), now[key]
+
+
+def _model_config(
+    model: Values, chosen: Values, where: str = "the recipe", lines: Lines | None = None
+) -> Config:
+    known = entry(str(model["name"]))
+    preset = model.get("preset")
+    values = known.preset(str(preset)) if preset is not None else {}
+    said = {key: value for key, value in model.items() if key not in ("name", "preset")}
+    return parse(known.config, values | said | chosen, where, lines, prefix="model.")
+
+
+def _merge(base: Values, over: Values) -> None:
+    for key, value in over.items():
+        if isinstance(value, dict):
+            _merge(base.setdefault(key, {}), value)
+        elif value is not None:
+            base[key] = value

@@ -1,0 +1,171 @@
+"""What happens around the steps of a training, in one place and one order:
+
+    seed this step's randomness → [step] → log → validate, sample, keep the best → save → stop?
+
+Everything that later steps depend on is in the saved state, and the state is saved last: so a run
+that resumes from it goes on exactly as if it had never stopped.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from lightning.pytorch.plugins.io import CheckpointIO
+from torch import Tensor
+
+from glassformer.checkpoint.state import load_state, save_state
+from glassformer.runtime import seed_step
+from glassformer.training.evaluate import Evaluation
+from glassformer.training.metrics import Metrics
+from glassformer.training.progress import Progress, Standing
+from glassformer.training.recipe import TrainingConfig
+from glassformer.training.run_folder import RunFolder
+
+
+class StateIO(CheckpointIO):
+    """Lightning's checkpoints as our state folders: no pickle, all or nothing."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
+        save_state(path, checkpoint)
+
+    def load_checkpoint(
+        self, path: Any, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        return load_state(path)
+
+    def remove_checkpoint(self, path: Any) -> None:
+        raise NotImplementedError("RunFolder.prune does this")
+
+
+@dataclass(frozen=True)
+class Duties:
+    """What the steward does when the time comes."""
+
+    validate: Callable[[], Evaluation]
+    sample: Callable[[int], str]
+    keep: Callable[[], None]
+
+
+class Steward(lightning.Callback):
+    """Seeds, logs, validates, keeps the best model, saves, and stops when asked to."""
+
+    def __init__(
+        self,
+        run: RunFolder,
+        config: TrainingConfig,
+        duties: Duties,
+        metrics: Metrics,
+        progress: Progress,
+    ) -> None:
+        self.run = run
+        self.config = config
+        self.duties = duties
+        self.metrics = metrics
+        self.progress = progress
+        self.standing = Standing(step=run.last_step(), max_steps=config.max_steps or 1)
+        self.evaluation: Evaluation | None = None
+        self.stopped_by: int | None = None
+        self._losses: list[float] = []  # since the last line of metrics.csv
+        self._step_losses: list[float] = []  # of the micro-batches of this step
+        self._learning_rate = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        standing = self.standing
+        return {
+            "losses": self._losses,
+            "val_loss": standing.val_loss,
+            "best_loss": standing.best_loss,
+            "best_step": standing.best_step,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._losses = list(state_dict["losses"])
+        for name in ("val_loss", "best_loss", "best_step"):
+            setattr(self.standing, name, state_dict[name])
+
+    def on_train_batch_start(
+        self, trainer: lightning.Trainer, module: lightning.LightningModule, batch: Any, number: int
+    ) -> None:
+        seed_step(self.config.seed, number, trainer.global_rank)
+
+    def on_before_optimizer_step(
+        self,
+        trainer: lightning.Trainer,
+        module: lightning.LightningModule,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self._learning_rate = float(optimizer.param_groups[0]["lr"])
+
+    def on_train_batch_end(
+        self,
+        trainer: lightning.Trainer,
+        module: lightning.LightningModule,
+        outputs: Any,
+        batch: Any,
+        number: int,
+    ) -> None:
+        loss: Tensor = outputs["loss"]
+        accumulation = self.config.gradient_accumulation_steps
+        self._step_losses.append(loss.item() * accumulation)
+        if (number + 1) % accumulation:
+            return  # the weights have not changed yet
+        self._losses.append(sum(self._step_losses) / accumulation)
+        self._step_losses = []
+        self.standing.step = trainer.global_step
+        self.standing.loss = self._losses[-1]
+        begin = time.perf_counter()
+        self._after_step(trainer)
+        self.progress.not_training(time.perf_counter() - begin)
+        self.progress.show(self.standing)
+
+    def _after_step(self, trainer: lightning.Trainer) -> None:
+        step, last = trainer.global_step, trainer.global_step == self.config.max_steps
+        values: dict[str, float] = {}
+        if self._is_due(self.config.eval_steps) or last:
+            values = self._validate(step)
+        if self._is_due(self.config.logging_steps) or values or last:
+            values["train_loss"] = sum(self._losses) / len(self._losses)
+            values["learning_rate"] = self._learning_rate
+            self._losses = []
+            self.metrics.write(step, values, tokens_per_second=self.progress.tokens_per_second)
+        if self._is_due(self.config.save_steps) or last or self.stopped_by:
+            trainer.save_checkpoint(self.run.checkpoint(step))
+            self.run.prune(self.config.save_total_limit)
+        if self.stopped_by:
+            trainer.should_stop = True
+
+    def _is_due(self, every: int | None) -> bool:
+        return self.standing.step % (every or 1) == 0
+
+    def _validate(self, step: int) -> dict[str, float]:
+        found = self.evaluation = self.duties.validate()
+        standing = self.standing
+        standing.val_loss = found.loss
+        if standing.best_loss is None or found.loss < standing.best_loss:
+            standing.best_loss, standing.best_step = found.loss, step
+            self.duties.keep()
+        text = self.duties.sample(step)
+        self.metrics.sample(step, text)
+        self.progress.say(f"  step {step:,} val {found.loss:.3f} │ {_one_line(text)}")
+        return {"val_loss": found.loss, "val_bits_per_byte": found.bits_per_byte}
+
+    def stop_at_next_step(self, number: int, frame: FrameType | None = None) -> None:
+        """A signal handler: the step under way is finished and saved; a second signal is final."""
+        if self.stopped_by is not None:
+            raise KeyboardInterrupt
+        self.stopped_by = number
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        self.progress.say(f"{name}: stopping after this step …")
+
+
+def _one_line(text: str, width: int = 60) -> str:
+    """The beginning of a sample, on one line."""
+    flat = " ".join(text.split())
+    return flat[:width] + ("…" if len(flat) > width else "")

@@ -1,0 +1,319 @@
+"""Rows come out as they were written, and whatever is wrong with a table is said with its place."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data.tables import Row, Table, check_encoding, column, hub_rows, open_table
+from glassformer.data.tables import read_rows as rows_of
+from glassformer.errors import GlassformerError, UsageError
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def values(path: Path, encoding: str = "utf-8") -> list[dict[str, object]]:
+    return [row.values for row in rows_of(path, encoding)]
+
+
+def parquet(path: Path, **columns: object) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet as format_
+
+    format_.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def table(*columns: str, worded: tuple[str, ...] = ()) -> Table:
+    return Table("reviews.csv", columns, worded, iter(()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text,stars\n"Fine, really.",4\nBad.,1\n'),
+        ("a.CSV", '\ufefftext,stars\r\n"Fine, really.",4\r\nBad.,1'),
+        ("a.csv", "text;stars\nFine, really.;4\n\nBad.;1\n"),
+        ("a.tsv", "text\tstars\nFine, really.\t4\nBad.\t1\n"),
+        ("a.jsonl", '{"text": "Fine, really.", "stars": "4"}\n\n{"text": "Bad.", "stars": "1"}'),
+    ],
+)
+@pytest.mark.parametrize("zipped", ["", ".gz"])
+def test_every_text_format_gives_the_same_rows(
+    tmp_path: Path, name: str, content: str, zipped: str
+) -> None:
+    path = written(tmp_path / (name + zipped), content)
+    assert values(path) == [{"text": "Fine, really.", "stars": "4"}, {"text": "Bad.", "stars": "1"}]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_parquet_gives_its_rows_and_their_numbers(tmp_path: Path, zipped: bool) -> None:
+    path = parquet(tmp_path / "a.parquet", text=["one", None], stars=[4, 5])
+    if zipped:
+        path = written(tmp_path / "a.parquet.gz", path.read_bytes())
+    assert list(rows_of(path, "utf-8")) == [
+        Row({"text": "one", "stars": 4}, str(path), 1),
+        Row({"text": None, "stars": 5}, str(path), 2),
+    ]
+
+
+def test_parquet_text_that_is_not_utf_8_is_said_with_its_row(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    column_ = pyarrow.array([b"fine"] * 300 + [b"\xff"]).view(pyarrow.string())
+    parquet(path, text=column_)
+    with pytest.raises(GlassformerError, match=r"a\.parquet, after row 256: .*utf-8"):
+        values(path)
+
+
+def test_a_row_is_placed_at_its_first_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", 'text,stars\n"two\nlines",4\n\nlater,5\n')
+    assert [row.place for row in rows_of(path, "utf-8")] == [f"{path}:2", f"{path}:5"]
+
+
+def test_a_quote_in_a_tsv_is_a_character_like_any_other(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", 'en\tde\n"Go!\t"Los!" rief er.\n')
+    assert values(path) == [{"en": '"Go!', "de": '"Los!" rief er.'}]
+
+
+def test_a_csv_field_may_be_larger_than_the_default_limit(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "text\n" + "x" * 3_000_000 + "\n")
+    assert len(str(values(path)[0]["text"])) == 3_000_000
+
+
+def test_rows_are_read_one_by_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", '{"text": "good"}\n' * 10_000 + "oops\n")
+    assert next(rows_of(path, "utf-8")).values == {"text": "good"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', ":2: not JSON (Expecting property name"),
+        ("a.jsonl", "[\n", ":1: not JSON"),
+        ("a.jsonl", '["text"]\n', ":1: not an object."),
+        ("a.jsonl", "[" * 100_000 + "\n", ":1: not JSON"),
+        ("a.jsonl", '{"a": ' + "9" * 5000 + "}\n", ":1: not JSON"),
+        ("a.jsonl", '{"a": "x"}\n{"a": "\\ud83d"}\n', ":2: half of a surrogate pair."),
+        ("a.csv", "a,b\n1,2\n1,2,3\n", ":3: the number of fields is 3, but 2 in the header (a, b)"),
+        ("a.tsv", "a\tb\n1\n", ":2: the number of fields is 1, but 2 in the header"),
+        ("a.csv", 'a,b\n1,2\n"never closed,3\n4,5\n', ":3: not CSV"),
+        ("a.csv", 'a,b\n"say "hi" now",2\n', ":2: not CSV"),
+        ("a.csv", "a,b,a\n1,2,3\n", ':1: two columns are called "a"'),
+        ("a.csv", "a,b\n1,2\n\x00,2\n", ":3: a NUL byte."),
+        ("a.jsonl", '{"a": 1}\n\x00\n', ":2: a NUL byte."),
+        ("a.csv", b"a,b\n1,\xe9\n", ", byte 6: not UTF-8 (0xE9)."),
+        ("a.csv", "", " is empty."),
+        ("a.csv", " \n\n", " is empty."),
+        ("a.tsv.gz", "", " is empty."),
+        ("a.jsonl", "\n \n", " is empty."),
+        ("a.parquet", "", " is empty."),
+        ("a.parquet", "no such thing", " is not Parquet: "),
+    ],
+)
+def test_a_fault_is_said_with_its_place(
+    tmp_path: Path, name: str, content: str | bytes, message: str
+) -> None:
+    path = written(tmp_path / name, content)
+    with pytest.raises(GlassformerError) as error:
+        values(path)
+    assert str(error.value).startswith(str(path) + message)
+
+
+def test_json_may_spell_a_character_as_a_surrogate_pair(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", json.dumps({"text": "😀"}) + "\n")
+    assert values(path) == [{"text": "😀"}]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+@given(good=st.integers(0, 30_000), width=st.sampled_from(["x", "é", "😀"]))
+def test_the_offset_of_a_bad_byte_is_right_however_far_in(
+    tmp_path_factory: pytest.TempPathFactory, name: str, good: int, width: str
+) -> None:
+    before = b"\xef\xbb\xbftext\n" + (width * good).encode()
+    path = written(tmp_path_factory.mktemp("bad") / name, before + b"\xff\n" + b"more\n" * 5_000)
+    with pytest.raises(GlassformerError) as error:
+        values(path)
+    assert f", byte {len(before):,}: not UTF-8 (0xFF)." in str(error.value)
+
+
+def test_a_header_without_rows_is_not_a_table(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "text,stars\n")
+    with pytest.raises(GlassformerError, match="has no rows"):
+        open_table(path, "utf-8")
+
+
+def test_another_ending_is_not_a_table(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"not a table\. The endings of tables are \.csv"):
+        rows_of(tmp_path / "a.xlsx", "utf-8")
+
+
+@pytest.mark.parametrize("cut", [10, 40])
+def test_a_gzip_that_breaks_off_or_is_none_is_refused(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "a.csv.gz", "text\n" + "".join(map(str, range(5000))))
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(GlassformerError, match=r"a\.csv\.gz breaks off before its end"):
+        values(path)
+    path.write_bytes(b"text\nplain\n")
+    with pytest.raises(GlassformerError, match=r"a\.csv\.gz is not gzip"):
+        values(path)
+
+
+@pytest.mark.parametrize("name", ["utf8x", "rot13", "utf-8\0", ""])
+def test_an_unknown_encoding_is_wrong_usage(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown encoding"):
+        check_encoding(name)
+
+
+# --- columns ---
+
+
+@pytest.mark.parametrize("name", ["text", "Content", "body", "review"])
+def test_the_obvious_name_is_the_text_column(name: str) -> None:
+    candidates = ("text", "content", "body", "review")
+    assert column(table("id", name, "title", worded=(name, "title")), None, candidates) == name
+
+
+def test_the_only_column_with_words_is_the_text_column(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "id,quote,stars\n1,Well.,4.5\n2,10,3\n")
+    assert column(open_table(path, "utf-8"), None, ("text",)) == "quote"
+
+
+def test_columns_are_learnt_from_more_than_the_first_row(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", '{"id": 1, "said": null}\n{"id": 2, "said": "Hi"}\n')
+    opened = open_table(path, "utf-8")
+    assert (opened.columns, opened.worded) == (("id", "said"), ("said",))
+    assert len(list(opened.rows)) == 2
+
+
+def test_the_wanted_column_wins_over_the_obvious_one() -> None:
+    assert column(table("text", "title"), "title", ("text",)) == "title"
+
+
+def test_missing_column_names_the_columns_there_are() -> None:
+    reviews = table("text", "stars", "date", worded=("text", "date"))
+    with pytest.raises(GlassformerError) as error:
+        column(reviews, "label", ("label",), role="label", taken=("text",))
+    assert str(error.value) == (
+        'reviews.csv has no column "label". It has: text, stars, date. Say --label-column stars.'
+    )
+
+
+def test_a_misspelt_column_suggests_the_nearest() -> None:
+    with pytest.raises(GlassformerError, match=r"Say --text-column review\.$"):
+        column(table("id", "stars", "review"), "reviwe", ("text",))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("text", "review"), "has more than one column that may be the text. It has: text, review"),
+        (("id", "a", "b"), "has no column that is plainly the text. It has: id, a, b. Say --text-"),
+        (tuple(f"c{number}" for number in range(500)), "c19, and 480 more. Say --text-column c1."),
+    ],
+)
+def test_an_unclear_text_column_is_asked_for(columns: tuple[str, ...], message: str) -> None:
+    with pytest.raises(GlassformerError) as error:
+        column(table(*columns, worded=columns[1:]), None, ("text", "review"))
+    assert message in str(error.value)
+
+
+# --- the extra, and the hub ---
+
+
+@pytest.mark.parametrize(
+    ("package", "source"), [("pyarrow", "a.parquet"), ("datasets", "some/set")]
+)
+def test_a_missing_extra_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(GlassformerError) as error:
+        open_table(source, "utf-8")
+    assert str(error.value) == f'{source} needs {package}. Run pip install "glassformer[hub]".'
+
+
+@pytest.fixture
+def local_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The real library, which takes a folder of that name for the data set: no network."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films" / "reviews").mkdir(parents=True)
+    written(tmp_path / "films/reviews/train.csv", "text,stars\nFine.,4\nBad.,1\n")
+    written(tmp_path / "films/reviews/test.csv", "text,stars\nSo so.,3\n")
+    return datasets
+
+
+@pytest.mark.usefixtures("local_hub")
+def test_a_hub_data_set_gives_the_rows_of_its_split() -> None:
+    assert list(hub_rows("films/reviews")) == [
+        Row({"text": "Fine.", "stars": 4}, "films/reviews@train", 1),
+        Row({"text": "Bad.", "stars": 1}, "films/reviews@train", 2),
+    ]
+    (row,) = hub_rows("films/reviews:default@test")
+    assert row.values["text"] == "So so."
+    assert len(list(hub_rows("films/reviews@train[:1]"))) == 1
+
+
+@pytest.mark.usefixtures("local_hub")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("films/reviews@dev", r"films/reviews@dev cannot be loaded: Unknown split \"dev\""),
+        ("films/reviews:xl", r"films/reviews:xl cannot be loaded: BuilderConfig 'xl' not found"),
+    ],
+)
+def test_a_wrong_split_or_config_names_the_right_ones(source: str, message: str) -> None:
+    with pytest.raises(GlassformerError, match=message):
+        hub_rows(source)
+
+
+def test_a_name_the_hub_does_not_know_says_so(
+    local_hub: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise local_hub.exceptions.DatasetNotFoundError("Dataset 'no/body' doesn't exist.")
+
+    monkeypatch.setattr(local_hub, "load_dataset", unknown)  # the real one would ask the network
+    with pytest.raises(GlassformerError, match="no/body is neither a file here nor a data set"):
+        open_table("no/body", "utf-8")
+
+
+def test_offline_a_data_set_that_is_not_cached_is_a_clear_error(tmp_path: Path) -> None:
+    script = "from glassformer.data.tables import open_table; open_table('no/body', 'utf-8')"
+    settings = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | settings, capture_output=True, text=True
+    )
+    assert "no/body is not on this machine, and the Hugging Face hub cannot be" in done.stderr
+
+
+def test_what_is_no_name_on_the_hub_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="not a data set name such as"):
+        hub_rows("../secrets")
+
+
+def test_a_missing_file_never_asks_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    written(tmp_path / "data/reviews.csv", "text\nFine.\n")
+    with pytest.raises(
+        GlassformerError, match=r"does not exist\. Did you mean data/reviews\.csv\?"
+    ):
+        open_table("data/review.csv", "utf-8")
+    with pytest.raises(GlassformerError, match="Give a file, a folder, or a Hugging Face data set"):
+        open_table("nowhere.jsonl", "utf-8")

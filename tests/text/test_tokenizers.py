@@ -1,0 +1,392 @@
+import itertools
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+
+from glassformer.config import parse
+from glassformer.errors import GlassformerError
+from glassformer.text import (
+    END_OF_TEXT,
+    Tokenizer,
+    TokenizerConfig,
+    choose_kind,
+    default_vocab_size,
+    train_tokenizer,
+)
+
+TEXT = (
+    "It was the best of times, it was the worst of times: it wasn't (quite) a well-known time.\n"
+    "“Café costs $3.14!” said the naïve 3,000th reader…\n\n\tThe end; the end? #1 <|endoftext|>\n"
+) * 6
+KINDS = ["char", "word", "wordpiece", "bpe", "unigram"]
+SIZES = {"word": 200, "wordpiece": 200, "bpe": 400, "unigram": 400, "char": None}
+LOSSLESS = st.sampled_from(["bpe", "unigram"])
+SPACED = st.text(alphabet=" \n\t\r\u00a0\u2028\x1c\x85'sa1!é漢", max_size=60)
+
+
+@cache
+def trained(kind):
+    return train_tokenizer(kind, [TEXT], SIZES[kind])
+
+
+@pytest.fixture(params=KINDS)
+def tokenizer(request):
+    return trained(request.param)
+
+
+def file_of(tokenizer, path):
+    tokenizer.save(path)
+    return path.read_bytes()
+
+
+def llama():
+    """Like Llama 2's: no split into words, spaces as ▁, unknown characters in bytes."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"]
+    vocab = {piece: id for id, piece in enumerate(pieces)}
+    backend = Backend(models.BPE(vocab, [("▁", "a")], unk_token="<unk>", byte_fallback=True))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    backend.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    backend.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return Tokenizer(backend)
+
+
+def bert():
+    """Like BERT's: lower case, [CLS] … [SEP] around every text, at most four tokens."""
+    pieces = ["[UNK]", "[CLS]", "[SEP]", "a", "##b", "é", "!"]
+    vocab = {piece: id for id, piece in enumerate(pieces)}
+    backend = Backend(models.WordPiece(vocab, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(strip_accents=False)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.add_special_tokens(["[UNK]", "[CLS]", "[SEP]"])
+    backend.enable_truncation(4)
+    backend.enable_padding(length=4)
+    return Tokenizer(backend)
+
+
+# Text to ids and back
+
+
+@settings(max_examples=300, deadline=None)
+@given(LOSSLESS, st.text() | SPACED)
+def test_byte_level_tokenizers_give_back_any_text(kind, text):
+    assert trained(kind).decode(trained(kind).encode(text)) == text
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=sorted(set(TEXT))))
+def test_a_character_tokenizer_gives_back_any_text_of_its_characters(text):
+    ids = trained("char").encode(text)
+    assert len(ids) == len(text)
+    assert trained("char").decode(ids) == text
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+def test_word_tokenizers_lose_nothing_but_spacing(kind):
+    text = "It was the best of times, (quite) well-known: it wasn't 3.14!\n\nThe end? $3,000"
+    tokenizer = train_tokenizer(kind, [text])
+    assert tokenizer.decode(tokenizer.encode(text.replace(" ", "  \t"))) == text
+
+
+def test_a_word_tokenizer_shows_the_gap_where_a_word_is_unknown():
+    ids = trained("word").encode("the zyzzyva of times")
+    assert trained("word").decode(ids) == "the <|unk|> of times"
+
+
+def test_wordpiece_cuts_an_unknown_word_into_known_parts():
+    tokens = [trained("wordpiece").token(id) for id in trained("wordpiece").encode("timest")]
+    assert tokens[0] == "times"
+    assert tokens[1:] == ["##t"]
+
+
+def test_a_batch_encodes_like_its_texts(tokenizer):
+    texts = [TEXT, "", "the end"]
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+
+
+def test_the_name_of_a_special_token_in_a_text_is_ordinary_text(tokenizer):
+    ids = tokenizer.encode(f"the {END_OF_TEXT} end")
+    assert tokenizer.end_of_text not in ids
+    assert "endoftext" in tokenizer.decode(ids)
+
+
+def test_special_tokens_leave_no_trace_in_decoded_text(tokenizer):
+    ids = tokenizer.encode("the end")
+    assert tokenizer.decode([tokenizer.end_of_text, *ids, tokenizer.end_of_text]) == "the end"
+
+
+def test_lowercase_folds_case_in_training_and_use():
+    tokenizer = train_tokenizer(TokenizerConfig(kind="char", lowercase=True), ["ABC ς Σ"])
+    assert tokenizer.decode(tokenizer.encode("CaB Σ")) == "cab σ"
+
+
+# Long texts
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(["word", "wordpiece", "bpe", "unigram"]), SPACED, st.integers(1, 20))
+def test_chunks_encode_like_the_whole(kind, text, size):
+    pieces = trained(kind).encode_chunks(text, size)
+    assert list(itertools.chain(*pieces)) == trained(kind).encode(text)
+
+
+@settings(deadline=None)
+@given(st.lists(SPACED, max_size=5), st.integers(1, 20))
+def test_a_text_may_arrive_in_parts_that_are_cut_anywhere(parts, size):
+    pieces = trained("bpe").encode_chunks(iter(parts), size)
+    assert list(itertools.chain(*pieces)) == trained("bpe").encode("".join(parts))
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_no_invisible_character_makes_a_cut_unsafe(kind):
+    odd = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code))[0] in "ZC"]
+    odd = [character for character in odd if unicodedata.name(character, "") or character < "\xa0"]
+    text = "".join(f"a{character}\n!{character} {character}b \n" for character in odd)
+    pieces = trained(kind).encode_chunks(text, 1)
+    assert list(itertools.chain(*pieces)) == trained(kind).encode(text)
+
+
+def test_chunks_of_an_endless_text_come_without_waiting_for_its_end():
+    endless = trained("bpe").encode_chunks(itertools.repeat("the end of times\n"), 100)
+    assert trained("bpe").decode(next(endless)).startswith("the end of times\nthe end")
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="a \n", max_size=20))
+def test_a_tokenizer_whose_tokens_cross_spaces_is_never_cut(text):
+    assert list(itertools.chain(*llama().encode_chunks(text, 1))) == llama().encode(text)
+
+
+# What a token looks like, and what cannot be written
+
+
+def test_a_byte_level_token_reads_as_its_text():
+    tokenizer = trained("bpe")
+    assert [tokenizer.token(id) for id in tokenizer.encode("It was")] == ["It", " was"]
+    assert tokenizer.token(tokenizer.end_of_text) == END_OF_TEXT
+    assert tokenizer.token(tokenizer.vocab_size) == f"<unused {tokenizer.vocab_size}>"
+
+
+def test_a_lone_byte_reads_as_its_number():
+    tokenizer = trained("bpe")
+    assert [tokenizer.token(id) for id in tokenizer.encode("漢")] == ["<0xE6>", "<0xBC>", "<0xA2>"]
+    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
+    assert len(set(tokens)) == tokenizer.vocab_size
+
+
+def test_pieces_of_words_keep_their_marks():
+    assert trained("wordpiece").token(trained("wordpiece").encode("timest")[1]) == "##t"
+    assert llama().token(llama().encode("a")[0]) == " a"
+
+
+def test_unknown_characters_are_named_once_each_in_order():
+    text = "naïve ąę\x00ą"
+    assert trained("char").unknown_characters(text) == ["ą", "ę", "\x00"]
+    assert trained("word").unknown_characters(text) == ["ą", "ę", "\x00"]
+    assert trained("wordpiece").unknown_characters(text) == ["ą", "ę", "\x00"]
+    assert trained("bpe").unknown_characters(text) == []
+    assert trained("unigram").unknown_characters(text) == []
+
+
+def test_characters_that_only_the_markup_of_a_vocabulary_has_are_unknown():
+    tokenizer = train_tokenizer("wordpiece", ["a b c"])
+    assert tokenizer.unknown_characters("a#<u>") == ["#", "<", "u", ">"]
+
+
+def test_an_unknown_character_is_refused_by_name_not_dropped():
+    with pytest.raises(GlassformerError, match="no token for 'ą'"):
+        trained("char").encode("aąb")
+
+
+def test_half_a_surrogate_pair_is_refused_by_name(tokenizer):
+    with pytest.raises(GlassformerError, match=r"'\\udc80'"):
+        tokenizer.encode("a\udc80")
+
+
+# Learning
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_texts_give_the_same_file(kind, tmp_path):
+    texts = [line + "\n" for line in TEXT.split("\n")] * 3
+    first = train_tokenizer(kind, iter(texts), SIZES[kind])
+    again = train_tokenizer(kind, texts, SIZES[kind])
+    assert file_of(first, tmp_path / "a.json") == file_of(again, tmp_path / "b.json")
+
+
+def test_a_character_vocabulary_is_the_alphabet_and_the_end():
+    tokenizer = train_tokenizer("char", ["cab\n", "ba"])
+    assert [tokenizer.token(id) for id in range(5)] == ["\n", "a", "b", "c", END_OF_TEXT]
+    assert tokenizer.vocab_size == 5
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe", "unigram"])
+def test_vocab_size_is_a_limit_that_counts_special_tokens(kind):
+    texts = [" ".join(map(str, range(2000)))] * 2
+    names = ["[MASK]", "[CLS]"]
+    tokenizer = train_tokenizer(kind, texts, vocab_size=300, special_tokens=names)
+    assert tokenizer.vocab_size <= 300
+    assert kind == "unigram" or tokenizer.vocab_size == 300
+    last = tokenizer.vocab_size - 3
+    assert tokenizer.special_tokens == {END_OF_TEXT: last, "[MASK]": last + 1, "[CLS]": last + 2}
+
+
+@pytest.mark.parametrize(("kind", "least"), [("bpe", "256"), ("unigram", "256"), ("char", "26")])
+def test_a_vocab_size_too_small_names_the_least(kind, least):
+    with pytest.raises(GlassformerError, match=f"needs at least {least}"):
+        train_tokenizer(kind, ["abcdefghijklmnopqrstuvwxyz"], vocab_size=20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_is_an_error(kind):
+    with pytest.raises(GlassformerError, match="no text to learn"):
+        train_tokenizer(kind, iter(["", ""]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["a", " \n", "é"])
+def test_the_shortest_texts_are_enough(kind, text):
+    tokenizer = train_tokenizer(kind, [text])
+    assert tokenizer.decode(tokenizer.encode(text)).strip(" ") == text.strip(" ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_while_reading_texts_reaches_the_caller(kind):
+    def texts():
+        yield "a line"
+        raise GlassformerError("line 2 is not UTF-8")
+
+    with pytest.raises(GlassformerError, match="line 2 is not UTF-8"):
+        train_tokenizer(kind, texts())
+
+
+def test_settings_name_the_kind_and_its_size():
+    config = parse(TokenizerConfig, {"kind": "bpe", "vocab_size": "3e2"})
+    assert train_tokenizer(config, [TEXT]).vocab_size <= 300
+    with pytest.raises(GlassformerError, match="kind is 'bp'"):
+        parse(TokenizerConfig, {"kind": "bp"})
+    with pytest.raises(GlassformerError, match="choose the kind first"):
+        train_tokenizer(TokenizerConfig(), [TEXT])
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "num_characters", "kind", "reason"),
+    [
+        (
+            465_000,
+            65,
+            "char",
+            "465 kB of text is too little to learn good sub-words (BPE from 2 MB)",
+        ),
+        (1_999_999, 512, "char", "too little"),
+        (2_000_000, 65, "bpe", "2 MB of text is enough"),
+        (3_400_000_000, 65, "bpe", "3.4 GB"),
+        (10_000, 513, "bpe", "513 distinct characters are too many"),
+    ],
+)
+def test_the_kind_follows_the_amount_of_text(num_bytes, num_characters, kind, reason):
+    chosen, why = choose_kind(num_bytes, num_characters)
+    assert chosen == kind
+    assert reason in why
+
+
+def test_more_text_gets_a_larger_vocabulary():
+    sizes = [default_vocab_size("bpe", 10**power) for power in range(13)]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[7], sizes[-1]) == (512, 8192, 32768)
+
+
+# On disk
+
+
+def test_a_saved_tokenizer_loads_as_itself(tokenizer, tmp_path):
+    saved = file_of(tokenizer, tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert file_of(loaded, tmp_path / "again.json") == saved
+    assert loaded.kind == tokenizer.kind
+    assert loaded.end_of_text == tokenizer.end_of_text
+    assert loaded.encode(TEXT) == tokenizer.encode(TEXT)
+
+
+def test_the_kind_is_read_off_the_vocabulary():
+    assert [trained(kind).kind for kind in KINDS] == KINDS
+
+
+def test_transformers_reads_the_file_and_agrees(tokenizer, tmp_path):
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer.save(tmp_path / "tokenizer.json")
+    theirs = PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
+    text = TEXT.replace(END_OF_TEXT, "")
+    assert theirs(text)["input_ids"] == tokenizer.encode(text)
+    assert theirs.decode(tokenizer.encode(text)) == tokenizer.decode(tokenizer.encode(text))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"model": {"type": "BPE"}}', b'{"a": 1}', b"hello"],
+)
+def test_a_damaged_file_is_named(content, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content)
+    with pytest.raises(GlassformerError, match=r"tokenizer\.json"):
+        Tokenizer.load(path)
+
+
+def test_a_truncated_file_is_named(tokenizer, tmp_path):
+    saved = file_of(tokenizer, tmp_path / "tokenizer.json")
+    (tmp_path / "tokenizer.json").write_bytes(saved[: len(saved) // 2])
+    with pytest.raises(GlassformerError, match=r"tokenizer\.json is damaged or not a tokenizer"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(GlassformerError, match=r"tokenizer\.json does not exist"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+    with pytest.raises(GlassformerError, match="cannot be read"):
+        Tokenizer.load(tmp_path)
+
+
+# Other people's tokenizers
+
+
+def test_a_foreign_tokenizer_adds_cuts_and_pads_nothing():
+    tokenizer = bert()
+    assert (tokenizer.kind, tokenizer.end_of_text) == ("wordpiece", 2)
+    assert [tokenizer.token(id) for id in tokenizer.encode("AB É ! a a")] == [
+        *("a", "##b", "é", "!", "a", "a")
+    ]
+    assert tokenizer.unknown_characters("AÉ z\n") == ["z"]
+
+
+def test_a_llama_tokenizer_spells_the_unknown_in_bytes():
+    tokenizer = llama()
+    assert (tokenizer.kind, tokenizer.end_of_text) == ("bpe", 2)
+    assert tokenizer.unknown_characters("漢") == []
+    assert tokenizer.decode(tokenizer.encode("a 漢 a")) == "a 漢 a"
+
+
+def test_an_id_beyond_a_gap_in_the_vocabulary_still_has_a_row():
+    backend = Backend(models.WordLevel({"a": 0, "b": 7}))
+    assert Tokenizer(backend).vocab_size == 8
+
+
+def test_an_end_of_text_must_be_a_special_token():
+    backend = Backend(models.WordLevel({"</s>": 0, "b": 1}))
+    assert Tokenizer(backend).end_of_text is None
+    backend.add_special_tokens([AddedToken("</s>", special=True)])
+    assert Tokenizer(backend).end_of_text == 0
