@@ -63,8 +63,9 @@ def generate(
         for completion in predictor.generate_batch([text], **settings):
             typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))
     elif num_return_sequences == 1:
+        pieces = predictor.stream(text, **settings)
         sys.stdout.write(text)
-        for piece in predictor.stream(text, **settings):
+        for piece in pieces:
             sys.stdout.write(piece)
             sys.stdout.flush()
         sys.stdout.write("\n")

@@ -138,13 +138,18 @@ class LanguagePredictor:
         """The text of `generate`, piece by piece as it is written; joined, it is the same."""
         chosen = self._settings(settings | {"num_return_sequences": 1})
         writer = _Writer(prompt, self.tokenizer, chosen.stop)
-        shown = 0
-        for _ in self._decode([prompt], chosen, [writer]):
-            if len(writer.text) > shown:
-                yield writer.text[shown:]
-            shown = len(writer.text)
-        if rest := writer.completion().text[shown:]:
-            yield rest
+        steps = self._decode([prompt], chosen, [writer])
+
+        def pieces() -> Iterator[str]:
+            shown = 0
+            for _ in steps:
+                if len(writer.text) > shown:
+                    yield writer.text[shown:]
+                shown = len(writer.text)
+            if rest := writer.completion().text[shown:]:
+                yield rest
+
+        return pieces()
 
     @torch.inference_mode()
     def next_tokens(self, prompt: str, top: int = 10) -> list[Candidate]:
@@ -223,20 +228,17 @@ class LanguagePredictor:
 
     def _decode(
         self, prompts: list[str], chosen: Settings, writers: "list[_Writer]"
-    ) -> Iterator[None]:
+    ) -> Iterator[list[int | None]]:
         """Let the writers write; each turn of the iterator is one token of every row."""
-        yield from (
-            None
-            for _ in decode(
-                self.model,
-                [self._prompt_ids(prompt) for prompt in prompts],
-                sampling=chosen.sampling,
-                max_new_tokens=chosen.max_new_tokens,
-                seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
-                num_return_sequences=chosen.num_return_sequences,
-                is_finished=lambda row, token: writers[row].add(token),
-                device=self.device,
-            )
+        return decode(
+            self.model,
+            [self._prompt_ids(prompt) for prompt in prompts],
+            sampling=chosen.sampling,
+            max_new_tokens=chosen.max_new_tokens,
+            seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
+            num_return_sequences=chosen.num_return_sequences,
+            is_finished=lambda row, token: writers[row].add(token),
+            device=self.device,
         )
 
     def _logprobs(self, ids: list[int]) -> list[float]:
