@@ -51,11 +51,11 @@ def decode(
     for step in range(max_new_tokens):
         chosen = choose(step, ids, logits)  # (B,)
         tokens = chosen.tolist()
-        yield [token if on else None for token, on in zip(tokens, running, strict=True)]
+        written = [token if on else None for token, on in zip(tokens, running, strict=True)]
         running = [
-            on and not is_finished(row, token)
-            for row, (token, on) in enumerate(zip(tokens, running, strict=True))
+            token is not None and not is_finished(row, token) for row, token in enumerate(written)
         ]
+        yield written
         if not any(running) or step == max_new_tokens - 1:
             return
         ids = torch.cat((ids, chosen[:, None]), dim=1)
