@@ -65,8 +65,10 @@ def parse(
 
 def read_yaml(path: Path) -> tuple[Values, Lines]:
     """A recipe as nested dicts, with the line of every key."""
+    lines: Lines = {}
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        values = None if root is None else _plain(root, "", lines, path)
     except FileNotFoundError:
         raise GlassformerError(f"{path} does not exist.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -76,12 +78,13 @@ def read_yaml(path: Path) -> tuple[Values, Lines]:
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
         raise GlassformerError(f"{path}{line}: {problem}. Mend the YAML there.") from None
-    if not isinstance(root, yaml.MappingNode):
+    except RecursionError:  # an alias inside its own anchor, or brackets without end
+        raise GlassformerError(f"{path} is nested too deeply to be a recipe.") from None
+    if not isinstance(values, dict):
         raise GlassformerError(
             f"{path} is not a recipe: it must hold sections such as model: and data:."
         )
-    lines: Lines = {}
-    return _plain(root, "", lines, path), lines
+    return values, lines
 
 
 def write_yaml(config: Config) -> str:
@@ -106,7 +109,7 @@ def assign(values: Values, assignment: str) -> None:
         values = inner
     try:
         values[last] = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise UsageError(f"--set {assignment}: the value is not YAML.") from None
 
 
@@ -124,7 +127,7 @@ def _plain(node: yaml.Node, prefix: str, lines: Lines, path: Path) -> Any:
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_object(node, deep=True)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             line = node.start_mark.line + 1
             raise GlassformerError(
                 f"{path}, line {line}: only plain values may stand in a recipe."

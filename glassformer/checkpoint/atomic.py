@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from glassformer.errors import GlassformerError
 
@@ -20,14 +21,21 @@ MANIFEST = "manifest.json"
 
 def write_file(path: Path, content: bytes | str) -> None:
     """Replace `path` by a file with this content."""
-    data = content.encode() if isinstance(content, str) else content
+    with new_file(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file to write; it takes its place at `path` when the block ends without an error."""
     partial = path.with_name(f".{path.name}.partial")
     with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            partial.write_bytes(data)
+            yield partial
             _sync(partial)
             partial.replace(path)
-        except OSError:
+        except BaseException:
             partial.unlink(missing_ok=True)
             raise
         _sync(path.parent)
@@ -42,30 +50,46 @@ def new_folder(path: Path) -> Iterator[Path]:
         partial.mkdir(parents=True)
         try:
             yield partial
-            manifest = {file.name: _digest(file) for file in sorted(partial.iterdir())}
-            (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            (partial / MANIFEST).write_text(json.dumps(_manifest(partial), indent=1))
             for file in partial.iterdir():
                 _sync(file)
             _sync(partial)
-            shutil.rmtree(path, ignore_errors=True)
-            partial.rename(path)
+            _take_place(partial, path)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         _sync(path.parent)
 
 
-def check_folder(path: Path) -> None:
-    """Raise unless every file of the folder's manifest is there and unchanged."""
+def check_folder(path: Path, cure: str) -> None:
+    """Raise, with advice, unless the folder holds what its manifest says, and nothing else."""
     try:
-        manifest = json.loads((path / MANIFEST).read_text())
-        damaged = [
-            name for name, digest in manifest.items() if _digest(path / Path(name).name) != digest
-        ]
-    except (OSError, ValueError, AttributeError) as error:
-        raise GlassformerError(f"{path} is damaged: {error}.") from None
+        saved, found = json.loads((path / MANIFEST).read_text()), _manifest(path)
+        damaged = [name for name in saved | found if saved.get(name) != found.get(name)]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise GlassformerError(f"{path} is damaged: {error}. {cure}") from None
     if damaged:
-        raise GlassformerError(f"{path / damaged[0]} is damaged: its SHA-256 is not the saved one.")
+        raise GlassformerError(f"{path / damaged[0]} is damaged: not what was saved. {cure}")
+
+
+def _take_place(partial: Path, path: Path) -> None:
+    """Rename; a folder that is there already goes only when the new one stands."""
+    old = path.with_name(f".{path.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
+    return {file.name: _digest(file) for file in files if file.name != MANIFEST}
 
 
 def _digest(file: Path) -> dict[str, str | int]:

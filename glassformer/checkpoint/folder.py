@@ -10,6 +10,7 @@ Nothing in it is pickle, nothing names code to import, and equal models give equ
 no dates and no paths.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from glassformer.checkpoint.atomic import write_file
+from glassformer.checkpoint.atomic import new_file, write_file
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, entry
@@ -31,6 +32,7 @@ WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 GENERATION = "generation_config.json"
 CARD = "README.md"
+DIGEST = "sha256"  # in the metadata of the weights
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,13 @@ class Saved:
 def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str = "") -> None:
     """Write the folder. The weights go last but are replaced at once, so that a model that is
     being improved can be used at any moment."""
-    folder.mkdir(parents=True, exist_ok=True)
     config = model.config
     if not isinstance(config, Config):
         raise TypeError(f"{type(model).__name__} has no config")
     values = {"model_type": name_of(model), **config.model_dump(mode="json")}
     write_file(folder / CONFIG, _json(values))
-    tokenizer.save(folder / TOKENIZER)
+    with new_file(folder / TOKENIZER) as partial:
+        tokenizer.save(partial)
     write_file(folder / GENERATION, _json({"temperature": 1.0}))
     if card:
         write_file(folder / CARD, card)
@@ -64,7 +66,8 @@ def save_weights(folder: Path, model: nn.Module) -> None:
         name: tensor.detach().cpu().contiguous()
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
-    write_file(folder / WEIGHTS, save(weights, metadata={"format": "pt"}))
+    metadata = {"format": "pt", DIGEST: _digest(weights)}
+    write_file(folder / WEIGHTS, save(weights, metadata=metadata))
 
 
 def load_model(folder: Path) -> Saved:
@@ -102,6 +105,7 @@ def _load_weights(model: nn.Module, path: Path) -> None:
     try:
         with safe_open(path, framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            digest = (file.metadata() or {}).get(DIGEST)
         for name, tensor in stored_once.items():
             if shapes.get(name) != tuple(tensor.shape):
                 found = f"has shape {shapes[name]}" if name in shapes else "is missing"
@@ -119,10 +123,21 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         raise GlassformerError(
             f"{path} is not a safetensors file, or is damaged: {error}."
         ) from None
+    if digest not in (None, _digest(weights)):  # None: another tool wrote the file
+        raise GlassformerError(f"{path} is damaged: its weights are not those that were saved.")
     # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
     parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
+
+
+def _digest(weights: dict[str, Tensor]) -> str:
+    """SHA-256 of the weights with their names, types and shapes."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
 
 
 def _once_each(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -142,7 +157,7 @@ def _missing(folder: Path) -> str:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise GlassformerError(f"{path} is damaged: {error}.") from None
     if not isinstance(values, dict):
         raise GlassformerError(f"{path} is damaged: it must hold one JSON object.")

@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -33,7 +32,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
 
 def load_state(folder: Path) -> dict[str, Any]:
     """The state as it was saved, bit for bit; an error if anything in the folder has changed."""
-    check_folder(folder)
+    check_folder(folder, cure=f"Delete {folder} to go on from an earlier state.")
     try:
         tensors = load_file(folder / TENSORS)
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
@@ -74,15 +73,3 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         case list():
             return [_unpack(item, tensors) for item in value]
     return value
-
-
-def same(left: Any, right: Any) -> bool:
-    """Are two states equal, bit for bit?"""
-    match left, right:
-        case Tensor(), Tensor():
-            return left.dtype == right.dtype and torch.equal(left, right)
-        case dict(), dict():
-            return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
-        case ((list() | tuple()), (list() | tuple())):
-            return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)

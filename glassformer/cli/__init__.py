@@ -50,14 +50,8 @@ def main() -> None:
     """Run a verb. What a user can mend is one sentence on stderr, not a traceback."""
     try:
         app()
-    except GlassformerError as error:
+    except (GlassformerError, OSError) as error:  # OSError: the disk is full, and the like
         if os.environ.get("GLASSFORMER_DEBUG"):
             raise
         typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader has gone (`| head`): nobody is left to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))

@@ -12,6 +12,6 @@ def demo(
     max_steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 600,
 ) -> None:
     """Train a small GPT on Python's own reference text, and let it write."""
-    from glassformer.training.demo import run_demo
+    from glassformer.demo import run_demo
 
     raise typer.Exit(run_demo(out, max_steps, sys.stdout))

@@ -11,7 +11,7 @@ def read_text(argument: str | None) -> str:
     """The argument, or all of stdin without its last line break."""
     if argument is not None:
         return argument
-    if sys.stdin.isatty():
+    if sys.stdin is None or sys.stdin.isatty():  # None: closed by the shell
         raise UsageError("no text. Give it as an argument, or pipe it in.")
     try:
         return sys.stdin.read().removesuffix("\n")

@@ -52,15 +52,16 @@ class Windows(Dataset[Batch]):
     """Windows of `context_length` inputs and, one further on, their targets.
 
     Every epoch cuts the text anew, at its own offset, and shuffles the pieces: each token is read
-    once an epoch, each time with other neighbours at the edge.
+    once an epoch, each time with other neighbours at the edge. Only what the offset leaves over at
+    the two ends, less than two windows, waits for another epoch. Needs more than one window of ids.
     """
 
     def __init__(self, ids: Ids, context_length: int, seed: int) -> None:
         self.ids = ids
         self.context_length = context_length
         self.seed = seed
-        self.slack = min(context_length, len(ids) - context_length)  # offsets to choose from
-        self.per_epoch = max(1, (len(ids) - self.slack) // context_length)
+        self.per_epoch = max(1, len(ids) // context_length - 1)
+        self.slack = len(ids) - self.per_epoch * context_length  # offsets to choose from
         self._epoch = -1
         self._starts: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 

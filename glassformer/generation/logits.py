@@ -83,12 +83,14 @@ def no_repeat_ngram(size: int, ids: Tensor, logits: Tensor) -> Tensor:
     row, place = repeats.nonzero(as_tuple=True)
     forbidden = torch.zeros_like(logits, dtype=torch.bool)
     forbidden[row, runs[row, place, -1]] = True
-    forbidden &= ~forbidden.all(-1, keepdim=True)  # something must remain to be chosen
-    return logits.masked_fill(forbidden, -math.inf)
+    left = logits.masked_fill(forbidden, -math.inf)
+    something = (left > -math.inf).any(-1, keepdim=True)  # must remain to be chosen
+    return torch.where(something, left, logits)
 
 
 def temperature(value: float, ids: Tensor, logits: Tensor) -> Tensor:
-    return logits / value
+    """Divide. The likeliest stands at 0, where no temperature is too small to divide by."""
+    return (logits - logits.max(-1, keepdim=True).values) / max(value, 1e-30)
 
 
 def top_k(k: int, ids: Tensor, logits: Tensor) -> Tensor:

@@ -5,8 +5,9 @@ same step. Each row draws its random numbers from (seed, row) alone: what a row 
 depend on who is decoded beside it.
 
 The rule at the end of the context: a model sees at most `context_length` tokens. Of a longer
-prompt it reads the last `context_length`. When the window is full, the older half is forgotten: the
-newer half is read again at the first positions, and writing goes on from there.
+prompt it reads the last `context_length`. When a row's window is full, its older half is forgotten:
+the newer half is read again at the first positions, and writing goes on from there. Rows whose
+window is not full yet are read again beside it, whole.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.errors import GlassformerError
 from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, warps
 from glassformer.generation.protocol import Decoder
 
@@ -40,16 +42,18 @@ def decode(
 
     Rows are the prompts in order, each `num_return_sequences` times.
     """
+    if not prompts:
+        return
     copies = torch.arange(len(prompts)).repeat_interleave(num_return_sequences)
     window = decoder.context_length
     logits, state, ids = _read(decoder, prompts, memory, max_new_tokens, device)
     if num_return_sequences > 1:  # a prompt is read once, however many sequences continue it
         logits, state, ids = logits[copies], state.reorder(copies.to(device)), ids[copies]
-    held = ids.size(1)  # positions in the state
-    choose = _Chooser(sampling, len(copies), max_new_tokens, seed)
+    seen = (ids != NO_TOKEN).sum(dim=1)  # (B,): how many tokens of each row are in the state
+    choose = _Chooser(sampling, len(copies), seed)
     running = [True] * len(copies)
     for step in range(max_new_tokens):
-        chosen = choose(step, ids, logits)  # (B,)
+        chosen = choose(ids, logits)  # (B,)
         tokens = chosen.tolist()
         written = [token if on else None for token, on in zip(tokens, running, strict=True)]
         running = [
@@ -59,13 +63,13 @@ def decode(
         if not any(running) or step == max_new_tokens - 1:
             return
         ids = torch.cat((ids, chosen[:, None]), dim=1)
-        if window is not None and held == window:
-            recent = [_text_of(row)[-max(1, window // 2) :] for row in ids.tolist()]
+        seen = seen + 1
+        if window is not None and seen.max() > window:
+            seen = seen.where(seen <= window, max(1, window // 2))
+            recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
             logits, state, _ = _read(decoder, recent, memory, max_new_tokens, device)
-            held = max(len(row) for row in recent)
         else:
             logits, state = _step(decoder, chosen[:, None], state, device)
-            held += 1
 
 
 def _read(
@@ -93,32 +97,34 @@ def _step(
 ) -> tuple[Tensor, Any]:
     """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""
     logits, state = decoder.step(ids.to(device), state)
-    return logits.float().cpu(), state
-
-
-def _text_of(row: list[int]) -> list[int]:
-    return [token for token in row if token != NO_TOKEN]
+    logits = logits.float().cpu()
+    if logits.isnan().any():
+        raise GlassformerError(
+            "the model predicts NaN, which is no number: its weights are damaged, or its training "
+            "diverged. Use an earlier checkpoint."
+        )
+    return logits, state
 
 
 class _Chooser:
     """Picks each row's next token from its logits, by its own stream of random numbers."""
 
-    def __init__(self, sampling: Sampling, rows: int, max_new_tokens: int, seed: int) -> None:
+    def __init__(self, sampling: Sampling, rows: int, seed: int) -> None:
         self.is_greedy = sampling.is_greedy
         self.warps: list[Warp] = warps(sampling)
-        self.luck = torch.stack([_uniforms(seed, row, max_new_tokens) for row in range(rows)])
+        self.luck = [_generator(seed, row) for row in range(rows)]
 
-    def __call__(self, step: int, ids: Tensor, logits: Tensor) -> Tensor:
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         logits = reduce(lambda logits, warp: warp(ids, logits), self.warps, logits)
         if self.is_greedy:
             return logits.argmax(dim=-1)
         # Where a uniform number falls in the cumulated distribution is a sample from it. Double
         # precision: 50,000 small probabilities must still add up.
         cumulated = logits.double().softmax(-1).cumsum(-1)
-        luck = self.luck[:, step : step + 1] * cumulated[:, -1:]
-        return torch.searchsorted(cumulated, luck, right=True).squeeze(1)
+        drawn = [torch.rand(1, generator=luck, dtype=torch.float64) for luck in self.luck]
+        uniform = torch.stack(drawn) * cumulated[:, -1:]  # (B, 1)
+        return torch.searchsorted(cumulated, uniform, right=True).squeeze(1)
 
 
-def _uniforms(seed: int, row: int, count: int) -> Tensor:
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + row) % 2**63)
-    return torch.rand(count, generator=generator, dtype=torch.float64)
+def _generator(seed: int, row: int) -> torch.Generator:
+    return torch.Generator().manual_seed((seed * 1_000_003 + row) % 2**63)

@@ -26,6 +26,7 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block
 from glassformer.nn.cache import KVCache
 from glassformer.nn.feedforward import Activation, FeedForward
+from glassformer.nn.linear import Linear
 from glassformer.nn.norms import NormKind, norm
 from glassformer.nn.positions import (
     LearnedPositions,
@@ -120,14 +121,14 @@ class GPT(LanguageModel):
         d_embedding = config.d_embedding or config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_embedding)
         self.widen = (
-            nn.Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
+            Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
         )
         self.positions = self._make_positions(config)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(self._make_block(config) for _ in range(config.num_layers))
         make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
         self.final_norm = make_norm() if config.final_norm else nn.Identity()
-        self.head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
+        self.head = Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
         self._initialize()
@@ -180,7 +181,7 @@ class GPT(LanguageModel):
         if self.widen is not None:
             x = self.widen(x)
         if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
-            x = x + self.positions(positions)
+            x = x + self.positions(positions).to(self.embedding.weight.dtype)
         return self.dropout(x)  # (B, T, D)
 
     @staticmethod

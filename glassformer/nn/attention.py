@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from glassformer.nn import masks
 from glassformer.nn.cache import LayerCache
+from glassformer.nn.linear import Linear
 
 Rotation = Callable[[Tensor], Tensor]  # turns (B, H, T, d) by the angles of its positions
 
@@ -122,10 +123,10 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads or num_heads
         self.head_dim = head_dim or d_model // num_heads
-        self.query = nn.Linear(d_model, self.num_heads * self.head_dim, bias=bias)
-        self.key = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
-        self.value = nn.Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
-        self.output = nn.Linear(self.num_heads * self.head_dim, d_model, bias=bias)
+        self.query = Linear(d_model, self.num_heads * self.head_dim, bias=bias)
+        self.key = Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
+        self.value = Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
+        self.output = Linear(self.num_heads * self.head_dim, d_model, bias=bias)
         self.query_norm = query_norm
         self.key_norm = key_norm
         self.dropout = dropout
@@ -146,8 +147,8 @@ class MultiHeadAttention(nn.Module):
         query = self._split(self.query(x), self.num_heads)  # (B, H, T, d)
         key = self._split(self.key(memory), self.num_kv_heads)  # (B, G, S, d)
         value = self._split(self.value(memory), self.num_kv_heads)  # (B, G, S, d)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
+        query = query if self.query_norm is None else self.query_norm(query)
+        key = key if self.key_norm is None else self.key_norm(key)
         if rotate is not None:
             query, key = rotate(query), rotate(key)
         if cache is not None:
@@ -167,10 +168,12 @@ class MultiHeadAttention(nn.Module):
         if causal and query.size(2) == 1:
             causal = False  # the newest token may look at everything there is
         square = query.size(2) == key.size(2)
-        if causal and (not square or mask is not None or bias is not None or self.tap.is_listening):
+        if causal and (not square or mask is not None or bias is not None):
             past = masks.causal(query.size(2), key.size(2), query.device)
             mask, causal = past if mask is None else mask & past, False
-        self.tap(query, key, mask, bias)
+        if self.tap.is_listening:  # it is shown the mask in full; the computation stays as it is
+            shown = masks.causal(query.size(2), key.size(2), query.device) if causal else mask
+            self.tap(query, key, shown, bias)
         dropout = self.dropout if self.training else 0.0
         return fused(query, key, value, mask, bias, causal, dropout)
 

@@ -7,6 +7,8 @@ into it and hands back views, so a step of generation copies only the new positi
 import torch
 from torch import Tensor
 
+from glassformer.errors import GlassformerError
+
 
 class KVCache:
     """Keys and values for `num_layers` layers, with room for `capacity` positions."""
@@ -62,6 +64,11 @@ class LayerCache:
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store the new positions (B, G, T, d); return past and new together (B, G, S, d)."""
         start, end = self._cache.length, self._cache.length + key.size(2)
+        if end > self._cache.capacity:
+            raise GlassformerError(
+                f"{end:,} tokens do not fit in a cache with room for {self._cache.capacity:,}. "
+                "Start it with a larger capacity."
+            )
         keys, values = self._cache.keys[self._index], self._cache.values[self._index]
         keys[:, :, start:end] = key
         values[:, :, start:end] = value

@@ -10,6 +10,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.nn.linear import Linear
+
 Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
 
 
@@ -38,9 +40,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = _FUNCTIONS[activation]
-        self.gate = nn.Linear(d_model, d_hidden, bias=bias) if activation == "swiglu" else None
-        self.up = nn.Linear(d_model, d_hidden, bias=bias)
-        self.down = nn.Linear(d_hidden, d_model, bias=bias)
+        self.gate = Linear(d_model, d_hidden, bias=bias) if activation == "swiglu" else None
+        self.up = Linear(d_model, d_hidden, bias=bias)
+        self.down = Linear(d_hidden, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -86,6 +86,7 @@ class RotaryPositions(nn.Module):
 
         def rotate(x: Tensor) -> Tensor:
             first, second = x.chunk(2, dim=-1)
-            return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+            turned = (first * cos - second * sin, second * cos + first * sin)
+            return torch.cat(turned, dim=-1).to(x.dtype)
 
         return rotate

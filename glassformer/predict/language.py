@@ -118,7 +118,7 @@ class LanguagePredictor:
 
     def generate(self, prompt: str, **settings: Any) -> Completion:
         """Continue `prompt`. The settings are those of `Settings`."""
-        (completion,) = self.generate_batch([prompt], **settings | {"num_return_sequences": 1})
+        (completion,) = self.generate_batch([prompt], **_one_text(settings))
         return completion
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Completion]:
@@ -136,7 +136,7 @@ class LanguagePredictor:
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """The text of `generate`, piece by piece as it is written; joined, it is the same."""
-        chosen = self._settings(settings | {"num_return_sequences": 1})
+        chosen = self._settings(_one_text(settings))
         writer = _Writer(prompt, self.tokenizer, chosen.stop)
         steps = self._decode([prompt], chosen, [writer])
 
@@ -191,19 +191,20 @@ class LanguagePredictor:
 
     def evaluate(
         self,
-        paths: Iterable[str],
+        paths: str | Iterable[str],
         text_column: Sequence[str] = (),
         encoding: str = "utf-8",
         context_length: int | None = None,
     ) -> Evaluation:
         """Loss, perplexity and bits per byte on files of text."""
-        context = context_length or self.model.context_length
+        context = self.model.context_length if context_length is None else context_length
         if not 1 <= context <= self.model.context_length:
             raise GlassformerError(
                 f"a context of {context:,} tokens was asked for, and the model sees from 1 to "
                 f"{self.model.context_length:,} at once."
             )
-        documents = list(read_documents(paths, text_column, encoding))
+        names = [paths] if isinstance(paths, str) else paths
+        documents = list(read_documents(names, text_column, encoding))
         pieces = ids_of(documents, self.tokenizer)
         ids = np.array([id for piece in pieces for id in piece], dtype=np.uint32)
         if len(ids) < 2:
@@ -212,9 +213,10 @@ class LanguagePredictor:
         return evaluate(self.model, ids, num_bytes, context)
 
     def _settings(self, settings: dict[str, Any]) -> Settings:
-        if isinstance(settings.get("stop"), str):
-            settings = settings | {"stop": (settings["stop"],)}
-        return parse(Settings, self.defaults | settings, where="the settings of generation")
+        values = self.defaults | settings
+        if isinstance(values.get("stop"), str):
+            values["stop"] = (values["stop"],)
+        return parse(Settings, values, where="the settings of generation")
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         ids = self.tokenizer.encode(prompt)
@@ -246,6 +248,16 @@ class LanguagePredictor:
         logits = self.model(torch.tensor([ids], device=self.device))[0, :-1].float()
         chosen = torch.tensor(ids[1:], device=self.device)[:, None]
         return logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
+
+
+def _one_text(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings for a single text, whatever number the model's defaults have."""
+    if (number := settings.get("num_return_sequences", 1)) != 1:
+        raise GlassformerError(
+            f"num_return_sequences is {number}, and this writes one text. "
+            "generate_batch([prompt], …) writes several."
+        )
+    return settings | {"num_return_sequences": 1}
 
 
 class _Writer:

@@ -58,7 +58,6 @@ def train(request: Request, stream: TextIO) -> Outcome:
     _refuse_to_overwrite(request, run)
     from glassformer.training import fit
 
-    run.clear()
     return fit.train(recipe, run.path, stream)
 
 
@@ -71,7 +70,8 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
             f"{run.path} was begun with another recipe: {said}. Leave that out to go on as it "
             "was, or say another --out to begin anew."
         )
-    if harmless := {key: value for key, value in flatten(given) if key in HARMLESS}:
+    chosen = {key: value for key, value in flatten(given) if value is not None}
+    if harmless := {key: chosen[key] for key in chosen.keys() & HARMLESS}:
         values = saved.model_dump(mode="json")
         for key, value in harmless.items():
             values["training"][key.removeprefix("training.")] = value
@@ -83,6 +83,8 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
+    if request.force and request.resume:
+        raise UsageError("--resume goes on and --force starts over: say one of them.")
     values, lines = request.given()
     if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
         run = RunFolder(request.out)
@@ -99,8 +101,6 @@ def _default_folder(recipe: Recipe) -> Path:
 
 
 def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:
-    if request.force and request.resume:
-        raise UsageError("--resume goes on and --force starts over: say one of them.")
     if not run.exists or request.force or request.resume:
         return
     step, last = run.last_step(), run.recipe().training.max_steps

@@ -4,7 +4,7 @@ import logging
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,9 +42,9 @@ SAMPLE_TOKENS = 80
 
 
 def train(recipe: Recipe, folder: Path, stream: TextIO) -> Outcome:
-    """Begin a run in `folder`, which must be empty or absent."""
+    """Begin a run in `folder`. A run that is there already goes when the new one is set up."""
     run = RunFolder(folder)
-    with _tidied(run), _quiet():
+    with run.begin(), _quiet():
         say = Progress(stream, 1).say
         setup = use_machine(recipe)
         ready = prepare(recipe, folder, say)
@@ -75,9 +75,11 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
     context = model.context_length
     batch_size = config.per_device_train_batch_size or 1
     first = run.last_step()
-    metrics = Metrics(run.path, resumed_at=first)
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
-    with Progress(stream, tokens_per_step) as progress:
+    with (
+        closing(Metrics(run.path, resumed_at=first)) as metrics,
+        Progress(stream, tokens_per_step) as progress,
+    ):
         progress.say(_headline(ready, model, setup))
         duties = _duties(ready, run, model)
         steward = Steward(run, config, duties, metrics, progress)
@@ -104,7 +106,6 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
                 ckpt_path=run.checkpoint(first) if first else None,
                 weights_only=False,
             )
-    metrics.close()
     standing = steward.standing
     return Outcome(
         folder=run.path,
@@ -192,24 +193,10 @@ def use_machine(recipe: Recipe) -> Setup:
 
 
 @contextmanager
-def _tidied(run: RunFolder) -> Iterator[None]:
-    """If setting up fails, nothing half-written remains."""
-    was_there = run.path.exists()
-    try:
-        yield
-    except BaseException:
-        if not was_there or not run.exists:
-            run.clear()
-        raise
-
-
-@contextmanager
 def _signals(steward: Steward) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the training after the step under way."""
-    before = {
-        number: signal.signal(number, steward.stop_at_next_step)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = {number: signal.getsignal(number) for number in steward.SIGNALS}
+    steward.heed_signals()
     try:
         yield
     finally:

@@ -19,7 +19,8 @@ def next_token_loss(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Tensor:
     rows = max(1, CHUNK // head.out_features)
     if len(targets) <= rows:
         return F.cross_entropy(head(hidden).float(), targets)
-    total: Tensor = _Chunked.apply(hidden, head.weight, head.bias, targets, rows)  # type: ignore[no-untyped-call]
+    learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
+    total: Tensor = _Chunked.apply(hidden, head.weight, head.bias, targets, rows, learning)  # type: ignore[no-untyped-call]
     return total / len(targets)
 
 
@@ -28,9 +29,15 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        rows: int,
+        learning: bool,
     ) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+        wanted = learning and any(ctx.needs_input_grad)
         total = torch.zeros((), device=hidden.device)
         grad_hidden = torch.empty_like(hidden) if wanted else None
         grad_weight = torch.zeros_like(weight) if wanted else None
@@ -55,4 +62,4 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
-        return (*grads, None, None)
+        return (*grads, None, None, None)

@@ -7,12 +7,12 @@ learning rate for the model's width, as many steps as the text is worth reading.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from glassformer.checkpoint.atomic import write_file
+from glassformer.checkpoint.atomic import check_folder, new_file, new_folder
 from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.corpus import Document, Split, fingerprint, read_corpus
 from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
@@ -23,6 +23,7 @@ from glassformer.wording import readable_size
 
 Say = Callable[[str], None]
 
+DATA = "data"
 TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
 SIZES = ((1e9, "modern-l"), (1e8, "modern-m"), (3e6, "modern-s"), (0, "modern-xs"))
 EPOCHS = 10
@@ -48,27 +49,25 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
     say(f"data: {_amount(split.training)} to learn from; held out: {split.held_out}")
     tokenizer = _make_tokenizer(recipe, split, say)
     size = tokenizer.vocab_size
-    data = folder / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    write_tokens(data / TRAIN, ids_of(split.training, tokenizer), size)
-    write_tokens(data / VALIDATION, ids_of(split.validation, tokenizer), size)
     facts = {
         "validation_bytes": _num_bytes(split.validation),
         "fingerprint": fingerprint(split.training + split.validation),
     }
-    write_file(data / FACTS, json.dumps(facts, indent=2) + "\n")
-    tokenizer.save(folder / TOKENIZER)
-    training = open_tokens(data / TRAIN, size)
-    validation, num_bytes = _validation(data, size)
-    recipe = _complete(recipe, tokenizer, (len(training), len(validation)))
-    return _checked(Prepared(recipe, tokenizer, training, validation, num_bytes))
+    with new_folder(folder / DATA) as data:
+        write_tokens(data / TRAIN, ids_of(split.training, tokenizer), size)
+        write_tokens(data / VALIDATION, ids_of(split.validation, tokenizer), size)
+        (data / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+    with new_file(folder / TOKENIZER) as partial:
+        tokenizer.save(partial)
+    ready = _open(recipe, tokenizer, folder / DATA)
+    recipe = _complete(recipe, tokenizer, (len(ready.training), len(ready.validation)))
+    return _checked(replace(ready, recipe=recipe))
 
 
 def prepared(recipe: Recipe, folder: Path) -> Prepared:
     """What `prepare` left in `folder`, for a run that goes on."""
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    size, data = tokenizer.vocab_size, folder / "data"
-    return Prepared(recipe, tokenizer, open_tokens(data / TRAIN, size), *_validation(data, size))
+    check_folder(folder / DATA, cure="Begin anew with --force.")
+    return _open(recipe, Tokenizer.load(folder / TOKENIZER), folder / DATA)
 
 
 @contextmanager
@@ -78,13 +77,15 @@ def rehearsed(recipe: Recipe, say: Say) -> Iterator[Prepared]:
         yield prepare(recipe, Path(folder), say)
 
 
-def _validation(data: Path, vocab_size: int) -> tuple[Ids, int]:
-    try:
-        facts = json.loads((data / FACTS).read_text())
-        num_bytes = int(facts["validation_bytes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise GlassformerError(f"{data / FACTS} is damaged: {error}.") from None
-    return open_tokens(data / VALIDATION, vocab_size), num_bytes
+def _open(recipe: Recipe, tokenizer: Tokenizer, data: Path) -> Prepared:
+    size = tokenizer.vocab_size
+    return Prepared(
+        recipe=recipe,
+        tokenizer=tokenizer,
+        training=open_tokens(data / TRAIN, size),
+        validation=open_tokens(data / VALIDATION, size),
+        validation_bytes=json.loads((data / FACTS).read_text())["validation_bytes"],
+    )
 
 
 def _make_tokenizer(recipe: Recipe, split: Split, say: Say) -> Tokenizer:

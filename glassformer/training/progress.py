@@ -26,12 +26,11 @@ class Standing:
     best_loss: float | None = None
     best_step: int = 0
 
-    def line(self, tokens_per_second: float, seconds_left: float) -> str:
-        filled = round(BAR * self.step / self.max_steps)
-        parts = [
-            f"step {self.step:,}/{self.max_steps:,}",
-            "▰" * filled + "▱" * (BAR - filled),
-        ]
+    def line(self, tokens_per_second: float, seconds_left: float, bar: bool) -> str:
+        parts = [f"step {self.step:,}/{self.max_steps:,}"]
+        if bar:
+            filled = round(BAR * self.step / self.max_steps)
+            parts.append("▰" * filled + "▱" * (BAR - filled))
         if self.loss is not None:
             parts.append(f"loss {self.loss:.2f}")
         if self.val_loss is not None:
@@ -77,7 +76,7 @@ class Progress:
         speed = self.tokens_per_second
         left = standing.max_steps - standing.step
         seconds = left * self._tokens_per_step / speed if speed else 0.0
-        self._last = standing.line(speed, seconds)
+        self._last = standing.line(speed, seconds, bar=self._live is not None)
         if self._live:
             self._live.update(Text(self._last, overflow="ellipsis", no_wrap=True))
             return

@@ -57,6 +57,9 @@ class TrainingConfig(Config):
     """CPU threads; null: as many as this machine has cores."""
 
 
+# A GPT of this size is assumed until the data has chosen one: the smallest that it can choose.
+ASSUMED = "modern-xs"
+
 # These change what is written and when, never what the model becomes.
 HARMLESS = {f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps")}
 
@@ -77,6 +80,11 @@ class Recipe(Config):
     def preset(self) -> str | None:
         return self.model.get("preset")
 
+    @property
+    def is_open(self) -> bool:
+        """Is the size of the model left to the data?"""
+        return self.preset is None and ASSUMED in entry(self.model_name).presets
+
     def model_config_with(self, **chosen: Any) -> Config:
         """The model's typed config: its preset, then what the recipe says, then `chosen`."""
         return _model_config(self.model, chosen)
@@ -88,6 +96,7 @@ def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tu
     Also the line of each key that stands in the file. Flags that are None were not said.
     """
     values, lines = read_yaml(path) if path is not None else ({}, {})
+    values = {name: {} if section is None else section for name, section in values.items()}
     _merge(values, flags)
     for assignment in assignments:
         assign(values, assignment)
@@ -106,6 +115,9 @@ def make_recipe(values: Values, where: str = "the recipe", lines: Lines | None =
     if not values.get("data", {}).get("paths"):
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
     recipe = parse(Recipe, values, where, lines)
+    if recipe.is_open:  # then null says nothing, as everywhere
+        said = {key: value for key, value in recipe.model.items() if value is not None}
+        recipe = recipe.model_copy(update={"model": said})
     _model_config(recipe.model, {}, where, lines)  # a misspelt key is an error before any work
     return recipe
 
@@ -114,15 +126,23 @@ def complete(recipe: Recipe) -> Values:
     """Every key with its value, defaults included; null where the data will choose."""
     values = recipe.model_dump(mode="json")
     named = {"name": recipe.model_name, "preset": recipe.preset}
-    return values | {"model": named | recipe.model_config_with().model_dump(mode="json")}
+    keys = recipe.model_config_with().model_dump(mode="json")
+    if recipe.is_open:
+        keys = {key: value if key in recipe.model else None for key, value in keys.items()}
+    return values | {"model": named | keys}
 
 
 def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
-    """(key, saved value, given value) for each given key that says something else."""
-    before = dict(flatten(complete(saved)))
-    now = dict(flatten(complete(make_recipe(given))))
-    for key, _ in flatten(given):
-        if key in now and key not in HARMLESS and before.get(key) != now[key]:
+    """(key, saved value, given value) for each given key that says something else.
+
+    A key that leaves the choice open, null or auto, says nothing.
+    """
+    wanted = complete(saved)
+    before = dict(flatten(wanted))
+    _merge(wanted, given)
+    now = dict(flatten(complete(make_recipe(wanted))))
+    for key, value in flatten(given):
+        if value not in (None, "auto") and key not in HARMLESS and before.get(key) != now[key]:
             yield key, before.get(key), now[key]
 
 
@@ -130,15 +150,17 @@ def _model_config(
     model: Values, chosen: Values, where: str = "the recipe", lines: Lines | None = None
 ) -> Config:
     known = entry(str(model["name"]))
-    preset = model.get("preset")
+    preset = model.get("preset", ASSUMED if ASSUMED in known.presets else None)
     values = known.preset(str(preset)) if preset is not None else {}
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
     return parse(known.config, values | said | chosen, where, lines, prefix="model.")
 
 
 def _merge(base: Values, over: Values) -> None:
+    """Put what `over` says into `base`; a value where a section must be is left to complain of."""
     for key, value in over.items():
         if isinstance(value, dict):
-            _merge(base.setdefault(key, {}), value)
+            if isinstance(inner := base.setdefault(key, {}), dict):
+                _merge(inner, value)
         elif value is not None:
             base[key] = value

@@ -13,6 +13,8 @@ runs/gpt-notes/
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from glassformer.checkpoint.atomic import write_file
@@ -22,6 +24,11 @@ from glassformer.training.recipe import Recipe, make_recipe
 
 RECIPE = "recipe.yaml"
 STEP = re.compile(r"step-(\d+)")
+PARTS = re.compile(
+    r"recipe\.yaml|data|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
+    r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
+    r"|\..*\.(partial|old)|\.DS_Store"
+)
 
 
 class RunFolder:
@@ -52,6 +59,8 @@ class RunFolder:
     def prune(self, keep: int) -> None:
         for _, folder in self.checkpoints()[:-keep]:
             shutil.rmtree(folder)
+        for left_by_a_kill in (self.path / "checkpoints").glob(".step-*"):
+            shutil.rmtree(left_by_a_kill)
 
     def recipe(self) -> Recipe:
         values, lines = read_yaml(self.path / RECIPE)
@@ -62,11 +71,41 @@ class RunFolder:
 
     def clear(self) -> None:
         """Make room for a new run, if what is there is a run or nothing."""
+        self._check_it_may_go()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        """Set up a run in this block. If that fails, nothing half-written remains, and an older run
+        is there again as it was; if not, it is gone."""
+        self._check_it_may_go()
+        older = self.path.with_name(f".{self.path.name}.old")
+        if self.path.exists():
+            shutil.rmtree(older, ignore_errors=True)
+            self.path.rename(older)
+        parents = [parent for parent in self.path.parents if not parent.exists()]
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            for parent in parents:
+                with suppress(OSError):  # another run may have come to stand there
+                    parent.rmdir()
+            if older.exists():
+                older.rename(self.path)
+            raise
+        shutil.rmtree(older, ignore_errors=True)
+
+    def _check_it_may_go(self) -> None:
+        """Only a run, a begun one, or an empty folder is ever deleted."""
         if not self.path.exists():
             return
-        if not self.path.is_dir() or (any(self.path.iterdir()) and not self._is_ours()):
-            raise GlassformerError(f"{self.path} exists and is no run. Say another --out.")
-        shutil.rmtree(self.path)
-
-    def _is_ours(self) -> bool:
-        return self.exists or (self.path / "data" / "data.json").is_file()
+        names = [entry.name for entry in self.path.iterdir()] if self.path.is_dir() else [""]
+        is_begun = self.exists or (self.path / "data" / "data.json").is_file()
+        if foreign := [name for name in names if not PARTS.fullmatch(name)]:
+            what = f"and holds {foreign[0]}, which is no part of a run"
+        elif names and not (is_begun or ".data.partial" in names):
+            what = "and is no run"
+        else:
+            return
+        raise GlassformerError(f"{self.path} exists {what}. Say another --out.")

@@ -13,7 +13,7 @@ def rate(
     `min_rate` at the last step along `kind`."""
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
-    done = min(1.0, (step - warmup_steps) / max(1, max_steps - warmup_steps))
+    done = min(1.0, (step - warmup_steps) / max(1, max_steps - 1 - warmup_steps))
     match kind:
         case "cosine":
             share = (1 + math.cos(math.pi * done)) / 2

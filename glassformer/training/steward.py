@@ -6,6 +6,7 @@ Everything that later steps depend on is in the saved state, and the state is sa
 that resumes from it goes on exactly as if it had never stopped.
 """
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from torch import Tensor
 
 from glassformer.checkpoint.state import load_state, save_state
+from glassformer.errors import GlassformerError
 from glassformer.runtime import seed_step
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
@@ -56,6 +58,8 @@ class Duties:
 class Steward(lightning.Callback):
     """Seeds, logs, validates, keeps the best model, saves, and stops when asked to."""
 
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
     def __init__(
         self,
         run: RunFolder,
@@ -89,6 +93,9 @@ class Steward(lightning.Callback):
         self._losses = list(state_dict["losses"])
         for name in ("val_loss", "best_loss", "best_step"):
             setattr(self.standing, name, state_dict[name])
+
+    def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+        self.heed_signals()  # again: by now Lightning has put a handler of its own in front
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, module: lightning.LightningModule, batch: Any, number: int
@@ -146,6 +153,11 @@ class Steward(lightning.Callback):
 
     def _validate(self, step: int) -> dict[str, float]:
         found = self.evaluation = self.duties.validate()
+        if not math.isfinite(found.loss):
+            raise GlassformerError(
+                f"the validation loss became {found.loss} at step {step:,}, which is not saved. "
+                "Try a smaller --set training.learning_rate."
+            )
         standing = self.standing
         standing.val_loss = found.loss
         if standing.best_loss is None or found.loss < standing.best_loss:
@@ -156,10 +168,14 @@ class Steward(lightning.Callback):
         self.progress.say(f"  step {step:,} val {found.loss:.3f} │ {_one_line(text)}")
         return {"val_loss": found.loss, "val_bits_per_byte": found.bits_per_byte}
 
+    def heed_signals(self) -> None:
+        for number in self.SIGNALS:
+            signal.signal(number, self.stop_at_next_step)
+
     def stop_at_next_step(self, number: int, frame: FrameType | None = None) -> None:
         """A signal handler: the step under way is finished and saved; a second signal is final."""
         if self.stopped_by is not None:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.stopped_by = number
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         self.progress.say(f"{name}: stopping after this step …")

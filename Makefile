@@ -1,0 +1,52 @@
+# Everything sets itself up with Python 3.11+ and pip: `make demo` and `make test` are all one needs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format bench bench-generation bench-startup clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+.venv/ready:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/runs: .venv/ready pyproject.toml constraints.txt
+	@echo "installing glassformer into .venv (once, a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+.venv/develops: .venv/ready pyproject.toml constraints.txt
+	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub]'
+	@touch $@ .venv/runs
+
+demo: .venv/runs  ## train a GPT on Python's own reference text and let it write (2 minutes)
+	@$(BIN)/glassformer demo
+
+test: lint  ## format, lint, types and tests: what CI runs
+	$(BIN)/pytest
+
+check: test
+
+lint: .venv/develops
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/develops  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: bench-startup bench-generation  ## all benchmarks, on an idle machine
+
+bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transformers
+	$(BIN)/python -m benchmarks.generation
+
+bench-startup: .venv/develops  ## how long --help takes
+	$(BIN)/python -m benchmarks.startup
+
+clean:  ## forget the environment and all caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

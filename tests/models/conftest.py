@@ -1,0 +1,33 @@
+from functools import cache
+
+import pytest
+import torch
+
+from glassformer.models.gpt import GPT, GPTConfig
+
+SMALL = {"vocab_size": 17, "context_length": 24, "num_layers": 2, "d_model": 16, "num_heads": 4}
+
+
+@cache
+def _gpt(**options):
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(**SMALL | options)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():  # no weight is zero or one, so that each of them counts
+            weight.add_(torch.randn_like(weight), alpha=0.2)
+    return model
+
+
+@pytest.fixture(scope="session")
+def gpt():
+    """Makes a small GPT with random weights everywhere; the same options, the same model."""
+    return _gpt
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_the_same_numbers_every_time():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small tensors: a second thread only waits
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)

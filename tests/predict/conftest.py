@@ -1,0 +1,94 @@
+import pytest
+import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models
+
+import glassformer
+from glassformer.checkpoint.folder import save_model
+from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.predict import LanguagePredictor
+from glassformer.text import Tokenizer, train_tokenizer
+from glassformer.text.learning import CHARACTERS
+
+TEXT = "abba é\nbaab 漢字\n" * 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Such small tensors are slower in two threads, and much slower beside other programs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def random_gpt(vocab_size, context_length=8, **more):
+    torch.manual_seed(0)
+    config = GPTConfig(
+        vocab_size=vocab_size,
+        context_length=context_length,
+        num_layers=1,
+        d_model=16,
+        num_heads=2,
+        **more,
+    )
+    model = GPT(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def saved_and_loaded(folder, tokenizer, **more):
+    save_model(folder, random_gpt(tokenizer.vocab_size, **more), tokenizer)
+    return glassformer.load(folder)
+
+
+@pytest.fixture(scope="session")
+def chars(tmp_path_factory):
+    """A predictor of a, b, é, 漢, 字, space and line break, with a context of 8."""
+    return saved_and_loaded(tmp_path_factory.mktemp("chars"), train_tokenizer("char", [TEXT]))
+
+
+@pytest.fixture(scope="session")
+def bpe(tmp_path_factory):
+    """A predictor of bytes and a few merges of them, with a context of 8."""
+    return saved_and_loaded(tmp_path_factory.mktemp("bpe"), train_tokenizer("bpe", [TEXT]))
+
+
+@pytest.fixture(params=["chars", "bpe"])
+def predictor(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def with_context():
+    """Make a predictor of characters that sees so many of them."""
+
+    def make(context_length, **more):
+        tokenizer = train_tokenizer("char", [TEXT])
+        model = random_gpt(tokenizer.vocab_size, context_length, **more)
+        return LanguagePredictor(model, tokenizer)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def without_end():
+    """A predictor of a and b whose tokenizer has no end of text."""
+    backend = Backend(models.WordLevel({"a": 0, "b": 1}))
+    backend.pre_tokenizer, backend.decoder = CHARACTERS, decoders.Fuse()
+    return LanguagePredictor(random_gpt(2), Tokenizer(backend))
+
+
+@pytest.fixture
+def fond_of():
+    """Make a predictor that writes the given ids, each as often as the others, and no other."""
+
+    def make(tokenizer, ids):
+        model = random_gpt(tokenizer.vocab_size, output_bias=True)
+        torch.nn.init.zeros_(model.head.weight)
+        model.head.bias.data = torch.full((tokenizer.vocab_size,), -1e4)
+        model.head.bias.data[ids] = 0.0
+        return LanguagePredictor(model, tokenizer)
+
+    return make

@@ -1,0 +1,194 @@
+"""A training learns, leaves a usable folder, repeats itself exactly, and fails without a mess."""
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from glassformer.checkpoint.folder import load_model
+from glassformer.checkpoint.state import load_state
+from glassformer.errors import GlassformerError
+from glassformer.predict import load
+from glassformer.training import fit, objectives
+from glassformer.training.evaluate import Evaluation, evaluate
+from glassformer.training.prepare import prepared
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
+
+Make = Callable[..., Recipe]
+Contents = Callable[[Path], dict[str, bytes]]
+
+
+def trained(recipe: Recipe, folder: Path) -> Path:
+    fit.train(recipe, folder, io.StringIO())
+    return folder
+
+
+def curve(run: Path, column: str) -> list[float]:
+    with (run / "metrics.csv").open() as file:
+        return [float(row[column]) for row in csv.DictReader(file) if row[column]]
+
+
+# --- it learns ---
+
+
+def test_the_loss_falls_far_below_guessing(tmp_path: Path, tiny: Make) -> None:
+    recipe = tiny(max_steps=100, eval_steps=50, save_steps=50, learning_rate=0.02)
+    run = trained(recipe, tmp_path / "run")
+    guessing = math.log(load_model(run).tokenizer.vocab_size)
+    assert curve(run, "train_loss")[-1] < guessing - 0.8
+    assert curve(run, "val_loss")[-1] < curve(run, "val_loss")[0] - 0.2
+
+
+def test_a_run_folder_holds_what_its_description_says(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tiny(), tmp_path / "run")
+    names = {path.name for path in run.iterdir() if not path.name.startswith("events.out")}
+    assert names == {
+        *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints"),
+        *("config.json", "model.safetensors", "tokenizer.json", "generation_config.json"),
+        "README.md",
+    }
+    assert [step for step, _ in RunFolder(run).checkpoints()] == [9, 12]
+    assert len(list(run.glob("events.out.tfevents.*"))) == 1
+
+
+def test_the_curves_have_a_row_wherever_one_is_due(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tiny(), tmp_path / "run")
+    assert curve(run, "step") == [4, 5, 8, 10, 12]
+    assert len(curve(run, "val_loss")) == len(curve(run, "val_bits_per_byte")) == 3
+    assert (run / "samples.txt").read_text().count("--- step ") == 3
+
+
+def test_the_model_in_the_run_is_the_one_that_validated_best(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 1.0, 2.0])  # at steps 4, 8 and 12
+    monkeypatch.setattr(fit, "evaluate", lambda *given: Evaluation(next(losses), 10, 10))
+    outcome = fit.train(tiny(save_steps=4), tmp_path / "run", io.StringIO())
+    state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
+    kept = load_file(tmp_path / "run" / "model.safetensors")
+    assert (outcome.best_loss, outcome.best_step) == (1.0, 8)
+    assert all(torch.equal(kept[name], state[f"model.{name}"]) for name in kept)
+
+
+def test_the_saved_model_validates_as_it_did_in_training(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tiny(), tmp_path / "run")
+    ready = prepared(tiny(), run)
+    found = evaluate(load(run).model, ready.validation, ready.validation_bytes, 16)
+    assert found.loss == min(curve(run, "val_loss"))
+
+
+def test_a_trained_model_writes_and_scores(tmp_path: Path, tiny: Make) -> None:
+    model = load(trained(tiny(), tmp_path / "run"))
+    assert model.generate("the fox", max_new_tokens=40, seed=1).num_tokens > 0
+    assert model.score("the fox").total < 0
+
+
+def test_the_card_tells_the_data_without_its_path(tmp_path: Path, tiny: Make) -> None:
+    card = (trained(tiny(), tmp_path / "run") / "README.md").read_text()
+    assert "| data | notes.txt |" in card
+    assert str(tmp_path) not in card
+
+
+# --- it repeats itself ---
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, tiny: Make, contents: Contents) -> None:
+    first, again = (trained(tiny(seed=3), tmp_path / name) for name in ("first", "again"))
+    assert contents(first) == contents(again)
+
+
+def test_another_seed_gives_another_model(tmp_path: Path, tiny: Make) -> None:
+    one, other = (trained(tiny(seed=seed), tmp_path / f"{seed}") for seed in (3, 4))
+    assert (one / "model.safetensors").read_bytes() != (other / "model.safetensors").read_bytes()
+
+
+def test_two_small_batches_teach_what_one_large_batch_does(tmp_path: Path, tiny: Make) -> None:
+    weights = []
+    for accumulation in (1, 2, 4):
+        batch = {"per_device_train_batch_size": 4 // accumulation}
+        batch |= {"gradient_accumulation_steps": accumulation, "max_steps": 6}
+        run = trained(tiny({"dropout": 0.0}, **batch), tmp_path / f"{accumulation}")
+        weights.append(load_file(run / "model.safetensors"))
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-5)
+        torch.testing.assert_close(weights[2][name], weight, rtol=0, atol=1e-5)
+
+
+def test_writing_samples_does_not_change_what_is_learned(tmp_path: Path, tiny: Make) -> None:
+    often, seldom = (trained(tiny(eval_steps=n), tmp_path / f"{n}") for n in (1, 12))
+    last = "checkpoints/step-12/state.safetensors"
+    assert (often / last).read_bytes() == (seldom / last).read_bytes()
+
+
+# --- it fails without a mess ---
+
+
+def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([1.0] * 15 + [math.nan] * 9)
+    real = objectives.next_token_loss
+    monkeypatch.setattr(objectives, "next_token_loss", lambda *given: real(*given) * next(losses))
+    with pytest.raises(GlassformerError, match=r"became nan at step 8,.*learning_rate"):
+        fit.train(tiny(), tmp_path / "run", io.StringIO())
+    run = RunFolder(tmp_path / "run")
+    monkeypatch.undo()
+    assert run.last_step() == 6
+    assert fit.resume(run, io.StringIO()).step == 12
+
+
+def test_a_validation_loss_that_is_not_a_number_is_not_saved(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter([Evaluation(2.0, 10, 10), Evaluation(math.inf, 10, 10)])
+    monkeypatch.setattr(fit, "evaluate", lambda *given: next(found))
+    with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
+        fit.train(tiny(save_steps=4), tmp_path / "run", io.StringIO())
+    assert RunFolder(tmp_path / "run").last_step() == 4
+
+
+def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, tiny: Make) -> None:
+    with pytest.raises(GlassformerError, match=r"smaller --set training\.learning_rate"):
+        fit.train(tiny(learning_rate=1e30), tmp_path / "run", io.StringIO())
+
+
+def test_setting_up_in_vain_leaves_nothing_behind(tmp_path: Path, notes: Path, tiny: Make) -> None:
+    notes.write_text("too short")
+    with pytest.raises(GlassformerError, match="fewer than one context"):
+        fit.train(tiny(), tmp_path / "new" / "parents" / "run", io.StringIO())
+    assert list(tmp_path.iterdir()) == [notes]
+
+
+def test_an_old_run_is_lost_only_when_the_new_one_is_set_up(
+    tmp_path: Path, notes: Path, tiny: Make, contents: Contents
+) -> None:
+    run, text = trained(tiny(), tmp_path / "run"), notes.read_text()
+    before = contents(run)
+    notes.write_text("too short")
+    with pytest.raises(GlassformerError):
+        fit.train(tiny(), run, io.StringIO())
+    assert contents(run) == before
+    notes.write_text(text)
+    fit.train(tiny(seed=7), run, io.StringIO())
+    assert contents(run)["model.safetensors"] != before["model.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "run"]
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md", "data"])
+def test_a_folder_with_anything_else_in_it_is_never_cleared(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run" / name).mkdir(parents=True)
+    with pytest.raises(GlassformerError, match=r"exists and .* Say another --out"):
+        RunFolder(tmp_path / "run").clear()
+    assert (tmp_path / "run" / name).exists()
+
+
+def test_what_a_kill_left_of_setting_up_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "run" / ".data.partial").mkdir(parents=True)
+    RunFolder(tmp_path / "run").clear()
+    assert not (tmp_path / "run").exists()

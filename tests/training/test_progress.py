@@ -1,0 +1,82 @@
+"""What a person sees while a model trains."""
+
+import io
+import re
+import time
+
+import pytest
+
+from glassformer.training.progress import LOG_LINES, Progress, Standing
+
+LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tok/s ETA 0:31"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def steps(progress: Progress, number: int) -> None:
+    standing = Standing(step=0, max_steps=number, loss=2.0)
+    for standing.step in range(1, number + 1):
+        progress.show(standing)
+
+
+def test_the_line_says_where_how_well_how_fast_and_how_long() -> None:
+    standing = Standing(1200, 2000, loss=1.619, val_loss=1.708, best_loss=1.699, best_step=1150)
+    assert standing.line(24_800, 31, bar=False) == LINE
+
+
+def test_what_is_not_known_yet_is_not_said() -> None:
+    line = Standing(step=1, max_steps=10, loss=3.4).line(0, 0, bar=False)
+    assert line == "step 1/10 loss 3.40 0.0k tok/s ETA 0:00"
+
+
+def test_a_log_has_no_colours_and_no_bars() -> None:
+    stream = io.StringIO()
+    with Progress(stream, tokens_per_step=64) as progress:
+        progress.say("step 5 val 3.1 │ text")
+        steps(progress, 100)
+    assert not re.search("[\x1b\r▰▱]", stream.getvalue())
+
+
+def test_a_log_has_a_line_for_each_twentieth_of_the_training() -> None:
+    stream = io.StringIO()
+    with Progress(stream, tokens_per_step=64) as progress:
+        steps(progress, 1000)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == LOG_LINES
+    assert lines[0].startswith("step 50/1,000 loss 2.00")
+
+
+def test_a_terminal_has_a_bar_and_keeps_the_last_line() -> None:
+    stream = Terminal()
+    with Progress(stream, tokens_per_step=64) as progress:
+        steps(progress, 10)
+    assert "▰" in stream.getvalue()
+    assert "step 10/10 ▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰ loss 2.00" in stream.getvalue().splitlines()[-1]
+
+
+def test_what_a_model_writes_is_shown_as_it_is() -> None:
+    stream = io.StringIO()
+    text = "[bold]not markup[/bold] :smile: " + "long " * 60
+    Progress(stream, tokens_per_step=1).say(text)
+    assert stream.getvalue() == text + "\n"
+
+
+def test_time_spent_on_validation_does_not_slow_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    progress = Progress(io.StringIO(), tokens_per_step=100)
+    for step in range(1, 6):
+        now += 1.0 + 60.0
+        progress.not_training(60.0)
+        progress.show(Standing(step, max_steps=10))
+    assert progress.tokens_per_second == pytest.approx(100)
