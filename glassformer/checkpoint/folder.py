@@ -67,7 +67,7 @@ def save_weights(folder: Path, model: nn.Module) -> None:
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
     metadata = {"format": "pt", DIGEST: _digest(weights)}
-    write_file(folder / WEIGHTS, save(weights, metadata=metadata))
+    write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
 
 
 def load_model(folder: Path) -> Saved:
@@ -123,7 +123,7 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         raise GlassformerError(
             f"{path} is not a safetensors file, or is damaged: {error}."
         ) from None
-    if digest not in (None, _digest(weights)):  # None: another tool wrote the file
+    if digest is not None and digest != _digest(weights):  # None: another tool wrote the file
         raise GlassformerError(f"{path} is damaged: its weights are not those that were saved.")
     # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
     parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
@@ -136,8 +136,17 @@ def _digest(weights: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _in_order(file: bytes) -> bytes:
+    """The same safetensors file with its metadata in a fixed order; the library's is random."""
+    end = 8 + int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return file[:8] + ordered.ljust(end - 8) + file[end:]
 
 
 def _once_each(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -118,11 +118,11 @@ def test_modern_gives_the_logits_of_qwen3(tied):
     check_same_logits(ours, theirs)
 
 
-def test_modern_with_wide_heads_and_another_base_gives_the_logits_of_qwen3():
-    base = {"rope_type": "default", "rope_theta": 1e6}
-    config = Qwen3Config(**LLAMA_SHAPE | {"rope_parameters": base}, head_dim=20)
+def test_modern_with_wide_heads_another_base_and_eps_gives_the_logits_of_qwen3():
+    other = {"rms_norm_eps": 0.1, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+    config = Qwen3Config(**LLAMA_SHAPE | other, head_dim=20, tie_word_embeddings=False)
     theirs = with_random_weights(Qwen3ForCausalLM(config))
-    options = {"head_dim": 20, "rotary_base": 1e6, "tie_weights": False}
+    options = {"head_dim": 20, "rotary_base": 1e6, "norm_eps": 0.1, "tie_weights": False}
     ours = from_preset("modern-xs", **TINY, d_feedforward=48, **options)
     ours.load_state_dict(renamed(theirs.state_dict(), LLAMA_NAMES))
     check_same_logits(ours, theirs)

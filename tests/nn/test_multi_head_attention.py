@@ -77,20 +77,41 @@ def test_listening_never_changes_a_bit_of_the_output(length, causal, masked, bia
     assert torch.equal(alone, observed)
 
 
-def test_a_tap_hears_the_causal_mask_without_the_layer_building_it(monkeypatch):
-    layer, x = MultiHeadAttention(8, 2), torch.randn(1, 4, 8)
-    paths = []
-    kernel = attention.fused
+@pytest.fixture
+def kernel(monkeypatch):
+    """(mask, causal) of every call of the fused kernel."""
+    calls, original = [], attention.fused
 
     def spy(query, key, value, mask, bias, causal, dropout):
-        paths.append((mask, causal))
-        return kernel(query, key, value, mask, bias, causal, dropout)
+        calls.append((mask, causal))
+        return original(query, key, value, mask, bias, causal, dropout)
 
     monkeypatch.setattr(attention, "fused", spy)
+    return calls
+
+
+def test_a_tap_hears_the_causal_mask_without_the_layer_building_it(kernel):
+    layer, x = MultiHeadAttention(8, 2), torch.randn(1, 4, 8)
     with layer.tap.listen() as heard:
         layer(x, causal=True)
-    assert paths == [(None, True)]
+    assert kernel == [(None, True)]
     assert torch.equal(heard[0] > 0, masks.causal(4, 4).expand(1, 2, 4, 4))
+
+
+def test_a_single_new_token_needs_no_mask(kernel):
+    layer, cache = MultiHeadAttention(8, 2), KVCache(1, 1, 2, 4, 4)
+    layer(torch.randn(1, 3, 8), causal=True, cache=cache.layer(0))
+    cache.advance(3)
+    layer(torch.randn(1, 1, 8), causal=True, cache=cache.layer(0))
+    assert kernel == [(None, True), (None, False)]
+
+
+def test_a_mask_and_causality_are_obeyed_together():
+    layer, x = MultiHeadAttention(8, 2), torch.randn(1, 4, 8)
+    mask = masks.padding_keys(torch.tensor([[True, False, True, True]]))
+    with layer.tap.listen() as heard:
+        layer(x, mask=mask, causal=True)
+    assert torch.equal(heard[0] > 0, (mask & masks.causal(4, 4)).expand(1, 2, 4, 4))
 
 
 def test_nobody_pays_for_weights_that_nobody_hears(monkeypatch):

@@ -1,0 +1,251 @@
+"""Whatever a user gets wrong: one sentence, the right exit code, and nothing left behind."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.fixture
+def refused(glassformer: Any, small: list[str], tmp_path: Path) -> Any:
+    """Train in vain on a file with this content: the error, after a look at what is left."""
+
+    def train(name: str, content: str | bytes | None, *words: str, code: int = 1) -> str:
+        if content is not None:
+            written(tmp_path / name, content)
+        before = names(tmp_path)
+        result = glassformer("train", "gpt", "--data", name, *small, *words)
+        assert result.code == code
+        assert result.out == ""
+        assert names(tmp_path) == before
+        return str(result.error)
+
+    return train
+
+
+# --- data ---
+
+
+def test_an_empty_file(refused: Any) -> None:
+    assert refused("empty.txt", "") == "empty.txt is empty."
+
+
+def test_a_text_shorter_than_one_context(refused: Any) -> None:
+    error = refused("short.txt", "hello world, hello")
+    assert "tokens to learn from are fewer than one context of 32" in error
+    assert "--set model.context_length=" in error
+
+
+def test_bytes_that_are_no_utf8(refused: Any) -> None:
+    error = refused("latin.txt", b"caf\xe9 " * 100)
+    assert error.startswith("latin.txt, byte 3: not UTF-8 (0xE9).")
+    assert "--encoding latin-1" in error
+
+
+def test_a_column_that_is_not_there(refused: Any) -> None:
+    error = refused("reviews.csv", "stars,words\n5,good\n", "--text-column", "label")
+    assert error.startswith('reviews.csv has no column "label". It has: stars, words.')
+
+
+def test_a_file_that_is_not_there(refused: Any, tmp_path: Path) -> None:
+    written(tmp_path / "notes.txt", "text")
+    assert refused("note.txt", None) == "note.txt does not exist. Did you mean notes.txt?"
+
+
+# --- the recipe ---
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--preset", "gpt3"), 'there is no preset "gpt3". There are: nano, '),
+        (("--tokenizer", "letters"), "tokenizer.kind in the recipe is 'letters': input should be"),
+        (("--max-steps", "many"), "training.max_steps in the recipe is 'many': "),
+        (("--max-steps", "0"), "training.max_steps in the recipe is '0': input should be greater"),
+        (("--set", "training.learnin_rate=1"), "unknown key training.learnin_rate in the recipe. "),
+        (("--set", "model.num_heads=5"), "d_model 32 is no multiple of num_heads 5"),
+        (("--out", "notes.txt"), "notes.txt exists and "),
+        (("--out", "notes.txt/run"), "notes.txt/run"),
+    ],
+)
+def test_a_setting_that_cannot_be(
+    refused: Any, text: str, words: tuple[str, ...], error: str
+) -> None:
+    assert error in refused("notes.txt", text, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--encoding", "klingon"), "unknown encoding 'klingon'. Say, for example, "),
+        (("--set", "learning_rate"), "--set learning_rate is not KEY=VALUE."),
+        (("--set", "training.seed=["), "--set training.seed=[: the value is not YAML."),
+        (("--resume", "--force"), "--resume goes on and --force starts over: say one of them."),
+    ],
+)
+def test_a_command_that_means_nothing(
+    refused: Any, text: str, words: tuple[str, ...], error: str
+) -> None:
+    assert error in refused("notes.txt", text, *words, code=2)
+
+
+def test_a_model_that_is_not_there(glassformer: Any) -> None:
+    result = glassformer("train", "gtp", "--data", "x")
+    assert (result.code, result.error) == (1, 'there is no model "gtp". There are: gpt.')
+
+
+@pytest.mark.parametrize(("words", "error"), [((), "which model?"), (("gpt",), "no data.")])
+def test_a_command_without_model_or_data(
+    glassformer: Any, words: tuple[str, ...], error: str
+) -> None:
+    result = glassformer("train", *words)
+    assert result.code == 2
+    assert result.error.startswith(error)
+    assert "Say" in result.error
+
+
+def test_a_misspelt_key_in_a_file(glassformer: Any, tmp_path: Path) -> None:
+    written(tmp_path / "x.yaml", "model:\n  name: gpt\ndata: {paths: x}\ntraining:\n  sead: 1\n")
+    result = glassformer("train", "--recipe", "x.yaml")
+    assert result.error == "unknown key training.sead in x.yaml, line 5. Did you mean seed?"
+
+
+@pytest.mark.parametrize("content", ["a: [", "a: 2020-13-45", "training:", "model: gpt", "", "- a"])
+def test_a_file_that_is_no_recipe(glassformer: Any, tmp_path: Path, content: str) -> None:
+    written(tmp_path / "x.yaml", content)
+    result = glassformer("train", "--recipe", "x.yaml", "--max-steps", "5")
+    assert result.code in (1, 2)
+    assert result.error
+
+
+# --- runs ---
+
+
+def test_a_run_that_is_finished(glassformer: Any, run: Any, small: list[str]) -> None:
+    before = names(run.folder)
+    words = ["train", "gpt", "--data", run.notes, "--out", run.folder, *small]
+    result = glassformer(*words)
+    assert result.code == 1
+    assert "exists and holds a finished run. Say --force" in result.error
+    assert names(run.folder) == before
+
+
+def test_a_run_that_stopped(glassformer: Any, run: Any, tmp_path: Path) -> None:
+    shutil.copytree(run.folder, tmp_path / "r")
+    shutil.rmtree(tmp_path / "r" / "checkpoints" / "step-20")
+    result = glassformer("train", "gpt", "--data", run.notes, "--out", "r")
+    assert "Say --resume to go on from step 18, --force to start over" in result.error
+
+
+def test_resuming_with_another_recipe(glassformer: Any, run: Any) -> None:
+    words = ["--seed", "5", "--set", "training.learning_rate=1"]
+    result = glassformer("train", "--resume", "--out", run.folder, *words)
+    assert result.code == 1
+    assert "training.seed was 0, now 5; training.learning_rate was 0.003, now 1.0" in result.error
+
+
+def test_resuming_nothing(glassformer: Any, tmp_path: Path) -> None:
+    result = glassformer("train", "--resume", "--out", "nothing")
+    assert (result.code, result.error) == (1, "nothing holds no run to resume.")
+    assert names(tmp_path) == []
+
+
+# --- models and prompts ---
+
+
+@pytest.mark.parametrize("verb", ["generate", "score"])
+def test_characters_that_the_model_does_not_know(glassformer: Any, run: Any, verb: str) -> None:
+    result = glassformer(verb, run.folder, "the Ω and the 猫")
+    assert (result.code, result.out) == (1, "")
+    assert "no token for 'Ω', '猫'" in result.error
+
+
+@pytest.mark.parametrize("verb", ["generate", "score"])
+def test_a_folder_without_a_model(glassformer: Any, tmp_path: Path, verb: str) -> None:
+    assert glassformer(verb, "nothing", "x").error.startswith("nothing does not exist.")
+    assert "there is no config.json in it" in glassformer(verb, tmp_path, "x").error
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--temperature", "-1"), "temperature in the settings of generation is -1.0"),
+        (("--max-new-tokens", "0"), "max_new_tokens"),
+        (("--top-p", "1.5"), "top_p"),
+        (("--top", "0"), "at least 1 token"),
+    ],
+)
+def test_a_setting_of_generation_that_cannot_be(
+    glassformer: Any, run: Any, words: tuple[str, ...], error: str
+) -> None:
+    result = glassformer("generate", run.folder, "the", *words)
+    assert (result.code, result.out) == (1, "")
+    assert error in result.error
+
+
+@pytest.mark.parametrize("context", ["33", "0", "-1"])
+def test_a_context_that_the_model_does_not_have(glassformer: Any, run: Any, context: str) -> None:
+    words = ("evaluate", run.folder, "--data", run.notes, "--context-length", context)
+    result = glassformer(*words)
+    assert result.code == 1
+    assert "the model sees from 1 to 32 at once" in result.error
+
+
+def test_nothing_to_score(glassformer: Any, run: Any) -> None:
+    assert glassformer("score", run.folder, stdin="").error == "there is no text to score."
+
+
+def test_stdin_that_is_no_utf8(glassformer: Any, run: Any) -> None:
+    result = glassformer("score", run.folder, stdin=b"caf\xe9")
+    assert (result.code, result.error) == (2, "stdin, byte 3: not UTF-8.")
+
+
+# --- as a program ---
+
+
+def test_a_mistake_is_one_sentence_and_exit_code_1(
+    program: Any, small: list[str], tmp_path: Path
+) -> None:
+    result = program("train", "gpt", "--data", "nothing.txt", *small)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("error: nothing.txt does not exist. ")
+    assert result.err.count("\n") == 1
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("train", "--no-such-option"), ("sing",), ("train", "--seed", "x")]
+)
+def test_wrong_usage_is_exit_code_2(program: Any, words: tuple[str, ...]) -> None:
+    result = program(*words)
+    assert (result.code, result.out) == (2, "")
+    assert "Traceback" not in result.err
+    assert "Error: " in result.err
+
+
+def test_debug_shows_the_traceback(program: Any) -> None:
+    result = program("--debug", "generate", "nothing", "x")
+    assert result.code == 1
+    assert "Traceback" in result.err
+
+
+def test_an_error_of_the_machine_is_one_sentence_too(
+    glassformer: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *given: Any) -> None:
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr("glassformer.training.command.train", full)
+    result = glassformer("train", "gpt", "--data", run.notes)
+    assert result.code == 1
+    assert "No space left on device" in result.error

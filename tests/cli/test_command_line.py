@@ -1,0 +1,50 @@
+"""The command line is a promise: no verb and no option vanishes unnoticed."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from glassformer import __version__
+from glassformer.cli import app
+
+LISTING = Path(__file__).with_name("command_line.txt")
+
+
+def command_line() -> list[str]:
+    """Every verb with its arguments and options, one to a line."""
+    group: Any = typer.main.get_command(app)
+    lines = [f"glassformer {option}" for param in group.params for option in param.opts]
+    for name, verb in group.commands.items():
+        for param in verb.params:
+            words = param.opts if param.param_type_name == "option" else [param.name.upper()]
+            lines += [f"{name} {word}" for word in words]
+    return sorted(lines)
+
+
+def test_the_verbs_and_options_are_those_that_users_know() -> None:
+    """A new one belongs into command_line.txt; an old one must not go."""
+    assert command_line() == LISTING.read_text().splitlines()
+
+
+def test_every_option_is_explained() -> None:
+    group: Any = typer.main.get_command(app)
+    for verb in group.commands.values():
+        assert verb.help
+        assert [param.name for param in verb.params if not getattr(param, "help", "")] == []
+
+
+def test_help_names_every_verb(program: Any) -> None:
+    result = program("--help")
+    assert result.code == 0
+    for verb in ("train", "generate", "score", "evaluate", "doctor", "demo"):
+        assert f"\n  {verb} " in result.out
+
+
+def test_version_is_the_packages(glassformer: Any) -> None:
+    assert glassformer("--version").out == f"{__version__}\n"
+
+
+def test_no_verb_at_all_shows_the_help(glassformer: Any) -> None:
+    result = glassformer()
+    assert "Usage: glassformer" in result.out + result.err

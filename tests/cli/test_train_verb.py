@@ -1,0 +1,161 @@
+"""`glassformer train`: from a file to a folder that every other verb takes."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from glassformer.training.run_folder import RunFolder
+
+
+@pytest.fixture
+def copy(run: Any, tmp_path: Path) -> Path:
+    """The shared run, to be changed at will; its data stays where it was."""
+    shutil.copytree(run.folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+# --- begin ---
+
+
+def test_one_command_makes_a_model_in_a_folder_named_after_the_data(run: Any) -> None:
+    assert run.folder.parts[-2:] == ("runs", "gpt-notes")
+    assert (run.folder / "model.safetensors").is_file()
+    assert RunFolder(run.folder).last_step() == 20
+
+
+def test_the_last_word_names_the_loss_and_the_next_command(run: Any) -> None:
+    assert run.training.out.startswith("runs/gpt-notes: validation loss 2.")
+    assert 'Try: glassformer generate runs/gpt-notes "' in run.training.out
+
+
+def test_progress_goes_to_stderr_without_colours_or_bars(run: Any) -> None:
+    assert "step 20/20 loss" in run.training.err
+    assert "character tokenizer: " in run.training.err
+    assert not set("\x1b\r▰▱") & set(run.training.err + run.training.out)
+
+
+def test_json_is_one_object_on_stdout(glassformer: Any, run: Any, small: list[str]) -> None:
+    data = ["--data", run.notes, "--max-steps", "2", "--seed", "5", "--json"]
+    result = glassformer("train", "gpt", *data, *small, "--out", "r")
+    outcome = json.loads(result.out)
+    assert outcome.items() >= {"run": "r", "step": 2, "max_steps": 2, "finished": True}.items()
+    assert outcome["val_loss"] > 0
+
+
+def test_flags_say_what_keys_of_the_recipe_say(
+    glassformer: Any, run: Any, small: list[str], tmp_path: Path
+) -> None:
+    flags = ["--tokenizer", "bpe", "--preset", "nano", "--seed", "7", "--max-steps", "1e0"]
+    data = ["--data", run.notes, "--validation-data", run.notes, "--encoding", "latin-1"]
+    printed = glassformer("train", "gpt", *data, *flags, "--print-recipe")
+    recipe = yaml.safe_load(printed.out)
+    assert recipe["data"]["validation_paths"] == [str(run.notes)]
+    assert recipe["data"]["encoding"] == "latin-1"
+    assert (recipe["tokenizer"]["kind"], recipe["model"]["preset"]) == ("bpe", "nano")
+    assert (recipe["training"]["seed"], recipe["training"]["max_steps"]) == (7, 1)
+
+
+def test_a_printed_recipe_trains_the_same_model(
+    glassformer: Any, run: Any, small: list[str], tmp_path: Path
+) -> None:
+    words = ["train", "gpt", "--data", run.notes, "--max-steps", "20", *small]
+    printed = glassformer(*words, "--print-recipe")
+    (tmp_path / "recipe.yaml").write_text(printed.out)
+    result = glassformer("train", "--recipe", "recipe.yaml", "--out", "again")
+    assert (printed.code, result.code) == (0, 0)
+    for name in ("model.safetensors", "config.json", "metrics.csv", "samples.txt"):
+        assert (tmp_path / "again" / name).read_bytes() == (run.folder / name).read_bytes()
+
+
+def test_the_recipe_of_a_run_trains_the_same_model(
+    glassformer: Any, run: Any, tmp_path: Path
+) -> None:
+    recipe, data = run.folder / "recipe.yaml", ["--data", run.notes]
+    assert glassformer("train", "--recipe", recipe, *data, "--out", "again").code == 0
+    weights = tmp_path / "again" / "model.safetensors"
+    assert weights.read_bytes() == (run.folder / "model.safetensors").read_bytes()
+
+
+# --- rehearse ---
+
+
+def test_a_dry_run_says_what_would_happen_and_touches_nothing(
+    program: Any, run: Any, small: list[str], tmp_path: Path
+) -> None:
+    result = program("train", "gpt", "--data", run.notes, "--max-steps", "1e4", *small, "--dry-run")
+    assert result.code == 0
+    assert "10,000 steps of 128 tokens" in result.out
+    for row in ("model", "tokenizer", "text", "training", "memory", "time"):
+        assert f"\n{row} " in "\n" + result.out
+    assert names(tmp_path) == []
+
+
+def test_a_dry_run_as_json_has_the_same_numbers(
+    glassformer: Any, run: Any, small: list[str], tmp_path: Path
+) -> None:
+    words = ["train", "gpt", "--data", run.notes, "--max-steps", "100", *small]
+    plan = json.loads(glassformer(*words, "--dry-run", "--json").out)
+    assert (plan["max_steps"], plan["tokens_per_step"]) == (100, 4 * 32)
+    assert plan["seconds"] > 0
+    assert names(tmp_path) == []
+
+
+# --- go on ---
+
+
+def test_resume_needs_only_the_folder(glassformer: Any, run: Any, copy: Path) -> None:
+    shutil.rmtree(copy / "checkpoints" / "step-20")
+    (copy / "model.safetensors").unlink()
+    result = glassformer("train", "--resume", "--out", copy)
+    assert result.code == 0, result.err
+    for name in ("model.safetensors", "metrics.csv", "checkpoints/step-20/state.safetensors"):
+        assert (copy / name).read_bytes() == (run.folder / name).read_bytes()
+
+
+def test_resume_takes_the_same_command_again(
+    glassformer: Any, run: Any, copy: Path, small: list[str]
+) -> None:
+    shutil.rmtree(copy / "checkpoints" / "step-20")
+    words = ["train", "gpt", "--data", "notes.txt", "--max-steps", "20", *small]
+    result = glassformer(*words, "--resume", "--out", copy)
+    assert result.code == 0, result.err
+    assert (copy / "checkpoints" / "step-20").is_dir()
+
+
+def test_a_terminated_run_says_how_to_go_on(
+    run: Any, small: list[str], tmp_path: Path, glassformer: Any
+) -> None:
+    words = ["train", "gpt", "--data", str(run.notes), "--max-steps", "9e3", *small, "--out", "r"]
+    words += ["--set", "training.save_steps=5", "--set", "training.eval_steps=3000"]
+    command = [sys.executable, "-m", "glassformer", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+        while RunFolder(tmp_path / "r").last_step() == 0 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    step = RunFolder(tmp_path / "r").last_step()
+    assert process.returncode == 143, err
+    assert "SIGTERM: stopping after this step" in err
+    assert out == (
+        f"stopped at step {step:,} of 9,000; nothing is lost. "
+        "Go on with: glassformer train --resume --out r\n"
+    )
+
+
+def test_force_starts_over(glassformer: Any, run: Any, copy: Path, small: list[str]) -> None:
+    words = ["train", "gpt", "--data", run.notes, "--max-steps", "2", *small, "--out", copy]
+    assert "--force" in glassformer(*words).error
+    assert glassformer(*words, "--force").code == 0
+    assert RunFolder(copy).last_step() == 2

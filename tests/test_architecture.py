@@ -1,0 +1,212 @@
+"""The rules of the house, checked on the source: who imports whom, what is never used, how long."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import glassformer
+
+PACKAGE = Path(glassformer.__file__).parent
+
+LEVELS = {
+    **dict.fromkeys(("errors", "wording", "config", "runtime"), 0),
+    **dict.fromkeys(("nn", "text"), 1),
+    **dict.fromkeys(("models", "generation", "data"), 2),
+    "checkpoint": 3,
+    "training": 4,
+    "predict": 5,
+    "demo": 6,
+    "cli": 7,
+    "__main__": 8,
+}
+ROOT = "__init__"  # the version for everyone, and load(), which reaches up only when it is called
+
+PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+RUN_CODE = {"eval", "exec", "compile", "__import__"}
+LOAD_CODE = {
+    *("torch.load", "torch.save", "importlib.import_module"),
+    *("yaml.load", "yaml.full_load", "yaml.unsafe_load"),
+}
+
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 400, 60
+LONG_FUNCTIONS = {  # the signature is the table of options, one or more lines for each
+    "cli/train.py: train",
+    "cli/generate.py: generate",
+}
+
+SOURCES = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
+
+
+def unit(file: str) -> str:
+    """The part of the package that a file belongs to: its folder, or itself."""
+    return file.split("/")[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names that a module imports, at any depth; relative imports are not allowed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{'.' * node.level}{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_at_the_top(tree: ast.Module) -> Iterator[str]:
+    """Those that run when the module is imported: not in functions, not for type checkers only."""
+    for node in tree.body:
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) and not is_for_types:
+            yield from imports(node)
+
+
+def upward(file: str, tree: ast.AST) -> list[str]:
+    """The imports of a file that do not go down, or stay within its own part."""
+    own, found = unit(file), []
+    for name in imports(tree):
+        first, _, rest = name.partition(".")
+        target = rest.split(".")[0] if first == "glassformer" else own
+        if target in LEVELS and own not in (target, ROOT):
+            is_ground = LEVELS[target] == LEVELS[own] == 0
+            if LEVELS[target] >= LEVELS[own] and not is_ground:
+                found.append(f"{file} imports {name}")
+    return found
+
+
+def forbidden(file: str, tree: ast.AST) -> list[str]:
+    """Whatever could run code that came as data, and checks that -O would take away."""
+    found = [name for name in imports(tree) if name.split(".")[0] in PICKLES or name in LOAD_CODE]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            found.append("assert")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found += {node.func.id} & RUN_CODE
+        elif isinstance(node, ast.Attribute):
+            found += {ast.unparse(node)} & LOAD_CODE
+    return [f"{file}: {what}" for what in found]
+
+
+def long_functions(file: str, tree: ast.AST) -> list[str]:
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [
+        f"{file}: {function.name}"
+        for function in functions
+        if (function.end_lineno or 0) - function.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
+
+
+def modules_after(program: str) -> set[str]:
+    """The top-level modules that a fresh Python has loaded after running `program`."""
+    report = "import sys, json; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{report}"], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+# --- who imports whom ---
+
+
+def test_every_part_of_the_package_has_a_level() -> None:
+    assert {unit(file) for file in SOURCES} == {*LEVELS, ROOT}
+
+
+@pytest.mark.parametrize("file", sorted(SOURCES))
+def test_imports_only_go_down(file: str) -> None:
+    assert upward(file, TREES[file]) == []
+    assert not any(name.startswith(".") for name in imports(TREES[file]))
+
+
+def test_an_import_that_goes_up_or_sideways_would_be_noticed() -> None:
+    for line in ("from glassformer import predict", "def f():\n import glassformer.cli.train"):
+        assert upward("training/fit.py", ast.parse(line))
+    assert upward("nn/masks.py", ast.parse("from glassformer.text import streaming"))
+    assert not upward("config.py", ast.parse("from glassformer.errors import UsageError"))
+
+
+def test_only_training_imports_lightning() -> None:
+    users = {
+        unit(file)
+        for file, tree in TREES.items()
+        if any(name.split(".")[0] in ("lightning", "pytorch_lightning") for name in imports(tree))
+    }
+    assert users == {"training"}
+
+
+@pytest.mark.parametrize("banned", ["transformers", "torchvision", "torchaudio", "requests"])
+def test_some_packages_are_imported_nowhere(banned: str) -> None:
+    assert not [
+        f for f, tree in TREES.items() if banned in {n.split(".")[0] for n in imports(tree)}
+    ]
+
+
+def test_text_knows_no_torch() -> None:
+    text = [tree for file, tree in TREES.items() if unit(file) == "text"]
+    assert not any(name.split(".")[0] == "torch" for tree in text for name in imports(tree))
+    assert "torch" not in modules_after("import glassformer.text.tokenizers")
+
+
+@pytest.mark.parametrize("part", ["runtime", "cli", "config", "errors", "wording"])
+def test_torch_is_imported_late(part: str) -> None:
+    trees = [tree for file, tree in TREES.items() if unit(file) == part]
+    heavy = {"torch", "lightning", "numpy", "tokenizers"}
+    assert trees
+    assert not [n for tree in trees for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys\nsys.argv = ['glassformer', '--help']\nfrom glassformer.cli import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    loaded = modules_after(program)
+    assert "typer" in loaded
+    assert not loaded & {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers"}
+
+
+def test_a_recipe_is_read_without_lightning() -> None:
+    assert "lightning" not in modules_after("import glassformer.training.command")
+
+
+# --- what is never used ---
+
+
+@pytest.mark.parametrize("file", sorted(SOURCES))
+def test_nothing_can_run_code_that_came_as_data(file: str) -> None:
+    assert forbidden(file, TREES[file]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("import pickle", "from pickle import loads", "torch.load(path)", "assert x"),
+        *("eval(text)", "exec(text)", "from torch import load", "yaml.load(text)"),
+        "importlib.import_module(name)",
+    ],
+)
+def test_what_is_forbidden_would_be_noticed(line: str) -> None:
+    assert forbidden("x.py", ast.parse(line))
+    assert not forbidden("x.py", ast.parse("model.eval(); json.load(file); safetensors.load(x)"))
+
+
+# --- how long, and how named ---
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {file: len(text.splitlines()) for file, text in SOURCES.items()}
+    assert {file: n for file, n in lengths.items() if n > MOST_LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    found = {name for file, tree in TREES.items() for name in long_functions(file, tree)}
+    assert found == LONG_FUNCTIONS
+
+
+def test_no_module_is_a_drawer_for_everything() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
+    assert not [file for file in SOURCES if drawers & set(file.removesuffix(".py").split("/"))]
