@@ -120,9 +120,7 @@ class GPT(LanguageModel):
         self.config = config
         d_embedding = config.d_embedding or config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_embedding)
-        self.widen = (
-            Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
-        )
+        self.widen = Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
         self.positions = self._make_positions(config)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(self._make_block(config) for _ in range(config.num_layers))

@@ -17,9 +17,7 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         if self._has_few_rows(input):
-            return torch.ops.mkldnn._linear_pointwise(
-                input, self.weight, self.bias, "none", [], ""
-            )
+            return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
         return F.linear(input, self.weight, self.bias)
 
     def _has_few_rows(self, input: Tensor) -> bool:

@@ -45,8 +45,7 @@ def recipe_text(request: Request) -> str:
 def dry_run(request: Request, as_json: bool) -> str:
     from glassformer.training.dry_run import rehearse
 
-    recipe, run = _recipe(request)
-    _refuse_to_overwrite(request, run)
+    recipe, _ = _recipe(request)
     plan = rehearse(recipe)
     return json.dumps(plan.as_json()) if as_json else plan.text()
 

@@ -44,6 +44,7 @@ def no_padding(batch):
     return torch.zeros(batch, dtype=torch.long)
 
 
+@torch.inference_mode()  # as generation does
 def read(model, ids, chunks, padding):
     """Logits of the token after each chunk, and the state after the last."""
     state = model.start(None, padding, ids.size(1))

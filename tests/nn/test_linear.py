@@ -1,0 +1,94 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from glassformer.nn.linear import FEW_ROWS, Linear
+
+SHAPES = [(1, 1), (1, FEW_ROWS), (FEW_ROWS + 1,), (2, 3), (1,), (), (0,), (2, 0)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("quiet", [torch.no_grad, torch.inference_mode])
+def test_few_rows_or_many_give_what_torchs_linear_gives(shape, bias, quiet):
+    layer, x = Linear(24, 40, bias=bias), torch.randn(*shape, 24)
+    with quiet():
+        found = layer(x)
+    torch.testing.assert_close(found, F.linear(x, layer.weight, layer.bias), atol=1e-5, rtol=1e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 2 * FEW_ROWS))
+def test_any_widths_give_what_torchs_linear_gives(width_in, width_out, rows):
+    layer, x = Linear(width_in, width_out), torch.randn(rows, width_in)
+    with torch.no_grad():
+        found = layer(x)
+    torch.testing.assert_close(found, F.linear(x, layer.weight, layer.bias), atol=1e-5, rtol=1e-4)
+
+
+def test_rows_that_are_not_side_by_side_in_memory_are_read_right():
+    layer = Linear(24, 8)
+    hidden = torch.randn(3, 5, 24)
+    turned = torch.randn(24, 6).T
+    with torch.no_grad():
+        for x in (hidden[:, -1], hidden.transpose(0, 1)[:2], turned):
+            expected = F.linear(x, layer.weight, layer.bias)
+            torch.testing.assert_close(layer(x), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_weights_changed_after_use_count_at_once():
+    layer, x = Linear(24, 8), torch.randn(1, 24)
+    with torch.no_grad():
+        layer(x)
+        layer.weight.mul_(2)
+        expected = F.linear(x, layer.weight, layer.bias)
+        torch.testing.assert_close(layer(x), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_are_torchs_own():
+    layer, x = Linear(24, 8), torch.randn(1, 24, requires_grad=True)
+    found, expected = layer(x), F.linear(x, layer.weight, layer.bias)
+    assert torch.equal(found, expected)
+    inputs = [x, layer.weight, layer.bias]
+    gradients = [torch.autograd.grad(y.square().sum(), inputs) for y in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_other_precisions_are_left_to_torch():
+    layer, x = Linear(24, 8).double(), torch.randn(1, 24, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
+class Operations(TorchDispatchMode):
+    """Notes the name of everything that is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name())
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
+@pytest.mark.parametrize(("rows", "is_fast"), [(FEW_ROWS, True), (FEW_ROWS + 1, False)])
+def test_few_rows_take_the_fast_kernel_and_many_do_not(rows, is_fast):
+    layer, x = Linear(24, 8), torch.randn(rows, 24)
+    with torch.no_grad(), Operations() as operations:
+        layer(x)
+    assert ("mkldnn::_linear_pointwise" in operations.names) == is_fast
+
+
+def test_it_is_torchs_linear_to_everyone_else():
+    torch.manual_seed(1)
+    ours = Linear(5, 3)
+    torch.manual_seed(1)
+    theirs = nn.Linear(5, 3)
+    assert isinstance(ours, nn.Linear)
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict())

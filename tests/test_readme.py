@@ -1,0 +1,73 @@
+"""The README's commands and code run as written, only with fewer steps."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+import glassformer.cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = (
+    "It takes great courage to let yourself appear weak. The smooth blue lake. Once upon a time.\n"
+)
+QUICK = ["--set", "training.max_steps=2", "--set", "training.per_device_train_batch_size=2"]
+
+
+def commands() -> list[list[str]]:
+    """Every line that begins with `$ glassformer` in a console block."""
+    blocks = re.findall(r"```console\n(.*?)```", README, re.S)
+    joined = "\n".join(blocks).replace("\\\n", " ")
+    return [
+        shlex.split(line, comments=True)[2:]
+        for line in joined.splitlines()
+        if line.startswith("$ glassformer")
+    ]
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = QUICK if arguments[0] == "train" else []
+    monkeypatch.setattr(sys, "argv", ["glassformer", *arguments, *quick])
+    with pytest.raises(SystemExit) as exit_:
+        glassformer.cli.main()
+    assert exit_.value.code in (0, None), arguments
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the README speaks of."""
+    for name in ("notes.txt", "shakespeare.txt", "held_out.txt"):
+        (tmp_path / name).write_text(TEXT * 60)
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_command_and_snippet_of_the_readme_runs(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(commands()) >= 10
+    for arguments in commands():
+        run(arguments, monkeypatch)
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    capsys.readouterr()
+    exec(compile(snippet, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    first_block = re.search(r"```\n(.*?)```", README, re.S)
+    assert first_block is not None
+    assert [line.split("#")[0].strip() for line in first_block[1].splitlines()] == [
+        "make demo",
+        "make test",
+    ]
+
+
+def test_every_file_that_the_docs_link_to_exists() -> None:
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
