@@ -22,12 +22,3 @@ def _gpt(**options):
 def gpt():
     """Makes a small GPT with random weights everywhere; the same options, the same model."""
     return _gpt
-
-
-@pytest.fixture(autouse=True)
-def _one_thread_and_the_same_numbers_every_time():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # small tensors: a second thread only waits
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)

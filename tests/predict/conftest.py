@@ -13,15 +13,6 @@ from glassformer.text.learning import CHARACTERS
 TEXT = "abba é\nbaab 漢字\n" * 3
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Such small tensors are slower in two threads, and much slower beside other programs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def random_gpt(vocab_size, context_length=8, **more):
     torch.manual_seed(0)
     config = GPTConfig(
