@@ -12,20 +12,7 @@ import pytest
 
 from glassformer.cli import main
 
-WORDS = (
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "while",
-    "it",
-    "sings",
-)
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
 
 SMALL = {
     "model.num_layers": 1,

@@ -1,9 +1,8 @@
 """A training so small that it takes a second, and ways to end it before its time."""
 
-import io
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +11,9 @@ import torch
 
 from glassformer.training.recipe import Recipe, make_recipe
 
-WORDS = (
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "a",
-    "lazy",
-    "dog",
-    "while",
-    "it",
-    "sings",
-)
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
 
 Make = Callable[..., Recipe]
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Put back what a training sets for the whole process."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -98,11 +76,6 @@ def contents() -> Callable[[Path], dict[str, bytes]]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
     return read
-
-
-@pytest.fixture
-def log() -> io.StringIO:
-    return io.StringIO()
 
 
 @pytest.fixture

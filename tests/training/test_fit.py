@@ -188,6 +188,14 @@ def test_a_folder_with_anything_else_in_it_is_never_cleared(tmp_path: Path, name
     assert (tmp_path / "run" / name).exists()
 
 
+def test_a_run_with_something_of_the_users_in_it_is_not_cleared(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").touch()
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(GlassformerError, match=r"holds thesis\.tex, which is no part of a run"):
+        RunFolder(tmp_path).clear()
+    assert (tmp_path / "thesis.tex").exists()
+
+
 def test_what_a_kill_left_of_setting_up_is_cleared(tmp_path: Path) -> None:
     (tmp_path / "run" / ".data.partial").mkdir(parents=True)
     RunFolder(tmp_path / "run").clear()
