@@ -16,6 +16,7 @@ from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.nn.attention import merge_projections
 
 PROMPT, NEW = 32, 64
 
@@ -99,6 +100,7 @@ def with_weights_of(theirs: GPT2LMHeadModel) -> GPT:
                 part.bias.copy_(conv.bias)
     ids = torch.randint(50257, (1, 16))
     torch.testing.assert_close(ours(ids), theirs(ids).logits, atol=1e-3, rtol=1e-3)
+    merge_projections(ours)  # as glassformer.load does
     return ours
 
 

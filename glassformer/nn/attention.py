@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from glassformer.nn import masks
 from glassformer.nn.cache import LayerCache
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, Merged
 
 Rotation = Callable[[Tensor], Tensor]  # turns (B, H, T, d) by the angles of its positions
 
@@ -131,6 +131,11 @@ class MultiHeadAttention(nn.Module):
         self.key_norm = key_norm
         self.dropout = dropout
         self.tap = Tap()
+        self._merged: Merged | None = None
+
+    def merge(self) -> None:
+        """Read the three projections as one matrix whenever no gradients are wanted."""
+        self._merged = Merged(self.query, self.key, self.value)
 
     def forward(
         self,
@@ -143,10 +148,10 @@ class MultiHeadAttention(nn.Module):
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        memory = x if memory is None else memory  # cross-attention looks at someone else's states
-        query = self._split(self.query(x), self.num_heads)  # (B, H, T, d)
-        key = self._split(self.key(memory), self.num_kv_heads)  # (B, G, S, d)
-        value = self._split(self.value(memory), self.num_kv_heads)  # (B, G, S, d)
+        query, key, value = self._project(x, memory)
+        query = self._split(query, self.num_heads)  # (B, H, T, d)
+        key = self._split(key, self.num_kv_heads)  # (B, G, S, d)
+        value = self._split(value, self.num_kv_heads)  # (B, G, S, d)
         query = query if self.query_norm is None else self.query_norm(query)
         key = key if self.key_norm is None else self.key_norm(key)
         if rotate is not None:
@@ -155,6 +160,12 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(key, value)
         heads = self._attend(query, key, value, mask, causal, bias)  # (B, H, T, d)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
+
+    def _project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
+        if memory is None and self._merged is not None and self._merged.is_usable:
+            return self._merged(x)
+        memory = x if memory is None else memory  # cross-attention looks at someone else's states
+        return self.query(x), self.key(memory), self.value(memory)
 
     def _attend(
         self,
@@ -179,3 +190,10 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, T, d)
+
+
+def merge_projections(model: nn.Module) -> None:
+    """Make every attention of a model ready to predict with."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.merge()

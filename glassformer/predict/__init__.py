@@ -16,9 +16,12 @@ def load(path: str | os.PathLike[str]) -> LanguagePredictor:
     from glassformer.checkpoint.folder import load_model
     from glassformer.errors import GlassformerError
     from glassformer.models.language_model import LanguageModel
+    from glassformer.nn.attention import merge_projections
 
     saved = load_model(Path(path))
     if not isinstance(saved.model, LanguageModel):
         raise GlassformerError(f"{path} holds a {saved.name}, which is not a language model.")
     setup = runtime.prepare(threads=torch.get_num_threads(), precision="float32")
-    return LanguagePredictor(saved.model.to(setup.device), saved.tokenizer, saved.generation)
+    model = saved.model.to(setup.device)
+    merge_projections(model)
+    return LanguagePredictor(model, saved.tokenizer, saved.generation)

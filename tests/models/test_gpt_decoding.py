@@ -1,5 +1,6 @@
 """Reading piece by piece, in padded batches, equals reading at once and alone."""
 
+import copy
 from itertools import accumulate, pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
+from glassformer.nn.attention import merge_projections
 
 MODELS = {
     "learned": {"positions": "learned"},
@@ -113,10 +115,10 @@ def test_two_continuations_of_one_state_do_not_disturb_each_other(model):
     _, state = model.step(ids, model.start(None, no_padding(1), 6))
     copies = [state.reorder(torch.tensor([0])) for _ in range(2)]
     tokens = torch.tensor([[[3]], [[7]]])
-    for token, copy in zip(tokens, copies, strict=True):
-        model.step(token, copy)
-    for token, copy in zip(tokens, copies, strict=True):
-        found, _ = model.step(torch.tensor([[1]]), copy)
+    for token, twin in zip(tokens, copies, strict=True):
+        model.step(token, twin)
+    for token, twin in zip(tokens, copies, strict=True):
+        found, _ = model.step(torch.tensor([[1]]), twin)
         close(found, model(torch.cat((ids, token, torch.tensor([[1]])), dim=1))[:, -1])
 
 
@@ -137,3 +139,14 @@ def test_a_state_without_room_refuses_another_token(gpt):
 def test_the_cache_holds_only_the_shared_heads(gpt):
     state = gpt(num_kv_heads=2).start(None, no_padding(3), 7)
     assert state.cache.keys.shape == (2, 3, 2, 7, 4)  # layers, B, G, S, d
+
+
+def test_merged_projections_change_nothing_but_rounding(gpt):
+    model = copy.deepcopy(gpt(num_kv_heads=2))
+    ids = torch.randint(17, (2, 9))
+    with torch.no_grad():
+        expected = model(ids)
+        merge_projections(model)
+        torch.testing.assert_close(model(ids), expected)
+    model(ids).sum().backward()
+    assert all(weight.grad is not None for weight in model.parameters())

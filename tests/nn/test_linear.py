@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.nn.linear import FEW_ROWS, Linear
+from glassformer.nn.linear import FEW_ROWS, Linear, Merged
 
 SHAPES = [(1, 1), (1, FEW_ROWS), (FEW_ROWS + 1,), (2, 3), (1,), (), (0,), (2, 0)]
 
@@ -92,3 +92,34 @@ def test_it_is_torchs_linear_to_everyone_else():
     theirs = nn.Linear(5, 3)
     assert isinstance(ours, nn.Linear)
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_merged_layers_give_what_each_gives_alone(bias):
+    parts = [Linear(24, width, bias=bias) for width in (8, 4, 4)]
+    x = torch.randn(2, 3, 24)
+    with torch.no_grad():
+        alone = [part(x) for part in parts]
+        together = Merged(*parts)(x)
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_merged_layers_keep_their_weights_and_follow_them():
+    parts = [Linear(24, 8), Linear(24, 8)]
+    before = [part.weight.clone() for part in parts]
+    merged, x = Merged(*parts), torch.randn(1, 24)
+    assert all(torch.equal(part.weight, was) for part, was in zip(parts, before, strict=True))
+    with torch.no_grad():
+        parts[1].weight.mul_(2)
+        torch.testing.assert_close(merged(x)[1], parts[1](x))
+
+
+def test_merged_layers_step_aside_for_gradients_and_for_other_weights():
+    parts = [Linear(24, 8), Linear(24, 8)]
+    merged = Merged(*parts)
+    assert not merged.is_usable  # gradients are wanted here
+    with torch.no_grad():
+        assert merged.is_usable
+        parts[0].weight.data = torch.randn(8, 24)
+        assert not merged.is_usable
