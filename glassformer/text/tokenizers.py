@@ -25,6 +25,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.text import chunks, learning
+from glassformer.wording import readable_size
 
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -205,12 +206,12 @@ def choose_kind(num_bytes: int, num_characters: int) -> tuple[Kind, str]:
         )
     if num_bytes < _CHAR_BYTES:
         return "char", (
-            f"character tokenizer: {_readable_size(num_bytes)} of text is too little to learn "
-            f"good sub-words (BPE from {_readable_size(_CHAR_BYTES)})"
+            f"character tokenizer: {readable_size(num_bytes)} of text is too little to learn "
+            f"good sub-words (BPE from {readable_size(_CHAR_BYTES)})"
         )
     return "bpe", (
-        f"BPE tokenizer: {_readable_size(num_bytes)} of text is enough to learn sub-words "
-        f"(characters below {_readable_size(_CHAR_BYTES)})"
+        f"BPE tokenizer: {readable_size(num_bytes)} of text is enough to learn sub-words "
+        f"(characters below {readable_size(_CHAR_BYTES)})"
     )
 
 
@@ -285,13 +286,6 @@ def _readable(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         broken = "".join(f"<0x{byte:02X}>" for byte in raw[error.start : error.end])
         return raw[: error.start].decode() + broken + _readable(raw[error.end :])
-
-
-def _readable_size(num_bytes: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if num_bytes >= size:
-            return f"{num_bytes / size:.3g} {unit}"
-    return f"{num_bytes} bytes"
 
 
 def _unknown_message(characters: list[str]) -> str:

@@ -9,7 +9,9 @@ import yaml
 
 from glassformer.config import Lines, Values, flatten
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.training.begin import begin
 from glassformer.training.outcome import Outcome
+from glassformer.training.progress import Progress
 from glassformer.training.recipe import (
     HARMLESS,
     Recipe,
@@ -55,9 +57,8 @@ def train(request: Request, stream: TextIO) -> Outcome:
     if request.resume and run.exists:
         return _resume(request, run, stream)
     _refuse_to_overwrite(request, run)
-    from glassformer.training import fit
-
-    return fit.train(recipe, run.path, stream)
+    begin(recipe, run, Progress(stream, 1).say)
+    return _see_through(run, stream)
 
 
 def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
@@ -75,7 +76,11 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
         for key, value in harmless.items():
             values["training"][key.removeprefix("training.")] = value
         run.write_recipe(make_recipe(values))
-    from glassformer.training import fit
+    return _see_through(run, stream)
+
+
+def _see_through(run: RunFolder, stream: TextIO) -> Outcome:
+    from glassformer.training import fit  # here, because Lightning takes seconds to import
 
     return fit.resume(run, stream)
 

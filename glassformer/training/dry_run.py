@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from glassformer.data.tokens import Windows
-from glassformer.training.fit import build_model, count_parameters, use_machine
+from glassformer.training.begin import build_model, count_parameters, use_machine
 from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import adamw
 from glassformer.training.prepare import Prepared, rehearsed

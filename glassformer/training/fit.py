@@ -15,19 +15,17 @@ from torch.utils.data import DataLoader
 
 from glassformer.checkpoint.folder import save_model
 from glassformer.data.tokens import Batch, StepSampler, Windows
-from glassformer.errors import GlassformerError
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
-from glassformer.models import entry
 from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup, seed_step
-from glassformer.runtime import prepare as prepare_machine
+from glassformer.training.begin import begin, build_model, count_parameters, use_machine
 from glassformer.training.card import model_card
 from glassformer.training.evaluate import Evaluation, evaluate
 from glassformer.training.metrics import Metrics
 from glassformer.training.objectives import NextToken
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import Prepared, prepare, prepared
+from glassformer.training.prepare import Prepared, prepared
 from glassformer.training.progress import Progress
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
@@ -42,21 +40,9 @@ SAMPLE_TOKENS = 80
 
 
 def train(recipe: Recipe, folder: Path, stream: TextIO) -> Outcome:
-    """Begin a run in `folder`. A run that is there already goes when the new one is set up."""
+    """Begin a run in `folder`, and see it through."""
     run = RunFolder(folder)
-    with run.begin(), _quiet():
-        say = Progress(stream, 1).say
-        setup = use_machine(recipe)
-        ready = prepare(recipe, folder, say)
-        training = ready.recipe.training.model_copy(
-            update={
-                "device": setup.device,
-                "precision": setup.precision,
-                "num_threads": setup.threads,
-            }
-        )
-        recipe = ready.recipe.model_copy(update={"training": training})
-        run.write_recipe(recipe)
+    begin(recipe, run, Progress(stream, 1).say)
     return resume(run, stream)
 
 
@@ -117,17 +103,6 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
     )
 
 
-def build_model(recipe: Recipe) -> LanguageModel:
-    model = entry(recipe.model_name).model(recipe.model_config_with())
-    if not isinstance(model, LanguageModel):
-        raise GlassformerError(f"{recipe.model_name} is not a language model.")
-    return model
-
-
-def count_parameters(model: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def _loader(windows: Windows, config: Any, first: int) -> DataLoader[Batch]:
     accumulation = config.gradient_accumulation_steps
     sampler = StepSampler(
@@ -180,15 +155,6 @@ def _headline(ready: Prepared, model: LanguageModel, setup: Setup) -> str:
         f"context {model.context_length}; {len(ready.training):,} tokens, "
         f"{recipe.training.max_steps:,} steps; {setup.device}, {setup.precision}, "
         f"{setup.threads} threads"
-    )
-
-
-def use_machine(recipe: Recipe) -> Setup:
-    said = recipe.training
-    return prepare_machine(
-        threads=said.num_threads,
-        precision=None if said.precision == "auto" else said.precision,
-        device=None if said.device == "auto" else said.device,
     )
 
 
