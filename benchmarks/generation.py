@@ -78,7 +78,7 @@ def with_weights_of(theirs: GPT2LMHeadModel) -> GPT:
     source = theirs.transformer
     with torch.no_grad():
         ours.embedding.weight.copy_(source.wte.weight)
-        ours.positions.weight.copy_(source.wpe.weight)
+        ours.positions.table.weight.copy_(source.wpe.weight)
         ours.final_norm.load_state_dict(source.ln_f.state_dict())
         for block, layer in zip(ours.blocks, source.h, strict=True):
             block.attention_norm.load_state_dict(layer.ln_1.state_dict())

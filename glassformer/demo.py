@@ -2,32 +2,56 @@
 
 import json
 import math
+import shutil
+import sys
 import textwrap
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import TextIO
+from typing import Any, TextIO
 
+from glassformer.errors import GlassformerError
 from glassformer.predict import load
-from glassformer.training import fit
-from glassformer.training.recipe import make_recipe
+from glassformer.training.begin import train
+from glassformer.training.outcome import Outcome
+from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.training.run_folder import RunFolder
 
 PROMPT = "The class statement"
 
 
-def run_demo(folder: Path, max_steps: int, stream: TextIO) -> int:
-    """Train, evaluate, generate, and name the next commands. Returns the exit code."""
+def train_demo(folder: Path, max_steps: int, stream: TextIO) -> Outcome:
+    """Train on Python's reference topics. Only an older demo may stand where the new one goes."""
+    run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
+    if run.exists and run.recipe().data.paths != (str(data),):
+        raise GlassformerError(f"{folder} exists and holds another run. Say another --out.")
+    _say("A GPT learns to write like Python's reference manual, character by character,", stream)
+    _say("starting from nothing. Each sample below continues a topic it has never seen.\n", stream)
+    _write_topics(data)
+    return train(_recipe(data, max_steps), run, stream)
 
-    def say(text: str = "") -> None:
-        print(text, file=stream, flush=True)
 
-    RunFolder(folder).clear()
-    say("A GPT learns to write like Python's reference manual, character by character,")
-    say("starting from nothing. Each sample below continues a topic it has never seen.\n")
-    recipe = make_recipe(
+def show_demo(outcome: Outcome, stream: TextIO) -> dict[str, Any]:
+    """Let the model write, name the next commands; the same as values for a program."""
+    model = load(outcome.folder)
+    guess = math.log(model.tokenizer.vocab_size)
+    written = model.generate(PROMPT, max_new_tokens=400, temperature=0.6, seed=1)
+    program = "glassformer" if shutil.which("glassformer") else sys.argv[0]
+    _say(f"\nheld-out loss {outcome.best_loss:.3f} per character", stream)
+    _say(f"(blind guessing: {guess:.3f})", stream)
+    _say(f"\nThe model continues «{PROMPT}»:\n", stream)
+    _say(textwrap.indent(PROMPT + written.text, "  "), stream)
+    _say("\nNext, try:", stream)
+    _say(f'  {program} generate {outcome.folder} "An exception" --temperature 0.8', stream)
+    _say(f'  {program} generate {outcome.folder} --top 10 "The import stat"', stream)
+    _say(f"  {program} train gpt --data YOUR_TEXT.txt", stream)
+    return {"run": str(outcome.folder), "val_loss": outcome.best_loss} | written.as_json()
+
+
+def _recipe(data: Path, max_steps: int) -> Recipe:
+    return make_recipe(
         {
             "model": {"name": "gpt", "preset": "modern-xs"},
-            "data": {"paths": [str(_write_topics(folder))]},
+            "data": {"paths": [str(data)]},
             "tokenizer": {"kind": "char"},
             "training": {
                 "max_steps": max_steps,
@@ -36,27 +60,14 @@ def run_demo(folder: Path, max_steps: int, stream: TextIO) -> int:
             },
         }
     )
-    outcome = fit.train(recipe, folder, stream)
-    if outcome.stopped_by is not None:
-        say(outcome.summary())
-        return outcome.exit_code
-    model = load(folder)
-    guess = math.log(model.tokenizer.vocab_size)
-    say(f"\nheld-out loss {outcome.best_loss:.3f} per character (blind guessing: {guess:.3f})")
-    say(f"\nThe model continues «{PROMPT}»:\n")
-    text = PROMPT + model.generate(PROMPT, max_new_tokens=400, temperature=0.6, seed=1).text
-    say(textwrap.indent(text, "  "))
-    say("\nNext, try:")
-    say(f'  .venv/bin/glassformer generate {folder} "An exception" --temperature 0.8')
-    say(f'  .venv/bin/glassformer generate {folder} --top 10 "The import stat"')
-    say("  .venv/bin/glassformer train gpt --data YOUR_TEXT.txt")
-    return 0
 
 
-def _write_topics(folder: Path) -> Path:
-    """Python's reference topics, each a document of its own, beside the run."""
-    path = folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
+def _write_topics(path: Path) -> None:
+    """Python's reference topics, each a document of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps({"text": text}) for text in topics.values())
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+
+
+def _say(text: str, stream: TextIO) -> None:
+    print(text, file=stream, flush=True)

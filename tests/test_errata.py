@@ -210,7 +210,7 @@ def test_the_lectures_gpt_and_the_published_gpt2_are_two_models():
         gpt2 = GPT(GPTConfig(**GPT_PRESETS["gpt2"]))
     assert [model.blocks[0].pre_norm for model in (lecture, gpt2)] == [False, True]
     assert not list(lecture.positions.parameters())
-    assert gpt2.positions.weight.shape == (1024, 768)
+    assert gpt2.positions.table.weight.shape == (1024, 768)
     assert isinstance(lecture.final_norm, nn.Identity)
     assert isinstance(gpt2.final_norm, nn.LayerNorm)
 

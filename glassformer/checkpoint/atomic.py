@@ -29,7 +29,7 @@ def write_file(path: Path, content: bytes | str) -> None:
 def new_file(path: Path) -> Iterator[Path]:
     """A file to write; it takes its place at `path` when the block ends without an error."""
     partial = path.with_name(f".{path.name}.partial")
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial
@@ -45,7 +45,7 @@ def new_file(path: Path) -> Iterator[Path]:
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it takes its place at `path` when the block ends without an error."""
     partial = path.with_name(f".{path.name}.partial")
-    with _explained(path):
+    with explained(path):
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
@@ -110,7 +110,8 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """What the system says of a failed write, as a sentence that names `path`."""
     try:
         yield
     except OSError as error:

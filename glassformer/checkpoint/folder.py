@@ -86,6 +86,12 @@ def load_model(folder: Path) -> Saved:
         model = entry(name).model(config)
     _load_weights(model, folder / WEIGHTS)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
+    known = getattr(config, "vocab_size", None)
+    if known is not None and tokenizer.vocab_size > known:
+        raise GlassformerError(
+            f"{folder / TOKENIZER} has {tokenizer.vocab_size:,} tokens and the model of "
+            f"{folder / CONFIG} knows {known:,}: they do not belong together."
+        )
     generation = folder / GENERATION
     return Saved(
         name=name,

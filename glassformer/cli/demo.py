@@ -1,17 +1,28 @@
 """glassformer demo: the main job, on the text that comes with Python."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from glassformer.cli.inputs import count
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
-    max_steps: Annotated[int, typer.Option(help="Updates of the weights.")] = 600,
+    max_steps: Annotated[int, typer.Option(parser=count, help="Updates of the weights.")] = 600,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
     """Train a small GPT on Python's own reference text, and let it write."""
-    from glassformer.demo import run_demo
+    from glassformer.demo import show_demo, train_demo
 
-    raise typer.Exit(run_demo(out, max_steps, sys.stdout))
+    stream = sys.stderr if as_json else sys.stdout
+    outcome = train_demo(out, max_steps, stream)
+    if outcome.stopped_by is not None:
+        typer.echo(outcome.summary())
+        raise typer.Exit(outcome.exit_code)
+    shown = show_demo(outcome, stream)
+    if as_json:
+        typer.echo(json.dumps(shown, ensure_ascii=False))

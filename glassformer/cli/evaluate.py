@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.inputs import count
+
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
@@ -15,7 +17,7 @@ def evaluate(
     ] = None,
     encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
     context_length: Annotated[
-        int | None, typer.Option(help="Tokens seen at once; at most the model's.")
+        int | None, typer.Option(parser=count, help="Tokens seen at once; at most the model's.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import read_text, unescape
+from glassformer.cli.inputs import count, read_text, unescape
 
 
 def generate(
@@ -15,11 +15,15 @@ def generate(
     prompt: Annotated[
         str | None, typer.Argument(help="Text to continue; read from stdin if not given.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Write at most so many tokens.")] = 200,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(parser=count, help="Write at most so many tokens; 200.")
+    ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Below 1 safer, above 1 bolder, 0 greedy.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Choose among the k likeliest tokens.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(parser=count, help="Choose among the k likeliest tokens.")
+    ] = None,
     top_p: Annotated[
         float | None, typer.Option(help="Choose among the likeliest that have probability p.")
     ] = None,
@@ -30,7 +34,9 @@ def generate(
     no_repeat_ngram_size: Annotated[
         int | None, typer.Option(help="No run of n tokens twice.")
     ] = None,
-    num_return_sequences: Annotated[int, typer.Option(help="Write so many texts.")] = 1,
+    num_return_sequences: Annotated[
+        int | None, typer.Option(parser=count, help="Write so many texts; 1.")
+    ] = None,
     stop: Annotated[
         list[str] | None, typer.Option(help=r"End before this text (\n is a line break); repeat.")
     ] = None,
@@ -55,14 +61,14 @@ def generate(
         "repetition_penalty": repetition_penalty,
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "num_return_sequences": num_return_sequences,
-        "stop": tuple(unescape(text) for text in stop or ()),
+        "stop": tuple(unescape(text) for text in stop) if stop else None,
         "seed": seed,
     }
     settings = {name: value for name, value in said.items() if value is not None}
     if as_json:
         for completion in predictor.generate_batch([text], **settings):
             typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))
-    elif num_return_sequences == 1:
+    elif settings.get("num_return_sequences", 1) == 1:
         pieces = predictor.stream(text, **settings)
         sys.stdout.write(text)
         for piece in pieces:
@@ -76,7 +82,7 @@ def generate(
 
 def _show_candidates(candidates: list[Any], as_json: bool) -> None:
     if as_json:
-        rows = [{"token": c.token, "probability": c.probability} for c in candidates]
+        rows = [candidate.as_json() for candidate in candidates]
         typer.echo(json.dumps({"candidates": rows}, ensure_ascii=False))
         return
     for candidate in candidates:

@@ -2,6 +2,8 @@
 
 import sys
 
+import typer
+
 from glassformer.errors import UsageError
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
@@ -17,6 +19,17 @@ def read_text(argument: str | None) -> str:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
+
+
+def count(text: str) -> int:
+    """A whole number, also written 9e9."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not number.is_integer():
+        raise typer.BadParameter(f"{text} is not a whole number.")
+    return int(number)
 
 
 def unescape(text: str) -> str:

@@ -2,8 +2,9 @@
 
     ⟨end⟩ first document ⟨end⟩ second document ⟨end⟩ …
 
-The file is memory-mapped: a corpus may be larger than memory. Which windows make up which batch is
-a pure function of the seed and the step, so that a resumed run needs no memory of where it was.
+The file is memory-mapped: training holds only the windows it reads. Which windows make up which
+batch is a pure function of the seed and the step, so that a resumed run needs no memory of where it
+was.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,10 @@ def ids_of(documents: Iterable[Document], tokenizer: Tokenizer) -> Iterator[list
     end = [] if tokenizer.end_of_text is None else [tokenizer.end_of_text]
     yield end
     for document in documents:
-        yield from tokenizer.encode_chunks(document.text)
+        try:
+            yield from tokenizer.encode_chunks(document.text)
+        except GlassformerError as error:
+            raise GlassformerError(f"{document.source}: {error}") from None
         yield end
 
 

@@ -13,10 +13,21 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Config, Count
+from glassformer.errors import GlassformerError
 
 NO_TOKEN = -1
 
 Warp = Callable[[Tensor, Tensor], Tensor]
+
+
+def checked(logits: Tensor) -> Tensor:
+    """The logits, unless they are no numbers. -∞ is one: it says never."""
+    if logits.isnan().any() or (logits == math.inf).any():
+        raise GlassformerError(
+            "the model predicts NaN or infinity: its weights are damaged, or its training "
+            "diverged. Use an earlier checkpoint."
+        )
+    return logits
 
 
 class Sampling(Config):

@@ -5,8 +5,8 @@
     state         = state.reorder(rows)             to keep, repeat or drop rows
 
 A Transformer keeps keys and values in its state, a recurrent network its hidden vectors; the
-samplers need not know. `memory` is what the decoder looks at besides its own words: an encoded
-sentence, an image, or None.
+samplers need not know. A step may write into the state it is given: go on with the one it returns.
+`memory` is what the decoder looks at besides its own words: an encoded sentence, an image, or None.
 """
 
 from typing import Any, Protocol

@@ -7,7 +7,8 @@ depend on who is decoded beside it.
 The rule at the end of the context: a model sees at most `context_length` tokens. Of a longer
 prompt it reads the last `context_length`. When a row's window is full, its older half is forgotten:
 the newer half is read again at the first positions, and writing goes on from there. Rows whose
-window is not full yet are read again beside it, whole.
+window is not full yet are read again beside it, whole. A decoder with a memory (a sentence to
+translate, an image) stops there instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
-from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, warps
+from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, checked, warps
 from glassformer.generation.protocol import Decoder
 
 FILLER = 0  # any token will do: the mask hides it
@@ -65,9 +65,11 @@ def decode(
         ids = torch.cat((ids, chosen[:, None]), dim=1)
         seen = seen + 1
         if window is not None and seen.max() > window:
+            if memory is not None:
+                return  # what answers a memory has an end: it is not cut off from its beginning
             seen = seen.where(seen <= window, max(1, window // 2))
             recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
-            logits, state, _ = _read(decoder, recent, memory, max_new_tokens, device)
+            logits, state, _ = _read(decoder, recent, None, max_new_tokens, device)
         else:
             logits, state = _step(decoder, chosen[:, None], state, device)
 
@@ -97,13 +99,7 @@ def _step(
 ) -> tuple[Tensor, Any]:
     """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""
     logits, state = decoder.step(ids.to(device), state)
-    logits = logits.float().cpu()
-    if logits.isnan().any():
-        raise GlassformerError(
-            "the model predicts NaN, which is no number: its weights are damaged, or its training "
-            "diverged. Use an earlier checkpoint."
-        )
-    return logits, state
+    return checked(logits.float().cpu()), state
 
 
 class _Chooser:

@@ -8,7 +8,7 @@ from torch import nn
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.gpt_presets import GPT_PRESETS, GPT_SIZES
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,12 @@ class Entry:
     config: type[Config]
     model: type[nn.Module]
     presets: dict[str, dict[str, Any]]
+    sizes: tuple[tuple[float, str], ...]
+    """Which preset suits how much text: (at least so many tokens, preset), largest first."""
+
+    @property
+    def smallest(self) -> str:
+        return self.sizes[-1][1]
 
     def preset(self, name: str) -> dict[str, Any]:
         if name not in self.presets:
@@ -28,7 +34,7 @@ class Entry:
 
 
 MODELS: dict[str, Entry] = {
-    "gpt": Entry(GPTConfig, GPT, GPT_PRESETS),
+    "gpt": Entry(GPTConfig, GPT, GPT_PRESETS, GPT_SIZES),
 }
 
 

@@ -30,6 +30,7 @@ from glassformer.nn.linear import Linear
 from glassformer.nn.norms import NormKind, norm
 from glassformer.nn.positions import (
     LearnedPositions,
+    Positions,
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
@@ -39,20 +40,20 @@ from glassformer.nn.positions import (
 class GPTConfig(Config):
     """The shape of a GPT. The defaults are GPT-2's choices at the size of a small experiment."""
 
-    vocab_size: Count | None = Field(None, ge=1)
+    vocab_size: Count | None = Field(None, ge=1, le=2**24)
     """Number of tokens; null in a recipe: the tokenizer's."""
-    context_length: Count = Field(256, ge=2)
+    context_length: Count = Field(256, ge=2, le=2**24)
     """How many tokens the model sees at once."""
-    num_layers: Count = Field(6, ge=1)
-    d_model: Count = Field(384, ge=1)
-    num_heads: Count = Field(6, ge=1)
-    num_kv_heads: Count | None = Field(None, ge=1)
+    num_layers: Count = Field(6, ge=1, le=1024)
+    d_model: Count = Field(384, ge=1, le=2**17)
+    num_heads: Count = Field(6, ge=1, le=2**12)
+    num_kv_heads: Count | None = Field(None, ge=1, le=2**20)
     """Heads of keys and values, shared by groups of query heads; null: one per query head."""
-    head_dim: Count | None = Field(None, ge=1)
+    head_dim: Count | None = Field(None, ge=1, le=2**20)
     """Width of one head; null: d_model / num_heads."""
-    d_embedding: Count | None = Field(None, ge=1)
+    d_embedding: Count | None = Field(None, ge=1, le=2**20)
     """Width of the token embedding, projected to d_model when they differ; null: d_model."""
-    d_feedforward: Count | None = Field(None, ge=1)
+    d_feedforward: Count | None = Field(None, ge=1, le=2**20)
     """Width inside the feed-forward layers; null: 4 · d_model."""
     positions: Literal["learned", "sinusoidal", "relative", "rotary", "none"] = "learned"
     rotary_base: float = Field(10000.0, gt=0)
@@ -136,24 +137,15 @@ class GPT(LanguageModel):
         return self.config.context_length
 
     def hidden(self, ids: Tensor, state: GPTState | None = None) -> Tensor:
-        past = state.cache.length if state else 0
-        length = past + ids.size(1)
+        length = ids.size(1) + (state.cache.length if state else 0)  # with what came before: S
         if length > self.context_length:
             raise GlassformerError(
                 f"{length:,} tokens do not fit in the model's context of {self.context_length:,}."
             )
-        positions = torch.arange(past, length, device=ids.device)  # (T,)
-        mask = None
-        if state is not None and state.is_padded:
-            mask = masks.left_padded(state.padding, ids.size(1), length)  # (B, 1, T, S)
-            positions = (positions - state.padding[:, None]).clamp(min=0)  # (B, T)
-        x = self._embed(ids, positions)
-        rotate = self.positions(positions) if isinstance(self.positions, RotaryPositions) else None
-        bias = (
-            self.positions(ids.size(1), length)
-            if isinstance(self.positions, RelativePositions)
-            else None
-        )
+        positions, mask = _places(ids, state, length)
+        rotate = self.positions.rotation(positions)
+        bias = self.positions.bias(ids.size(1), length)
+        x = self._embed(ids, positions)  # (B, T, D)
         for index, block in enumerate(self.blocks):
             cache = state.cache.layer(index) if state else None
             x = block(x, mask=mask, causal=mask is None, bias=bias, rotate=rotate, cache=cache)
@@ -178,12 +170,11 @@ class GPT(LanguageModel):
         x = self.embedding(ids)  # (B, T, d_embedding)
         if self.widen is not None:
             x = self.widen(x)
-        if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
-            x = x + self.positions(positions).to(self.embedding.weight.dtype)
-        return self.dropout(x)  # (B, T, D)
+        added = self.positions.added(positions)
+        return self.dropout(x if added is None else x + added.to(x.dtype))
 
     @staticmethod
-    def _make_positions(config: GPTConfig) -> nn.Module | None:
+    def _make_positions(config: GPTConfig) -> Positions:
         match config.positions:
             case "learned":
                 return LearnedPositions(config.context_length, config.d_model)
@@ -194,7 +185,7 @@ class GPT(LanguageModel):
             case "rotary":
                 return RotaryPositions(config.width_of_head, config.rotary_base)
             case "none":
-                return None
+                return Positions()
 
     @staticmethod
     def _make_block(config: GPTConfig) -> Block:
@@ -235,3 +226,12 @@ class GPT(LanguageModel):
             if name.endswith(("attention.output.weight", "feedforward.down.weight")):
                 zero = self.config.initialization == "zero_output"
                 nn.init.normal_(weight, std=0.0 if zero else std)
+
+
+def _places(ids: Tensor, state: GPTState | None, length: int) -> tuple[Tensor, Tensor | None]:
+    """The positions of `ids`, the newest of `length`, and a mask if rows begin with padding."""
+    positions = torch.arange(length - ids.size(1), length, device=ids.device)  # (T,)
+    if state is None or not state.is_padded:
+        return positions, None
+    mask = masks.left_padded(state.padding, ids.size(1), length)  # (B, 1, T, S)
+    return (positions - state.padding[:, None]).clamp(min=0), mask  # (B, T)

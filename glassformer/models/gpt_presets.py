@@ -87,3 +87,6 @@ GPT_PRESETS: dict[str, dict[str, Any]] = {
         "context_length": 512,
     },
 }
+
+# Which preset suits how much text: (at least so many tokens, preset), largest first.
+GPT_SIZES = ((1e9, "modern-l"), (1e8, "modern-m"), (3e6, "modern-s"), (0, "modern-xs"))

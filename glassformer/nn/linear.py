@@ -6,6 +6,8 @@ to come from memory. There oneDNN's kernel reads them up to twice as fast as the
 same up to rounding.
 """
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,8 +29,13 @@ def _has_few_rows(x: Tensor, weight: Tensor) -> bool:
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
-        and torch.backends.mkldnn.is_available()
+        and _has_onednn()
     )
+
+
+@cache
+def _has_onednn() -> bool:
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Linear(nn.Linear):
@@ -46,7 +53,6 @@ class Merged:
     """
 
     def __init__(self, *parts: nn.Linear) -> None:
-        self._first = parts[0]
         self._widths = [part.out_features for part in parts]
         self._weight = torch.cat([part.weight.data for part in parts])
         self._bias = None if parts[0].bias is None else torch.cat([p.bias.data for p in parts])
@@ -55,13 +61,18 @@ class Merged:
         if self._bias is not None:
             for part, rows in zip(parts, self._bias.split(self._widths), strict=True):
                 part.bias.data = rows
+        self._parts = parts
+        self._places = self._now()
 
     @property
     def is_usable(self) -> bool:
         """Not when gradients are wanted, nor when a layer got other weights since."""
-        return (
-            not torch.is_grad_enabled() and self._weight.data_ptr() == self._first.weight.data_ptr()
-        )
+        return not torch.is_grad_enabled() and self._now() == self._places
+
+    def _now(self) -> list[int]:
+        """Where in memory the layers' weights are."""
+        biases = [part.bias for part in self._parts if part.bias is not None]
+        return [tensor.data_ptr() for tensor in (*(p.weight for p in self._parts), *biases)]
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
         return linear(x, self._weight, self._bias).split(self._widths, dim=-1)

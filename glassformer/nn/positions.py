@@ -15,6 +15,22 @@ from torch import Tensor, nn
 from glassformer.nn.attention import Rotation
 
 
+class Positions(nn.Module):
+    """What a kind of positions adds, and where. Each kind says one of three; this one says none."""
+
+    def added(self, positions: Tensor) -> Tensor | None:
+        """To the embeddings: (…, T, D)."""
+        return None
+
+    def rotation(self, positions: Tensor) -> Rotation | None:
+        """To queries and keys: how to turn them."""
+        return None
+
+    def bias(self, num_queries: int, num_keys: int) -> Tensor | None:
+        """To the attention scores: (H, T, S)."""
+        return None
+
+
 def sinusoids(positions: Tensor, width: int) -> Tensor:
     """(…, width): sin(i / 10000^(2k/width)) and cos of the same angle, in turn, at position i.
 
@@ -27,25 +43,29 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     return pairs.flatten(-2)[..., :width]
 
 
-class SinusoidalPositions(nn.Module):
+class SinusoidalPositions(Positions):
     """Adds the waves of `sinusoids`; nothing to learn, any length."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.width = width
 
-    def forward(self, positions: Tensor) -> Tensor:
+    def added(self, positions: Tensor) -> Tensor:
         return sinusoids(positions, self.width)
 
 
-class LearnedPositions(nn.Embedding):
+class LearnedPositions(Positions):
     """A trained vector for each of the first `context_length` positions."""
 
     def __init__(self, context_length: int, width: int) -> None:
-        super().__init__(context_length, width)
+        super().__init__()
+        self.table = nn.Embedding(context_length, width)
+
+    def added(self, positions: Tensor) -> Tensor:
+        return self.table(positions)
 
 
-class RelativePositions(nn.Module):
+class RelativePositions(Positions):
     """A trained score per head for each distance, the same wherever in the text it occurs.
 
     Distances beyond `max_distance` share the outermost number.
@@ -56,8 +76,8 @@ class RelativePositions(nn.Module):
         self.max_distance = max_distance
         self.scores = nn.Parameter(torch.zeros(num_heads, 2 * max_distance + 1))
 
-    def forward(self, num_queries: int, num_keys: int) -> Tensor:
-        """(H, T, S) to be added to the attention scores; the last query is the last key."""
+    def bias(self, num_queries: int, num_keys: int) -> Tensor:
+        """(H, T, S); the last query is the last key."""
         device = self.scores.device
         query = torch.arange(num_keys - num_queries, num_keys, device=device)[:, None]
         distance = torch.arange(num_keys, device=device) - query  # (T, S)
@@ -65,7 +85,7 @@ class RelativePositions(nn.Module):
         return self.scores[:, distance.clamp(-limit, limit) + limit]
 
 
-class RotaryPositions(nn.Module):
+class RotaryPositions(Positions):
     """Turns each pair of a head's coordinates by an angle that grows with the position.
 
     The pairs are coordinate k and k + d/2, as in Llama and Qwen.
@@ -76,7 +96,7 @@ class RotaryPositions(nn.Module):
         self.head_dim = head_dim
         self.base = base
 
-    def forward(self, positions: Tensor) -> Rotation:
+    def rotation(self, positions: Tensor) -> Rotation:
         """The turn for `positions` (T,) or (B, T), shared by all layers of one pass."""
         even = torch.arange(0, self.head_dim, 2, device=positions.device)
         angles = positions[..., None] * self.base ** (-even / self.head_dim)  # (…, T, d/2)

@@ -19,7 +19,7 @@ from glassformer.config import Count, parse
 from glassformer.data.corpus import read_documents
 from glassformer.data.tokens import ids_of
 from glassformer.errors import GlassformerError
-from glassformer.generation.logits import Sampling
+from glassformer.generation.logits import Sampling, checked
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
 from glassformer.text.streaming import StopFilter, TextStream
@@ -30,7 +30,7 @@ from glassformer.training.evaluate import Evaluation, evaluate
 class Settings(Sampling):
     """How to write. Names follow Hugging Face's."""
 
-    max_new_tokens: Count = Field(100, ge=1)
+    max_new_tokens: Count = Field(200, ge=1)
     num_return_sequences: Count = Field(1, ge=1)
     stop: tuple[str, ...] = ()
     """Writing ends before the first of these."""
@@ -62,6 +62,9 @@ class Candidate:
 
     token: str
     probability: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -157,8 +160,8 @@ class LanguagePredictor:
         if top < 1:
             raise GlassformerError(f"top is {top}: at least 1 token must be asked for.")
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
-        logits = self.model(torch.tensor([ids], device=self.device))[0, -1]
-        best = logits.float().softmax(-1).topk(min(top, logits.numel()))
+        logits = checked(self.model(torch.tensor([ids], device=self.device))[0, -1].float())
+        best = logits.softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [Candidate(self.tokenizer.token(id), probability) for id, probability in pairs]
 
@@ -206,11 +209,13 @@ class LanguagePredictor:
         names = [paths] if isinstance(paths, str) else paths
         documents = list(read_documents(names, text_column, encoding))
         pieces = ids_of(documents, self.tokenizer)
-        ids = np.array([id for piece in pieces for id in piece], dtype=np.uint32)
+        ids = np.concatenate([np.array(piece, dtype=np.uint32) for piece in pieces])
         if len(ids) < 2:
             raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
         num_bytes = sum(len(document.text.encode()) for document in documents)
-        return evaluate(self.model, ids, num_bytes, context)
+        found = evaluate(self.model, ids, num_bytes, context)
+        checked(torch.tensor(found.loss))
+        return found
 
     def _settings(self, settings: dict[str, Any]) -> Settings:
         values = self.defaults | settings
@@ -245,7 +250,7 @@ class LanguagePredictor:
 
     def _logprobs(self, ids: list[int]) -> list[float]:
         """log p(id | the ones before it) of every id but the first."""
-        logits = self.model(torch.tensor([ids], device=self.device))[0, :-1].float()
+        logits = checked(self.model(torch.tensor([ids], device=self.device))[0, :-1].float())
         chosen = torch.tensor(ids[1:], device=self.device)[:, None]
         return logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
 
@@ -268,7 +273,7 @@ class _Writer:
         self.text = ""
         self.num_tokens = 0
         self._end = tokenizer.end_of_text
-        self._stream = TextStream(tokenizer)
+        self._stream = TextStream(tokenizer, before=tokenizer.encode(prompt))
         self._filter = StopFilter(stops)
         self._ended = False
 

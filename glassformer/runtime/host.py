@@ -102,7 +102,10 @@ def machine(
 
 
 def prepare(
-    threads: int | None = None, precision: str | None = None, device: str | None = None
+    threads: int | None = None,
+    precision: str | None = None,
+    device: str | None = None,
+    notify: Callable[[str], None] = _silently,
 ) -> Setup:
     """Put device, precision and threads into force for this process; None means the machine's best.
 
@@ -116,7 +119,7 @@ def prepare(
         raise UsageError(f"precision is {precision!r}. Say one of: {', '.join(PRECISIONS)}.")
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
-        found = machine(device=device)
+        found = machine(device=device, notify=notify)
         threads = threads or max(1, found.threads // ranks.processes_here())
         precision = precision or found.precision
         _refuse_what_died(precision, found)

@@ -8,7 +8,7 @@ Both classes hold back what is not yet certain, and nothing more; `flush` gives 
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import Tokenizer
@@ -24,10 +24,11 @@ class TextStream:
     token before it (is there a space between?), so that one is all the memory needed.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
+        """`before` is what the text continues: it decides whether a space comes first."""
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._before: list[int] = []  # the last id whose text is out
+        self._before = list(before)[-1:]  # the last id whose text is out
         self._held: list[int] = []  # ids whose text is not
 
     def push(self, id: int) -> str:
@@ -52,6 +53,12 @@ class TextStream:
         self._before = (self._before + self._held)[-1:]
         self._held = []
         return text[len(known) :]
+
+
+def continuation(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> str:
+    """The text that `ids` add to the text of `before`."""
+    stream = TextStream(tokenizer, before)
+    return "".join([*map(stream.push, ids), stream.flush()])
 
 
 class StopFilter:

@@ -2,19 +2,22 @@
 
 from pathlib import Path
 
+import torch
+
 from glassformer import __version__
+from glassformer.training.evaluate import Evaluation
 from glassformer.training.prepare import Prepared
 
 
-def model_card(ready: Prepared, num_parameters: int) -> str:
+def model_card(ready: Prepared, num_parameters: int, found: Evaluation, step: int) -> str:
     """Markdown without dates and paths: equal models have equal cards."""
     recipe = ready.recipe
     data = ", ".join(Path(path).name for path in recipe.data.paths)
     lines = [
         f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
         "",
-        f"Trained by glassformer {__version__}. The whole recipe is in `recipe.yaml`, the losses "
-        "by step are in `metrics.csv`.",
+        f"Trained by glassformer {__version__} with torch {torch.__version__}. The whole recipe is "
+        "in `recipe.yaml`, the losses by step are in `metrics.csv`.",
         "",
         "| | |",
         "|---|---|",
@@ -24,6 +27,8 @@ def model_card(ready: Prepared, num_parameters: int) -> str:
         f"| data | {data} |",
         f"| text | {len(ready.training):,} tokens to learn from, "
         f"{len(ready.validation):,} held out |",
+        f"| held-out loss | {found.loss:.4f} per token, perplexity {found.perplexity:.3f}, "
+        f"{found.bits_per_byte:.4f} bits per byte, after step {step:,} |",
         f"| seed | {recipe.training.seed} |",
         "",
         "```",

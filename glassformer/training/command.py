@@ -1,6 +1,7 @@
 """What `glassformer train` means: which recipe, which folder, begin or go on."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -9,9 +10,8 @@ import yaml
 
 from glassformer.config import Lines, Values, flatten
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.training.begin import begin
+from glassformer.training import begin
 from glassformer.training.outcome import Outcome
-from glassformer.training.progress import Progress
 from glassformer.training.recipe import (
     HARMLESS,
     Recipe,
@@ -57,8 +57,7 @@ def train(request: Request, stream: TextIO) -> Outcome:
     if request.resume and run.exists:
         return _resume(request, run, stream)
     _refuse_to_overwrite(request, run)
-    begin(recipe, run, Progress(stream, 1).say)
-    return _see_through(run, stream)
+    return begin.train(recipe, run, stream)
 
 
 def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
@@ -76,13 +75,7 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
         for key, value in harmless.items():
             values["training"][key.removeprefix("training.")] = value
         run.write_recipe(make_recipe(values))
-    return _see_through(run, stream)
-
-
-def _see_through(run: RunFolder, stream: TextIO) -> Outcome:
-    from glassformer.training import fit  # here, because Lightning takes seconds to import
-
-    return fit.resume(run, stream)
+    return begin.resume(run, stream)
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
@@ -100,8 +93,11 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
 
 
 def _default_folder(recipe: Recipe) -> Path:
-    name = recipe.data.paths[0].rstrip("/").split("@")[0]
-    return Path("runs") / f"{recipe.model_name}-{Path(name).name.split('.')[0]}"
+    """runs/gpt-notes for notes.txt, runs/gpt-wiki for a data set somebody/wiki:config@split."""
+    name = recipe.data.paths[0]
+    path = Path(name).expanduser()
+    found = path.resolve().name if path.exists() else re.split("[@:]", name)[0]
+    return Path("runs") / f"{recipe.model_name}-{Path(found).name.split('.')[0] or 'data'}"
 
 
 def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from glassformer.data.tokens import Windows
+from glassformer.models.language_model import LanguageModel
+from glassformer.runtime import Setup
 from glassformer.training.begin import build_model, count_parameters, use_machine
 from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import adamw
@@ -59,18 +61,18 @@ class Plan:
 
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
-    use_machine(recipe)
+    setup = use_machine(recipe)
     with rehearsed(recipe, say=lambda text: None) as ready:
-        return _plan(ready)
+        return _plan(ready, setup)
 
 
-def _plan(ready: Prepared) -> Plan:
-    model = build_model(ready.recipe)
+def _plan(ready: Prepared, setup: Setup) -> Plan:
+    model = build_model(ready.recipe).to(setup.device)
     config = ready.recipe.training
     steps, batch = config.max_steps or 1, config.per_device_train_batch_size or 1
     tokens = batch * model.context_length * config.gradient_accumulation_steps
     parameters = count_parameters(model)
-    seconds = _seconds_per_step(ready, model, batch) * config.gradient_accumulation_steps
+    seconds = _seconds_per_step(ready, setup, model, batch) * config.gradient_accumulation_steps
     return Plan(
         model=ready.recipe.model_name,
         preset=ready.recipe.preset,
@@ -90,16 +92,21 @@ def _plan(ready: Prepared) -> Plan:
     )
 
 
-def _seconds_per_step(ready: Prepared, model: Any, batch: int) -> float:
+def _seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel, batch: int) -> float:
     """The fastest of a few steps: the first ones also warm up."""
     windows = Windows(ready.training, model.context_length, seed=0)
     optimizer = adamw(model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.99))
+    device, dtype = torch.device(setup.device), getattr(torch, setup.precision)
     times = []
     for step in range(MEASURED_STEPS):
         begin = time.perf_counter()
-        ids = torch.from_numpy(windows.__getitems__(list(range(step * batch, (step + 1) * batch))))
-        next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:]).backward()
+        numbers = list(range(step * batch, (step + 1) * batch))
+        ids = torch.from_numpy(windows.__getitems__(numbers)).to(device)
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            loss = next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:])
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        loss.item()  # waits for the device
         times.append(time.perf_counter() - begin)
     return min(times)

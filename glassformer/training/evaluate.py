@@ -18,6 +18,8 @@ from glassformer.data.tokens import Ids, ValidationWindows
 from glassformer.models.language_model import LanguageModel
 from glassformer.training.losses import next_token_loss
 
+BATCH_TOKENS = 4096  # read at once
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -43,15 +45,13 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(
-    model: LanguageModel, ids: Ids, num_bytes: int, context_length: int, batch_size: int = 32
-) -> Evaluation:
+def evaluate(model: LanguageModel, ids: Ids, num_bytes: int, context_length: int) -> Evaluation:
     """Read all of `ids` once. Leaves the model in the mode it was in."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
     total = 0.0
-    windows = ValidationWindows(ids, context_length, batch_size)
+    windows = ValidationWindows(ids, context_length, max(1, BATCH_TOKENS // context_length))
     for number in range(len(windows)):
         batch = torch.from_numpy(windows[number]).to(device)
         inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next

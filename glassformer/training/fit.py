@@ -1,15 +1,15 @@
-"""Training, from a recipe to a run folder: set up, then fit, then say how it went."""
+"""The training itself: a run that has been set up, from its last saved state to the end."""
 
 import logging
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TextIO
 
 import lightning.pytorch as lightning
 import torch
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -19,7 +19,8 @@ from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup, seed_step
-from glassformer.training.begin import begin, build_model, count_parameters, use_machine
+from glassformer.text.streaming import continuation
+from glassformer.training.begin import build_model, count_parameters, use_machine
 from glassformer.training.card import model_card
 from glassformer.training.evaluate import Evaluation, evaluate
 from glassformer.training.metrics import Metrics
@@ -27,7 +28,6 @@ from glassformer.training.objectives import NextToken
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import Prepared, prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import Duties, StateIO, Steward
 
@@ -39,15 +39,8 @@ PRECISIONS: dict[str, Any] = {
 SAMPLE_TOKENS = 80
 
 
-def train(recipe: Recipe, folder: Path, stream: TextIO) -> Outcome:
-    """Begin a run in `folder`, and see it through."""
-    run = RunFolder(folder)
-    begin(recipe, run, Progress(stream, 1).say)
-    return resume(run, stream)
-
-
-def resume(run: RunFolder, stream: TextIO) -> Outcome:
-    """Go on from the last saved state of a run, or from its beginning if there is none."""
+def fit(run: RunFolder, stream: TextIO) -> Outcome:
+    """Train from the last saved state of a run, or from its beginning if there is none."""
     with _quiet():
         recipe = run.recipe()
         setup = use_machine(recipe)
@@ -85,7 +78,8 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
             use_distributed_sampler=False,
         )
         loader = _loader(Windows(ready.training, context, config.seed), config, first)
-        with _signals(steward):
+        # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
+        with _signals(steward), suppress(SIGTERMException):
             trainer.fit(
                 NextToken(model, config),
                 loader,
@@ -137,12 +131,13 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
             is_finished=lambda row, token: token == end,
             device=next(model.parameters()).device,
         )
-        text = tokenizer.decode([token for (token,) in steps if token is not None])
+        text = continuation(tokenizer, prompt, (token for (token,) in steps if token is not None))
         model.train()
         return text
 
-    def keep() -> None:
-        save_model(run.path, model, tokenizer, model_card(ready, count_parameters(model)))
+    def keep(found: Evaluation, step: int) -> None:
+        card = model_card(ready, count_parameters(model), found, step)
+        save_model(run.path, model, tokenizer, card)
 
     return Duties(validate, sample, keep)
 

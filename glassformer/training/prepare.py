@@ -17,6 +17,7 @@ from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.corpus import Document, Split, fingerprint, read_corpus
 from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
+from glassformer.models import entry
 from glassformer.text.tokenizers import Tokenizer, choose_kind, default_vocab_size, train_tokenizer
 from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.wording import readable_size
@@ -25,7 +26,6 @@ Say = Callable[[str], None]
 
 DATA = "data"
 TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
-SIZES = ((1e9, "modern-l"), (1e8, "modern-m"), (3e6, "modern-s"), (0, "modern-xs"))
 EPOCHS = 10
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
 BATCH_TOKENS = 4096
@@ -114,9 +114,11 @@ def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int])
     `num_tokens` are those to learn from and those held out.
     """
     named = dict(recipe.model)
-    if named.get("preset") is None and recipe.model_name == "gpt":
-        named["preset"] = next(name for least, name in SIZES if num_tokens[0] >= least)
-    named["vocab_size"] = tokenizer.vocab_size
+    if recipe.is_open:
+        sizes = entry(recipe.model_name).sizes
+        named["preset"] = next(name for least, name in sizes if num_tokens[0] >= least)
+    if named.get("vocab_size") is None:
+        named["vocab_size"] = tokenizer.vocab_size
     values = recipe.model_dump(mode="json") | {"model": named}
     model: Any = make_recipe(values).model_config_with()
     values["model"] = {
@@ -124,10 +126,8 @@ def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int])
         "preset": named.get("preset"),
         **model.model_dump(mode="json"),
     }
-    values["tokenizer"] = values["tokenizer"] | {
-        "kind": tokenizer.kind,
-        "vocab_size": tokenizer.vocab_size,
-    }
+    values["tokenizer"]["kind"] = tokenizer.kind
+    values["tokenizer"]["vocab_size"] = recipe.tokenizer.vocab_size or tokenizer.vocab_size
     values["training"] = _complete_training(values["training"], model, *num_tokens)
     return make_recipe(values)
 

@@ -57,9 +57,6 @@ class TrainingConfig(Config):
     """CPU threads; null: as many as this machine has cores."""
 
 
-# A GPT of this size is assumed until the data has chosen one: the smallest that it can choose.
-ASSUMED = "modern-xs"
-
 # These change what is written and when, never what the model becomes.
 HARMLESS = {f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps")}
 
@@ -83,7 +80,7 @@ class Recipe(Config):
     @property
     def is_open(self) -> bool:
         """Is the size of the model left to the data?"""
-        return self.preset is None and ASSUMED in entry(self.model_name).presets
+        return self.preset is None
 
     def model_config_with(self, **chosen: Any) -> Config:
         """The model's typed config: its preset, then what the recipe says, then `chosen`."""
@@ -150,8 +147,8 @@ def _model_config(
     model: Values, chosen: Values, where: str = "the recipe", lines: Lines | None = None
 ) -> Config:
     known = entry(str(model["name"]))
-    preset = model.get("preset", ASSUMED if ASSUMED in known.presets else None)
-    values = known.preset(str(preset)) if preset is not None else {}
+    # Until the data has chosen a size, the smallest is assumed.
+    values = known.preset(str(model.get("preset") or known.smallest))
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
     return parse(known.config, values | said | chosen, where, lines, prefix="model.")
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from glassformer.checkpoint.atomic import write_file
+from glassformer.checkpoint.atomic import explained, write_file
 from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError
 from glassformer.training.recipe import Recipe, make_recipe
@@ -25,7 +25,7 @@ from glassformer.training.recipe import Recipe, make_recipe
 RECIPE = "recipe.yaml"
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
+    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest)\.json)|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
@@ -69,42 +69,44 @@ class RunFolder:
     def write_recipe(self, recipe: Recipe) -> None:
         write_file(self.path / RECIPE, write_yaml(recipe))
 
-    def clear(self) -> None:
-        """Make room for a new run, if what is there is a run or nothing."""
-        self._check_it_may_go()
-        shutil.rmtree(self.path, ignore_errors=True)
-
     @contextmanager
-    def begin(self) -> Iterator[None]:
-        """Set up a run in this block. If that fails, nothing half-written remains, and an older run
-        is there again as it was; if not, it is gone."""
-        self._check_it_may_go()
+    def begin(self) -> Iterator[Path]:
+        """A folder in which to set up a run. It takes its place when the block ends without an
+        error, and only then does an older run go; if it fails, nothing half-written remains."""
         older = self.path.with_name(f".{self.path.name}.old")
-        if self.path.exists():
-            shutil.rmtree(older, ignore_errors=True)
-            self.path.rename(older)
+        if older.exists() and not self.path.exists():
+            older.rename(self.path)  # a kill came between the two renames below
+        self._check_it_may_go()
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
         parents = [parent for parent in self.path.parents if not parent.exists()]
         try:
-            yield
+            with explained(self.path):
+                partial.mkdir(parents=True)
+            yield partial
         except BaseException:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
             for parent in parents:
                 with suppress(OSError):  # another run may have come to stand there
                     parent.rmdir()
-            if older.exists():
-                older.rename(self.path)
             raise
-        shutil.rmtree(older, ignore_errors=True)
+        with explained(self.path):
+            shutil.rmtree(older, ignore_errors=True)
+            if self.path.exists():
+                self.path.rename(older)
+            partial.rename(self.path)
+            shutil.rmtree(older, ignore_errors=True)
 
     def _check_it_may_go(self) -> None:
         """Only a run, a begun one, or an empty folder is ever deleted."""
         if not self.path.exists():
             return
         names = [entry.name for entry in self.path.iterdir()] if self.path.is_dir() else [""]
-        is_begun = self.exists or (self.path / "data" / "data.json").is_file()
+        data = self.path / "data"
+        names += [f"data/{entry.name}" for entry in (data.iterdir() if data.is_dir() else ())]
         if foreign := [name for name in names if not PARTS.fullmatch(name)]:
             what = f"and holds {foreign[0]}, which is no part of a run"
-        elif names and not (is_begun or ".data.partial" in names):
+        elif names and "data/data.json" not in names:
             what = "and is no run"
         else:
             return

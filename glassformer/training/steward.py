@@ -18,6 +18,7 @@ import lightning.pytorch as lightning
 import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from glassformer.checkpoint.state import load_state, save_state
 from glassformer.errors import GlassformerError
@@ -52,7 +53,7 @@ class Duties:
 
     validate: Callable[[], Evaluation]
     sample: Callable[[int], str]
-    keep: Callable[[], None]
+    keep: Callable[[Evaluation, int], None]
 
 
 class Steward(lightning.Callback):
@@ -74,7 +75,6 @@ class Steward(lightning.Callback):
         self.metrics = metrics
         self.progress = progress
         self.standing = Standing(step=run.last_step(), max_steps=config.max_steps or 1)
-        self.evaluation: Evaluation | None = None
         self.stopped_by: int | None = None
         self._losses: list[float] = []  # since the last line of metrics.csv
         self._step_losses: list[float] = []  # of the micro-batches of this step
@@ -109,6 +109,13 @@ class Steward(lightning.Callback):
         optimizer: torch.optim.Optimizer,
     ) -> None:
         self._learning_rate = float(optimizer.param_groups[0]["lr"])
+        gradients = [p.grad for p in module.parameters() if p.grad is not None]
+        # In float16 gradients may overflow now and then: its scaler sees to that.
+        if self.config.precision != "float16" and not get_total_norm(gradients).isfinite():
+            raise GlassformerError(
+                f"a gradient became infinite or NaN at step {trainer.global_step + 1:,}, before "
+                "the weights were changed. Try a smaller --set training.learning_rate."
+            )
 
     def on_train_batch_end(
         self,
@@ -134,6 +141,7 @@ class Steward(lightning.Callback):
 
     def _after_step(self, trainer: lightning.Trainer) -> None:
         step, last = trainer.global_step, trainer.global_step == self.config.max_steps
+        stopping = self.stopped_by is not None  # asked once: a signal may come at any moment
         values: dict[str, float] = {}
         if self._is_due(self.config.eval_steps) or last:
             values = self._validate(step)
@@ -142,17 +150,17 @@ class Steward(lightning.Callback):
             values["learning_rate"] = self._learning_rate
             self._losses = []
             self.metrics.write(step, values, tokens_per_second=self.progress.tokens_per_second)
-        if self._is_due(self.config.save_steps) or last or self.stopped_by:
+        if self._is_due(self.config.save_steps) or last or stopping:
             trainer.save_checkpoint(self.run.checkpoint(step))
             self.run.prune(self.config.save_total_limit)
-        if self.stopped_by:
+        if stopping:
             trainer.should_stop = True
 
     def _is_due(self, every: int | None) -> bool:
         return self.standing.step % (every or 1) == 0
 
     def _validate(self, step: int) -> dict[str, float]:
-        found = self.evaluation = self.duties.validate()
+        found = self.duties.validate()
         if not math.isfinite(found.loss):
             raise GlassformerError(
                 f"the validation loss became {found.loss} at step {step:,}, which is not saved. "
@@ -162,7 +170,7 @@ class Steward(lightning.Callback):
         standing.val_loss = found.loss
         if standing.best_loss is None or found.loss < standing.best_loss:
             standing.best_loss, standing.best_step = found.loss, step
-            self.duties.keep()
+            self.duties.keep(found, step)
         text = self.duties.sample(step)
         self.metrics.sample(step, text)
         self.progress.say(f"  step {step:,} val {found.loss:.3f} │ {_one_line(text)}")

@@ -65,7 +65,8 @@ def test_a_decoder_without_a_limit_never_starts_again():
     assert decoder.seen[-1] == [[0, *written[:-1]]]
 
 
-def test_every_start_is_given_the_memory():
+def test_a_decoder_with_a_memory_stops_where_its_window_is_full():
     decoder = TableDecoder(all_tokens, context_length=4)
-    rows_of(decoder, [[0]], count=8, memory="a sentence")
-    assert decoder.started == [("a sentence", 1)] * 3
+    (row,) = rows_of(decoder, [[0]], count=8, memory="a sentence")
+    assert len(row) == 4  # the prompt and three tokens are read; the fourth is only written
+    assert decoder.started == [("a sentence", 1)]

@@ -71,7 +71,7 @@ def test_gpt2_gives_the_logits_of_transformers():
         "ln_2": "feedforward_norm",
         "transformer.h.": "blocks.",
         "transformer.wte": "embedding",
-        "transformer.wpe": "positions",
+        "transformer.wpe": "positions.table",
         "transformer.ln_f": "final_norm",
         "lm_head": "head",
     }

@@ -67,7 +67,7 @@ def test_listening_never_changes_a_bit_of_the_output(length, causal, masked, bia
     torch.manual_seed(seed)
     layer = MultiHeadAttention(16, 4, num_kv_heads=2, dropout=0.5).train(seed % 2 == 0)
     mask = masks.left_padded(torch.tensor([0, 2]), length, length) if masked else None
-    bias = RelativePositions(4, 3)(length, length) if biased else None
+    bias = RelativePositions(4, 3).bias(length, length) if biased else None
     x = torch.randn(2, length, 16)
     torch.manual_seed(seed)
     alone = layer(x, mask=mask, causal=causal, bias=bias)
@@ -145,7 +145,7 @@ def test_attention_without_positions_and_mask_is_permutation_equivariant(order):
 def test_a_mask_or_positions_break_the_permutation_equivariance():
     torch.manual_seed(0)
     layer, x, order = MultiHeadAttention(8, 2), torch.randn(1, 6, 8), [3, 1, 5, 0, 2, 4]
-    rotate = RotaryPositions(4)(torch.arange(6))
+    rotate = RotaryPositions(4).rotation(torch.arange(6))
     for told in ({"causal": True}, {"rotate": rotate}):
         assert not torch.allclose(layer(x[:, order], **told), layer(x, **told)[:, order], atol=1e-3)
 

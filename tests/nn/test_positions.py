@@ -52,14 +52,16 @@ def test_a_shift_of_position_is_one_rotation_everywhere(here, there, shift):
 def test_sinusoidal_positions_have_nothing_to_learn_and_no_last_position():
     positions = SinusoidalPositions(6)
     assert list(positions.parameters()) == []
-    assert torch.equal(positions(torch.tensor([[10**5]])), sinusoids(torch.tensor([[10**5]]), 6))
+    assert torch.equal(
+        positions.added(torch.tensor([[10**5]])), sinusoids(torch.tensor([[10**5]]), 6)
+    )
 
 
 def test_learned_positions_are_a_trained_row_for_each_position():
     positions = LearnedPositions(5, 4)
-    positions(torch.tensor([1, 3])).sum().backward()
-    assert positions.weight.shape == (5, 4)
-    assert positions.weight.grad.sum(-1).tolist() == [0, 4, 0, 4, 0]
+    positions.added(torch.tensor([1, 3])).sum().backward()
+    assert positions.table.weight.shape == (5, 4)
+    assert positions.table.weight.grad.sum(-1).tolist() == [0, 4, 0, 4, 0]
 
 
 def relative(num_heads, max_distance):
@@ -69,7 +71,7 @@ def relative(num_heads, max_distance):
 
 
 def test_a_relative_score_is_the_same_wherever_its_distance_occurs():
-    bias = relative(2, 9)(6, 6)
+    bias = relative(2, 9).bias(6, 6)
     assert bias.shape == (2, 6, 6)
     for offset in range(-5, 6):
         diagonal = bias.diagonal(offset, dim1=1, dim2=2)
@@ -79,7 +81,7 @@ def test_a_relative_score_is_the_same_wherever_its_distance_occurs():
 
 def test_relative_distances_beyond_the_limit_share_the_outermost_score():
     positions = relative(1, 2)
-    bias = positions(6, 6)[0]
+    bias = positions.bias(6, 6)[0]
     assert (bias[0, 2:] == positions.scores[0, 4]).all()  # two or more to the right
     assert (bias[5, :4] == positions.scores[0, 0]).all()  # two or more to the left
     assert bias[0, 1] == positions.scores[0, 3]
@@ -87,12 +89,12 @@ def test_relative_distances_beyond_the_limit_share_the_outermost_score():
 
 def test_the_last_relative_query_is_the_last_key():
     positions = relative(2, 4)
-    assert torch.equal(positions(2, 5), positions(5, 5)[:, 3:])
+    assert torch.equal(positions.bias(2, 5), positions.bias(5, 5)[:, 3:])
 
 
 def scores(positions, query, key, here, there):
-    turned_query = positions(torch.tensor([here]))(query)
-    turned_key = positions(torch.tensor([there]))(key)
+    turned_query = positions.rotation(torch.tensor([here]))(query)
+    turned_key = positions.rotation(torch.tensor([there]))(key)
     return (turned_query * turned_key).sum(-1)
 
 
@@ -115,14 +117,16 @@ def test_a_rotary_score_does_depend_on_the_distance():
 
 
 def test_rotary_turns_coordinate_k_with_k_plus_half():
-    turned = RotaryPositions(4)(torch.tensor([3]))(torch.tensor([1.0, 0, 0, 0]).view(1, 1, 1, 4))
+    turned = RotaryPositions(4).rotation(torch.tensor([3]))(
+        torch.tensor([1.0, 0, 0, 0]).view(1, 1, 1, 4)
+    )
     expected = torch.tensor([math.cos(3), 0, math.sin(3), 0])
     torch.testing.assert_close(turned.flatten(), expected)
 
 
 def test_rotary_leaves_the_first_position_and_every_length_alone():
     x = torch.randn(2, 3, 5, 8)
-    turned = RotaryPositions(8)(torch.arange(5))(x)
+    turned = RotaryPositions(8).rotation(torch.arange(5))(x)
     torch.testing.assert_close(turned[:, :, 0], x[:, :, 0])
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
 
@@ -131,16 +135,18 @@ def test_rotary_positions_may_differ_from_row_to_row():
     positions, x = RotaryPositions(8), torch.randn(2, 3, 4, 8)
     both = torch.stack((torch.arange(4), torch.arange(4) + 2))
     for row in range(2):
-        torch.testing.assert_close(positions(both)(x)[row], positions(both[row])(x)[row])
+        torch.testing.assert_close(
+            positions.rotation(both)(x)[row], positions.rotation(both[row])(x)[row]
+        )
 
 
 def test_a_larger_rotary_base_turns_more_slowly():
     x = torch.randn(1, 1, 1, 8)
-    slow, fast = (RotaryPositions(8, base)(torch.tensor([9]))(x) for base in (1e6, 1e2))
+    slow, fast = (RotaryPositions(8, base).rotation(torch.tensor([9]))(x) for base in (1e6, 1e2))
     assert (slow - x).norm() < (fast - x).norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_rotary_keeps_the_precision_of_what_it_turns(dtype):
     query = torch.randn(1, 2, 3, 8, dtype=dtype)
-    assert RotaryPositions(8)(torch.arange(3))(query).dtype == dtype
+    assert RotaryPositions(8).rotation(torch.arange(3))(query).dtype == dtype

@@ -9,6 +9,7 @@ from tokenizers import decoders, models
 
 from glassformer.errors import GlassformerError
 from glassformer.text import StopFilter, TextStream, Tokenizer, train_tokenizer
+from glassformer.text.streaming import continuation
 
 TEXT = "It's (well-known): “Café” costs $3.14!\n\nThe naïve end…\n" * 4
 
@@ -157,3 +158,15 @@ def test_without_stop_strings_all_text_passes_at_once():
 def test_an_empty_stop_string_is_refused():
     with pytest.raises(GlassformerError, match="empty"):
         StopFilter(["a", ""])
+
+
+@pytest.mark.parametrize("kind", KINDS[:5])
+@pytest.mark.parametrize("place", [4, 9, 20, 40])
+def test_a_continuation_completes_the_text_it_continues(kind, place):
+    tokenizer = trained(kind)
+    ids = tokenizer.encode(TEXT)
+    while tokenizer.decode(ids[:place]).endswith("�"):  # a prompt ends with a whole character
+        place += 1
+    before, after = ids[:place], ids[place:]
+    whole = tokenizer.decode(before) + continuation(tokenizer, before, after)
+    assert whole == tokenizer.decode(ids)

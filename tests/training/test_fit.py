@@ -14,7 +14,7 @@ from glassformer.checkpoint.folder import load_model
 from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.predict import load
-from glassformer.training import fit, objectives
+from glassformer.training import begin, fit, objectives
 from glassformer.training.evaluate import Evaluation, evaluate
 from glassformer.training.prepare import prepared
 from glassformer.training.recipe import Recipe
@@ -25,7 +25,7 @@ Contents = Callable[[Path], dict[str, bytes]]
 
 
 def trained(recipe: Recipe, folder: Path) -> Path:
-    fit.train(recipe, folder, io.StringIO())
+    begin.train(recipe, RunFolder(folder), io.StringIO())
     return folder
 
 
@@ -69,7 +69,7 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
 ) -> None:
     losses = iter([3.0, 1.0, 2.0])  # at steps 4, 8 and 12
     monkeypatch.setattr(fit, "evaluate", lambda *given: Evaluation(next(losses), 10, 10))
-    outcome = fit.train(tiny(save_steps=4), tmp_path / "run", io.StringIO())
+    outcome = begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
     kept = load_file(tmp_path / "run" / "model.safetensors")
     assert (outcome.best_loss, outcome.best_step) == (1.0, 8)
@@ -136,11 +136,11 @@ def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
     real = objectives.next_token_loss
     monkeypatch.setattr(objectives, "next_token_loss", lambda *given: real(*given) * next(losses))
     with pytest.raises(GlassformerError, match=r"^the loss became nan at step 7,.*learning_rate"):
-        fit.train(tiny(), tmp_path / "run", io.StringIO())
+        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     run = RunFolder(tmp_path / "run")
     monkeypatch.undo()
     assert run.last_step() == 6
-    assert fit.resume(run, io.StringIO()).step == 12
+    assert begin.resume(run, io.StringIO()).step == 12
 
 
 def test_a_validation_loss_that_is_not_a_number_is_not_saved(
@@ -149,19 +149,19 @@ def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     found = iter([Evaluation(2.0, 10, 10), Evaluation(math.inf, 10, 10)])
     monkeypatch.setattr(fit, "evaluate", lambda *given: next(found))
     with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
-        fit.train(tiny(save_steps=4), tmp_path / "run", io.StringIO())
+        begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").last_step() == 4
 
 
 def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, tiny: Make) -> None:
     with pytest.raises(GlassformerError, match=r"smaller --set training\.learning_rate"):
-        fit.train(tiny(learning_rate=1e30), tmp_path / "run", io.StringIO())
+        begin.train(tiny(learning_rate=1e30), RunFolder(tmp_path / "run"), io.StringIO())
 
 
 def test_setting_up_in_vain_leaves_nothing_behind(tmp_path: Path, notes: Path, tiny: Make) -> None:
     notes.write_text("too short")
     with pytest.raises(GlassformerError, match="fewer than one context"):
-        fit.train(tiny(), tmp_path / "new" / "parents" / "run", io.StringIO())
+        begin.train(tiny(), RunFolder(tmp_path / "new" / "parents" / "run"), io.StringIO())
     assert list(tmp_path.iterdir()) == [notes]
 
 
@@ -172,10 +172,10 @@ def test_an_old_run_is_lost_only_when_the_new_one_is_set_up(
     before = contents(run)
     notes.write_text("too short")
     with pytest.raises(GlassformerError):
-        fit.train(tiny(), run, io.StringIO())
+        begin.train(tiny(), RunFolder(run), io.StringIO())
     assert contents(run) == before
     notes.write_text(text)
-    fit.train(tiny(seed=7), run, io.StringIO())
+    begin.train(tiny(seed=7), RunFolder(run), io.StringIO())
     assert contents(run)["model.safetensors"] != before["model.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "run"]
 
@@ -183,20 +183,59 @@ def test_an_old_run_is_lost_only_when_the_new_one_is_set_up(
 @pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md", "data"])
 def test_a_folder_with_anything_else_in_it_is_never_cleared(tmp_path: Path, name: str) -> None:
     (tmp_path / "run" / name).mkdir(parents=True)
-    with pytest.raises(GlassformerError, match=r"exists and .* Say another --out"):
-        RunFolder(tmp_path / "run").clear()
+    with (
+        pytest.raises(GlassformerError, match=r"exists and .* Say another --out"),
+        RunFolder(tmp_path / "run").begin(),
+    ):
+        pass
     assert (tmp_path / "run" / name).exists()
 
 
 def test_a_run_with_something_of_the_users_in_it_is_not_cleared(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").touch()
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(GlassformerError, match=r"holds thesis\.tex, which is no part of a run"):
-        RunFolder(tmp_path).clear()
+    with (
+        pytest.raises(GlassformerError, match=r"holds thesis\.tex, which is no part of a run"),
+        RunFolder(tmp_path).begin(),
+    ):
+        pass
     assert (tmp_path / "thesis.tex").exists()
 
 
 def test_what_a_kill_left_of_setting_up_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / "run" / ".data.partial").mkdir(parents=True)
-    RunFolder(tmp_path / "run").clear()
-    assert not (tmp_path / "run").exists()
+    (tmp_path / ".run.partial" / ".data.partial").mkdir(parents=True)
+    with RunFolder(tmp_path / "run").begin() as folder:
+        assert list(folder.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_kill_between_the_renames_loses_no_run(tmp_path: Path) -> None:
+    (tmp_path / ".run.old" / "data").mkdir(parents=True)
+    (tmp_path / ".run.old" / "data" / "data.json").touch()
+    with pytest.raises(KeyError), RunFolder(tmp_path / "run").begin():
+        raise KeyError
+    assert (tmp_path / "run" / "data" / "data.json").is_file()
+
+
+def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> None:
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    for name in ("recipe.yaml", "README.md", "data/corpus.txt"):
+        (tmp_path / "project" / name).touch()
+    with (
+        pytest.raises(GlassformerError, match=r"holds data/corpus\.txt, which is no part"),
+        RunFolder(tmp_path / "project").begin(),
+    ):
+        pass
+
+
+def test_a_gradient_that_is_no_number_stops_before_the_update(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poisoned(self: objectives.NextToken, batch: torch.Tensor, number: int) -> torch.Tensor:
+        zero = next(self.parameters()).sum() * 0
+        return zero.sqrt() + 1  # the loss is 1, and the slope of a root at zero infinite
+
+    monkeypatch.setattr(objectives.NextToken, "training_step", poisoned)
+    with pytest.raises(GlassformerError, match="a gradient became infinite or NaN at step 1"):
+        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+    assert RunFolder(tmp_path / "run").checkpoints() == []

@@ -3,6 +3,7 @@
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from glassformer.checkpoint.atomic import check_folder
 from glassformer.config import flatten
 from glassformer.errors import GlassformerError
-from glassformer.training import prepare as preparing
+from glassformer.models import MODELS
 from glassformer.training.dry_run import rehearse
 from glassformer.training.prepare import Prepared, prepare, prepared, rehearsed
 from glassformer.training.recipe import Recipe, make_recipe
@@ -51,7 +52,8 @@ def test_more_text_gets_a_larger_model(
     choose: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert choose().recipe.preset == "modern-xs"
-    monkeypatch.setattr(preparing, "SIZES", ((1000, "modern-s"), (0, "modern-xs")))
+    known = replace(MODELS["gpt"], sizes=((1000, "modern-s"), (0, "modern-xs")))
+    monkeypatch.setitem(MODELS, "gpt", known)
     assert choose().recipe.preset == "modern-s"
     assert choose(model={"preset": "nano"}).recipe.preset == "nano"
 
@@ -156,7 +158,7 @@ def test_a_disk_that_is_full_is_an_error_that_names_the_place(
     def full(*given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(preparing, "write_tokens", full)
+    monkeypatch.setattr("glassformer.training.prepare.write_tokens", full)
     with pytest.raises(GlassformerError, match="run/data cannot be written: No space left"):
         prepare(tiny(), tmp_path / "run", lambda text: None)
     assert list((tmp_path / "run").iterdir()) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.training import fit
+from glassformer.training import begin
 from glassformer.training.metrics import Metrics, read_metrics
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
@@ -33,7 +33,7 @@ def cut() -> None:
 @pytest.fixture
 def straight(tmp_path: Path, tiny: Make, contents: Contents) -> dict[str, bytes]:
     """All that a run leaves which nobody disturbed."""
-    fit.train(tiny(), tmp_path / "straight", io.StringIO())
+    begin.train(tiny(), RunFolder(tmp_path / "straight"), io.StringIO())
     return contents(tmp_path / "straight")
 
 
@@ -52,8 +52,8 @@ def test_a_run_cut_off_anywhere_resumes_to_the_same_bytes(
 ) -> None:
     at_batch(batch, cut)
     with pytest.raises(PowerError):
-        fit.train(tiny(), tmp_path / "run", io.StringIO())
-    fit.resume(RunFolder(tmp_path / "run"), io.StringIO())
+        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+    begin.resume(RunFolder(tmp_path / "run"), io.StringIO())
     assert contents(tmp_path / "run") == straight
 
 
@@ -68,9 +68,9 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_bytes(
     batch: int,
 ) -> None:
     at_batch(batch, signalled(signal.SIGINT))
-    outcome = fit.train(tiny(), tmp_path / "run", io.StringIO())
+    outcome = begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert (outcome.step, outcome.exit_code) == (batch // 2 + 1, 130)
-    assert fit.resume(RunFolder(tmp_path / "run"), io.StringIO()).exit_code == 0
+    assert begin.resume(RunFolder(tmp_path / "run"), io.StringIO()).exit_code == 0
     assert contents(tmp_path / "run") == straight
 
 
@@ -84,12 +84,12 @@ def test_many_interruptions_add_up_to_nothing(
 ) -> None:
     run = RunFolder(tmp_path / "run")
     at_batch(3, signalled(signal.SIGTERM))
-    assert fit.train(tiny(), run.path, io.StringIO()).exit_code == 143
+    assert begin.train(tiny(), run, io.StringIO()).exit_code == 143
     for batch in (11, 17):
         at_batch(batch, cut)
         with pytest.raises(PowerError):
-            fit.resume(run, io.StringIO())
-    fit.resume(run, io.StringIO())
+            begin.resume(run, io.StringIO())
+    begin.resume(run, io.StringIO())
     assert contents(run.path) == straight
 
 
@@ -98,8 +98,7 @@ def test_a_killed_process_resumes_to_the_same_bytes(
 ) -> None:
     recipe = tiny(max_steps=150, save_steps=5, eval_steps=20)
     run = RunFolder(tmp_path / "killed")
-    with run.begin():
-        run.write_recipe(fit.prepare(recipe, run.path, lambda text: None).recipe)
+    begin.begin(recipe, run, lambda text: None)
     command = [sys.executable, "-m", "glassformer", "train", "--resume", "--out", str(run.path)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while run.last_step() < 15 and process.poll() is None:
@@ -107,15 +106,15 @@ def test_a_killed_process_resumes_to_the_same_bytes(
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert 15 <= run.last_step() < 150
-    fit.resume(run, io.StringIO())
-    fit.train(recipe, tmp_path / "straight", io.StringIO())
+    begin.resume(run, io.StringIO())
+    begin.train(recipe, RunFolder(tmp_path / "straight"), io.StringIO())
     assert contents(run.path) == contents(tmp_path / "straight")
 
 
 def test_a_finished_run_resumes_to_itself(
     tmp_path: Path, contents: Contents, straight: dict[str, bytes]
 ) -> None:
-    outcome = fit.resume(RunFolder(tmp_path / "straight"), io.StringIO())
+    outcome = begin.resume(RunFolder(tmp_path / "straight"), io.StringIO())
     assert (outcome.step, outcome.best_step) == (12, 12)
     assert contents(tmp_path / "straight") == straight
 
@@ -132,7 +131,7 @@ def test_a_second_ctrl_c_ends_at_once_with_130(
 
     at_batch(9, twice)
     with pytest.raises(SystemExit) as ended:
-        fit.train(tiny(), tmp_path / "run", io.StringIO())
+        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert ended.value.code == 130
     assert RunFolder(tmp_path / "run").last_step() == 3
 
@@ -143,7 +142,7 @@ def test_the_old_signal_handlers_are_back_after_a_training(
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     at_batch(1, cut)
     with pytest.raises(PowerError):
-        fit.train(tiny(), tmp_path / "run", io.StringIO())
+        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
@@ -162,7 +161,7 @@ def test_a_damaged_file_of_a_run_is_found_before_it_is_used(
     path = tmp_path / "straight" / file
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
     with pytest.raises(GlassformerError, match=f"{path.name} is damaged.*{cure}"):
-        fit.resume(RunFolder(tmp_path / "straight"), io.StringIO())
+        begin.resume(RunFolder(tmp_path / "straight"), io.StringIO())
 
 
 def test_without_its_last_state_a_run_goes_on_from_the_one_before(
@@ -172,7 +171,7 @@ def test_without_its_last_state_a_run_goes_on_from_the_one_before(
     for file in run.checkpoint(12).iterdir():
         file.unlink()
     run.checkpoint(12).rmdir()
-    fit.resume(run, io.StringIO())
+    begin.resume(run, io.StringIO())
     assert contents(run.path) == straight
 
 
