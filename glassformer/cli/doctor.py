@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 EXTRAS = {  # what can be added: its packages and the command that adds them
     "hub": (("pyarrow", "datasets"), 'pip install "glassformer[hub]"'),
-    "tensorboard": (("tensorboard",), "pip install tensorboard"),
 }
 
 
