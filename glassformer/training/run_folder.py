@@ -101,7 +101,9 @@ class RunFolder:
         """Only a run, a begun one, or an empty folder is ever deleted."""
         if not self.path.exists():
             return
-        names = [entry.name for entry in self.path.iterdir()] if self.path.is_dir() else [""]
+        if not self.path.is_dir():
+            raise GlassformerError(f"{self.path} is a file, not a folder. Say another --out.")
+        names = [entry.name for entry in self.path.iterdir()]
         data = self.path / "data"
         names += [f"data/{entry.name}" for entry in (data.iterdir() if data.is_dir() else ())]
         if foreign := [name for name in names if not PARTS.fullmatch(name)]:

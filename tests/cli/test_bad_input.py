@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there(refused: Any, tmp_path: Path) -> None:
         (("--max-steps", "0"), "training.max_steps in the recipe is '0': input should be greater"),
         (("--set", "training.learnin_rate=1"), "unknown key training.learnin_rate in the recipe. "),
         (("--set", "model.num_heads=5"), "d_model 32 is no multiple of num_heads 5"),
-        (("--out", "notes.txt"), "notes.txt exists and "),
+        (("--out", "notes.txt"), "notes.txt is a file, not a folder"),
         (("--out", "notes.txt/run"), "notes.txt/run"),
     ],
 )
