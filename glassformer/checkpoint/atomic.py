@@ -54,7 +54,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             for file in partial.iterdir():
                 _sync(file)
             _sync(partial)
-            _take_place(partial, path)
+            take_place(partial, path)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -72,7 +72,7 @@ def check_folder(path: Path, cure: str) -> None:
         raise GlassformerError(f"{path / damaged[0]} is damaged: not what was saved. {cure}")
 
 
-def _take_place(partial: Path, path: Path) -> None:
+def take_place(partial: Path, path: Path) -> None:
     """Rename; a folder that is there already goes only when the new one stands."""
     old = path.with_name(f".{path.name}.old")
     shutil.rmtree(old, ignore_errors=True)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -18,6 +19,10 @@ class LanguageModel(nn.Module, ABC):
     @abstractmethod
     def context_length(self) -> int:
         """How many tokens it sees at once."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
 
     @abstractmethod
     def hidden(self, ids: Tensor, state: Any = None) -> Tensor:

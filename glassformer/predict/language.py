@@ -115,10 +115,6 @@ class LanguagePredictor:
         self.tokenizer = tokenizer
         self.defaults = defaults or {}
 
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
     def generate(self, prompt: str, **settings: Any) -> Completion:
         """Continue `prompt`. The settings are those of `Settings`."""
         (completion,) = self.generate_batch([prompt], **_one_text(settings))
@@ -127,21 +123,22 @@ class LanguagePredictor:
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Completion]:
         """Continue every prompt, each `num_return_sequences` times, all at once."""
         chosen = self._settings(settings)
-        prompts = list(prompts)
+        encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
         writers = [
-            _Writer(prompt, self.tokenizer, chosen.stop)
-            for prompt in prompts
+            _Writer(prompt, ids, self.tokenizer, chosen.stop)
+            for prompt, ids in encoded
             for _ in range(chosen.num_return_sequences)
         ]
-        for _ in self._decode(prompts, chosen, writers):
+        for _ in self._decode([ids for _, ids in encoded], chosen, writers):
             pass
         return [writer.completion() for writer in writers]
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
         """The text of `generate`, piece by piece as it is written; joined, it is the same."""
         chosen = self._settings(_one_text(settings))
-        writer = _Writer(prompt, self.tokenizer, chosen.stop)
-        steps = self._decode([prompt], chosen, [writer])
+        ids = self._prompt_ids(prompt)
+        writer = _Writer(prompt, ids, self.tokenizer, chosen.stop)
+        steps = self._decode([ids], chosen, [writer])
 
         def pieces() -> Iterator[str]:
             shown = 0
@@ -160,7 +157,8 @@ class LanguagePredictor:
         if top < 1:
             raise GlassformerError(f"top is {top}: at least 1 token must be asked for.")
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
-        logits = checked(self.model(torch.tensor([ids], device=self.device))[0, -1].float())
+        hidden = self.model.hidden(torch.tensor([ids], device=self.model.device))
+        logits = checked(self.model.head(hidden[0, -1]).float())
         best = logits.softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [Candidate(self.tokenizer.token(id), probability) for id, probability in pairs]
@@ -234,24 +232,24 @@ class LanguagePredictor:
         return [self.tokenizer.end_of_text]
 
     def _decode(
-        self, prompts: list[str], chosen: Settings, writers: "list[_Writer]"
+        self, prompts: list[list[int]], chosen: Settings, writers: "list[_Writer]"
     ) -> Iterator[list[int | None]]:
         """Let the writers write; each turn of the iterator is one token of every row."""
         return decode(
             self.model,
-            [self._prompt_ids(prompt) for prompt in prompts],
+            prompts,
             sampling=chosen.sampling,
             max_new_tokens=chosen.max_new_tokens,
             seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
             num_return_sequences=chosen.num_return_sequences,
             is_finished=lambda row, token: writers[row].add(token),
-            device=self.device,
+            device=self.model.device,
         )
 
     def _logprobs(self, ids: list[int]) -> list[float]:
         """log p(id | the ones before it) of every id but the first."""
-        logits = checked(self.model(torch.tensor([ids], device=self.device))[0, :-1].float())
-        chosen = torch.tensor(ids[1:], device=self.device)[:, None]
+        logits = checked(self.model(torch.tensor([ids], device=self.model.device))[0, :-1].float())
+        chosen = torch.tensor(ids[1:], device=self.model.device)[:, None]
         return logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
 
 
@@ -268,12 +266,14 @@ def _one_text(settings: dict[str, Any]) -> dict[str, Any]:
 class _Writer:
     """One row's text as it grows, up to its stop."""
 
-    def __init__(self, prompt: str, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
+    def __init__(
+        self, prompt: str, ids: list[int], tokenizer: Tokenizer, stops: Sequence[str]
+    ) -> None:
         self.prompt = prompt
         self.text = ""
         self.num_tokens = 0
         self._end = tokenizer.end_of_text
-        self._stream = TextStream(tokenizer, before=tokenizer.encode(prompt))
+        self._stream = TextStream(tokenizer, before=ids)
         self._filter = StopFilter(stops)
         self._ended = False
 

@@ -57,14 +57,14 @@ class Setup:
     threads: int
 
 
-def _silently(message: str) -> None:
+def silently(message: str) -> None:
     pass
 
 
 def machine(
     refresh: bool = False,
     device: str | None = None,
-    notify: Callable[[str], None] = _silently,
+    notify: Callable[[str], None] = silently,
 ) -> Machine:
     """Look at this machine; measure it if nobody has, or if `refresh`. `notify` hears of a wait."""
     import torch
@@ -105,7 +105,7 @@ def prepare(
     threads: int | None = None,
     precision: str | None = None,
     device: str | None = None,
-    notify: Callable[[str], None] = _silently,
+    notify: Callable[[str], None] = silently,
 ) -> Setup:
     """Put device, precision and threads into force for this process; None means the machine's best.
 

@@ -3,7 +3,6 @@
 So a mistake in the data is told at once, and not after seconds of importing.
 """
 
-from collections.abc import Callable
 from typing import TextIO
 
 from torch import nn
@@ -13,17 +12,12 @@ from glassformer.models import entry
 from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup
 from glassformer.runtime import prepare as prepare_machine
+from glassformer.runtime.host import silently
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import prepare
+from glassformer.training.prepare import Say, prepare
 from glassformer.training.progress import Progress
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-
-Say = Callable[[str], None]
-
-
-def _silently(text: str) -> None:
-    pass
 
 
 def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
@@ -56,7 +50,7 @@ def resume(run: RunFolder, stream: TextIO) -> Outcome:
     return fit(run, stream)
 
 
-def use_machine(recipe: Recipe, say: Say = _silently) -> Setup:
+def use_machine(recipe: Recipe, say: Say = silently) -> Setup:
     """Put the recipe's device, precision and threads into force; what is open is chosen."""
     said = recipe.training
     return prepare_machine(
@@ -68,7 +62,7 @@ def use_machine(recipe: Recipe, say: Say = _silently) -> Setup:
 
 
 def build_model(recipe: Recipe) -> LanguageModel:
-    model = entry(recipe.model_name).model(recipe.model_config_with())
+    model = entry(recipe.model_name).model(recipe.architecture())
     if not isinstance(model, LanguageModel):
         raise GlassformerError(f"{recipe.model_name} is not a language model.")
     return model

@@ -47,13 +47,12 @@ class Evaluation:
 @torch.no_grad()
 def evaluate(model: LanguageModel, ids: Ids, num_bytes: int, context_length: int) -> Evaluation:
     """Read all of `ids` once. Leaves the model in the mode it was in."""
-    device = next(model.parameters()).device
     was_training = model.training
     model.eval()
     total = 0.0
     windows = ValidationWindows(ids, context_length, max(1, BATCH_TOKENS // context_length))
     for number in range(len(windows)):
-        batch = torch.from_numpy(windows[number]).to(device)
+        batch = torch.from_numpy(windows[number]).to(model.device)
         inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next
         loss = next_token_loss(model.hidden(inputs), model.head, targets)
         total += loss.item() * targets.numel()

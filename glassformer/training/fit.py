@@ -129,7 +129,7 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
             max_new_tokens=SAMPLE_TOKENS,
             seed=step,
             is_finished=lambda row, token: token == end,
-            device=next(model.parameters()).device,
+            device=model.device,
         )
         text = continuation(tokenizer, prompt, (token for (token,) in steps if token is not None))
         model.train()

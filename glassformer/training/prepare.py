@@ -98,7 +98,7 @@ def _make_tokenizer(recipe: Recipe, split: Split, say: Say) -> Tokenizer:
         config = config.model_copy(update={"kind": kind})
     else:
         kind = config.kind
-    size = config.vocab_size or getattr(recipe.model_config_with(), "vocab_size", None)
+    size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
     # Held-out text decides with which characters exist, and else nothing.
     known = everything if kind == "char" else split.training
     return train_tokenizer(
@@ -120,7 +120,7 @@ def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int])
     if named.get("vocab_size") is None:
         named["vocab_size"] = tokenizer.vocab_size
     values = recipe.model_dump(mode="json") | {"model": named}
-    model: Any = make_recipe(values).model_config_with()
+    model: Any = make_recipe(values).architecture()
     values["model"] = {
         "name": recipe.model_name,
         "preset": named.get("preset"),

@@ -82,9 +82,9 @@ class Recipe(Config):
         """Is the size of the model left to the data?"""
         return self.preset is None
 
-    def model_config_with(self, **chosen: Any) -> Config:
-        """The model's typed config: its preset, then what the recipe says, then `chosen`."""
-        return _model_config(self.model, chosen)
+    def architecture(self) -> Config:
+        """The model's typed config: its preset, then what the recipe says."""
+        return _model_config(self.model)
 
 
 def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tuple[Values, Lines]:
@@ -115,7 +115,7 @@ def make_recipe(values: Values, where: str = "the recipe", lines: Lines | None =
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
         recipe = recipe.model_copy(update={"model": said})
-    _model_config(recipe.model, {}, where, lines)  # a misspelt key is an error before any work
+    _model_config(recipe.model, where, lines)  # a misspelt key is an error before any work
     return recipe
 
 
@@ -123,7 +123,7 @@ def complete(recipe: Recipe) -> Values:
     """Every key with its value, defaults included; null where the data will choose."""
     values = recipe.model_dump(mode="json")
     named = {"name": recipe.model_name, "preset": recipe.preset}
-    keys = recipe.model_config_with().model_dump(mode="json")
+    keys = recipe.architecture().model_dump(mode="json")
     if recipe.is_open:
         keys = {key: value if key in recipe.model else None for key, value in keys.items()}
     return values | {"model": named | keys}
@@ -143,14 +143,12 @@ def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
             yield key, before.get(key), now[key]
 
 
-def _model_config(
-    model: Values, chosen: Values, where: str = "the recipe", lines: Lines | None = None
-) -> Config:
+def _model_config(model: Values, where: str = "the recipe", lines: Lines | None = None) -> Config:
     known = entry(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
     values = known.preset(str(model.get("preset") or known.smallest))
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
-    return parse(known.config, values | said | chosen, where, lines, prefix="model.")
+    return parse(known.config, values | said, where, lines, prefix="model.")
 
 
 def _merge(base: Values, over: Values) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from glassformer.checkpoint.atomic import explained, write_file
+from glassformer.checkpoint.atomic import explained, take_place, write_file
 from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError
 from glassformer.training.recipe import Recipe, make_recipe
@@ -91,11 +91,7 @@ class RunFolder:
                     parent.rmdir()
             raise
         with explained(self.path):
-            shutil.rmtree(older, ignore_errors=True)
-            if self.path.exists():
-                self.path.rename(older)
-            partial.rename(self.path)
-            shutil.rmtree(older, ignore_errors=True)
+            take_place(partial, self.path)
 
     def _check_it_may_go(self) -> None:
         """Only a run, a begun one, or an empty folder is ever deleted."""

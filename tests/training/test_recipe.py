@@ -73,8 +73,8 @@ def test_an_unknown_preset_names_those_there_are() -> None:
 
 def test_what_is_said_wins_over_the_preset() -> None:
     recipe = make_recipe(MINIMAL | {"model": {"name": "gpt", "preset": "nano", "num_layers": 9}})
-    assert recipe.model_config_with().model_dump()["num_layers"] == 9
-    assert recipe.model_config_with().model_dump()["d_model"] == 48
+    assert recipe.architecture().model_dump()["num_layers"] == 9
+    assert recipe.architecture().model_dump()["d_model"] == 48
 
 
 # --- printed ---
