@@ -32,7 +32,13 @@ def _whole(value: Any) -> Any:
     return value
 
 
+def _several(value: Any) -> Any:
+    """`paths: notes.txt` in a recipe means a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
 Count = Annotated[int, BeforeValidator(_whole)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class Config(BaseModel):
@@ -50,6 +56,7 @@ def parse(
     where: str = "",
     lines: Lines | None = None,
     prefix: str = "",
+    error: type[GlassformerError] = GlassformerError,
 ) -> ConfigT:
     """Validate `values`; a problem names its key, its line and the nearest key there is.
 
@@ -57,10 +64,10 @@ def parse(
     """
     try:
         return cls.model_validate(values)
-    except ValidationError as error:
+    except ValidationError as found:
         place = _Place(where, lines or {}, prefix)
-        problems = [_explain(cls, dict(problem), place) for problem in error.errors()]
-        raise GlassformerError(" ".join(problems)) from None
+        problems = [_explain(cls, dict(problem), place) for problem in found.errors()]
+        raise error(" ".join(problems)) from None
 
 
 def read_yaml(path: Path) -> tuple[Values, Lines]:

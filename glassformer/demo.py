@@ -2,8 +2,6 @@
 
 import json
 import math
-import shutil
-import sys
 import textwrap
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -15,6 +13,7 @@ from glassformer.training.begin import train
 from glassformer.training.outcome import Outcome
 from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.wording import command
 
 PROMPT = "The class statement"
 
@@ -24,6 +23,8 @@ def train_demo(folder: Path, max_steps: int, stream: TextIO) -> Outcome:
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
     if run.exists and run.recipe().data.paths != (str(data),):
         raise GlassformerError(f"{folder} exists and holds another run. Say another --out.")
+    if run.exists:
+        _say(f"The demo in {folder} starts over.", stream)
     _say("A GPT learns to write like Python's reference manual, character by character,", stream)
     _say("starting from nothing. Each sample below continues a topic it has never seen.\n", stream)
     _write_topics(data)
@@ -35,15 +36,17 @@ def show_demo(outcome: Outcome, stream: TextIO) -> dict[str, Any]:
     model = load(outcome.folder)
     guess = math.log(model.tokenizer.vocab_size)
     written = model.generate(PROMPT, max_new_tokens=400, temperature=0.6, seed=1)
-    program = "glassformer" if shutil.which("glassformer") else sys.argv[0]
     _say(f"\nheld-out loss {outcome.best_loss:.3f} per character", stream)
     _say(f"(blind guessing: {guess:.3f})", stream)
     _say(f"\nThe model continues «{PROMPT}»:\n", stream)
     _say(textwrap.indent(PROMPT + written.text, "  "), stream)
     _say("\nNext, try:", stream)
-    _say(f'  {program} generate {outcome.folder} "An exception" --temperature 0.8', stream)
-    _say(f'  {program} generate {outcome.folder} --top 10 "The import stat"', stream)
-    _say(f"  {program} train gpt --data YOUR_TEXT.txt", stream)
+    for words in (
+        ("generate", outcome.folder, "An exception", "--temperature", "0.8"),
+        ("generate", outcome.folder, "--top", "10", "The import stat"),
+        ("train", "gpt", "--data", "YOUR_TEXT.txt"),
+    ):
+        _say(f"  {command(*words)}", stream)
     return {"run": str(outcome.folder), "val_loss": outcome.best_loss} | written.as_json()
 
 

@@ -1,4 +1,30 @@
-"""How numbers are said to people."""
+"""How numbers and commands are said to people."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def command(*words: str | Path) -> str:
+    """A command line to copy and run: the program as it was called here, arguments quoted."""
+    return f"{_program()} {shlex.join(map(str, words))}"
+
+
+def install(*packages: str) -> str:
+    """The command that adds packages to the Python that is running."""
+    return shlex.join([sys.executable or "python", "-m", "pip", "install", *packages])
+
+
+def _program() -> str:
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return "python -m glassformer"
+    if called.stem != "glassformer":  # from Python: there is no telling
+        return "glassformer"
+    found = shutil.which("glassformer")
+    is_on_path = found is not None and Path(found).resolve() == called.resolve()
+    return "glassformer" if is_on_path else shlex.quote(str(called))
 
 
 def readable_size(num_bytes: int) -> str:

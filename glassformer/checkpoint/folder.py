@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from glassformer.checkpoint.atomic import new_file, write_file
 from glassformer.config import Config, parse
@@ -82,7 +83,7 @@ def load_model(folder: Path) -> Saved:
             f'{folder / CONFIG}: model_type is "{name}". Known are: {", ".join(MODELS)}.'
         )
     config = parse(entry(name).config, values, where=str(folder / CONFIG))
-    with torch.device("meta"):  # shapes only: the weights come from the file
+    with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
         model = entry(name).model(config)
     _load_weights(model, folder / WEIGHTS)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
@@ -103,6 +104,15 @@ def load_model(folder: Path) -> Saved:
 
 def name_of(model: nn.Module) -> str:
     return next(name for name, known in MODELS.items() if type(model) is known.model)
+
+
+class _Uninitialized(TorchFunctionMode):
+    """Initialising weights that have no memory would do nothing, and import torch's compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return (*args, *(kwargs or {}).values())[0]
+        return func(*args, **(kwargs or {}))
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:

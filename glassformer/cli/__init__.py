@@ -1,7 +1,10 @@
 """The command line: one file per verb. Nothing heavy is imported before a verb runs."""
 
 import os
+import signal
 import sys
+import threading
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -39,7 +42,8 @@ def _show_version(wanted: bool) -> None:
 def options(
     debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     if debug:
@@ -48,6 +52,8 @@ def options(
 
 def main() -> None:
     """Run a verb. What a user can mend is one sentence on stderr, not a traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
         app()
     except (GlassformerError, OSError) as error:  # OSError: the disk is full, and the like
@@ -55,3 +61,20 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C and SIGTERM end a verb with one word; a training has a handler of its own."""
+    if _is_importing(frame):  # a half-imported module swallows it, or fails strangely: soon again
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        return
+    typer.echo("stopped.", err=True)
+    sys.exit(128 + number)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.wording import install
+
 if TYPE_CHECKING:
     from glassformer.runtime import Machine
 
-EXTRAS = {  # what can be added: its packages and the command that adds them
-    "hub": (("pyarrow", "datasets"), 'pip install "glassformer[hub]"'),
-}
+EXTRAS = {"hub": ("pyarrow", "datasets")}  # what can be added, and the packages it needs
 
 
 def doctor(
@@ -25,7 +25,7 @@ def doctor(
 
     found = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
     if as_json:
-        extras = {name: _versions(packages) for name, (packages, _) in EXTRAS.items()}
+        extras = {name: _versions(packages) for name, packages in EXTRAS.items()}
         typer.echo(json.dumps({**found.as_dict(), "extras": extras}))
         return
     parts = {
@@ -59,12 +59,12 @@ def _precision_lines(found: "Machine") -> Iterator[tuple[str, str]]:
 
 
 def _extra_lines() -> Iterator[tuple[str, str]]:
-    for name, (packages, command) in EXTRAS.items():
+    for name, packages in EXTRAS.items():
         versions = _versions(packages)
         text = ", ".join(
             f"{package} {version or 'missing'}" for package, version in versions.items()
         )
-        yield name, text if all(versions.values()) else f"{text}. To add: {command}"
+        yield name, text if all(versions.values()) else f"{text}. To add: {install(*packages)}"
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str | None]:

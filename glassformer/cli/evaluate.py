@@ -11,7 +11,9 @@ from glassformer.cli.inputs import count
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
-    data: Annotated[list[str], typer.Option(help="Files, folders or hub data sets; repeat.")],
+    data: Annotated[
+        list[str], typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat.")
+    ],
     text_column: Annotated[
         list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
     ] = None,

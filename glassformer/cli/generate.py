@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import count, read_text, unescape
+from glassformer.cli.inputs import count, note_unknown, read_text, unescape
+from glassformer.errors import UsageError
 
 
 def generate(
@@ -32,7 +33,7 @@ def generate(
     ] = None,
     repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: repeat less.")] = None,
     no_repeat_ngram_size: Annotated[
-        int | None, typer.Option(help="No run of n tokens twice.")
+        int | None, typer.Option(parser=count, help="No run of n tokens twice.")
     ] = None,
     num_return_sequences: Annotated[
         int | None, typer.Option(parser=count, help="Write so many texts; 1.")
@@ -41,17 +42,15 @@ def generate(
         list[str] | None, typer.Option(help=r"End before this text (\n is a line break); repeat.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed writes the same text.")] = None,
-    top: Annotated[int | None, typer.Option(help="Only show the N likeliest next tokens.")] = None,
+    top: Annotated[
+        int | None, typer.Option(parser=count, help="Only show the N likeliest next tokens.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Continue a prompt, or show what may come next (--top 10)."""
     from glassformer.predict import load
 
     text = read_text(prompt)
-    predictor = load(model)
-    if top is not None:
-        _show_candidates(predictor.next_tokens(text, top), as_json)
-        return
     said: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
         "temperature": temperature,
@@ -65,6 +64,14 @@ def generate(
         "seed": seed,
     }
     settings = {name: value for name, value in said.items() if value is not None}
+    if top is not None and settings:
+        flag = next(iter(settings)).replace("_", "-")
+        raise UsageError(f"--top shows the model's own probabilities: leave out --{flag}.")
+    predictor = load(model)
+    note_unknown(predictor.tokenizer, text)
+    if top is not None:
+        _show_candidates(predictor.next_tokens(text, top), as_json)
+        return
     if as_json:
         for completion in predictor.generate_batch([text], **settings):
             typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))

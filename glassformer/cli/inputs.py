@@ -1,10 +1,14 @@
 """What several verbs read alike."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from glassformer.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.text.tokenizers import Tokenizer
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 
@@ -21,14 +25,27 @@ def read_text(argument: str | None) -> str:
         raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
 
 
+def note_unknown(tokenizer: "Tokenizer", text: str) -> None:
+    """Say on stderr if words of `text` are read as unknown ones."""
+    if tokenizer.unknown is None:
+        return
+    ids = tokenizer.encode(text)
+    if unknown := ids.count(tokenizer.unknown):
+        typer.echo(
+            f"note: {unknown} of the text's {len(ids)} tokens are words that the model does not "
+            f"know ({tokenizer.token(tokenizer.unknown)}).",
+            err=True,
+        )
+
+
 def count(text: str) -> int:
-    """A whole number, also written 9e9."""
+    """A whole number from 1 on, also written 9e9."""
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
-    if not number.is_integer():
-        raise typer.BadParameter(f"{text} is not a whole number.")
+    if not number.is_integer() or number < 1:
+        raise typer.BadParameter(f"{text} is not a whole number from 1 on.")
     return int(number)
 
 

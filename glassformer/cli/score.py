@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import read_text
+from glassformer.cli.inputs import note_unknown, read_text
 
 
 def score(
@@ -19,7 +19,10 @@ def score(
     """Show how likely a text is: token by token, in total, as perplexity and bits per byte."""
     from glassformer.predict import load
 
-    found = load(model).score(read_text(text))
+    text = read_text(text)
+    predictor = load(model)
+    note_unknown(predictor.tokenizer, text)
+    found = predictor.score(text)
     if as_json:
         typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
         return
@@ -28,7 +31,8 @@ def score(
         note = "  (given the begin of text; not in the total)" if logprob is None else ""
         shown = "       -" if value is None else f"{value:8.3f}"
         typer.echo(f"{shown}  {token!r}{note}")
-    perplexity = "-" if found.perplexity is None else f"{found.perplexity:.3f}"
-    typer.echo(
-        f"total {found.total:.3f}  perplexity {perplexity}  bits per byte {found.bits_per_byte:.3f}"
+    perplexity, bits = (
+        "-" if value is None else f"{value:.3f}"
+        for value in (found.perplexity, found.bits_per_byte)
     )
+    typer.echo(f"total {found.total:.3f}  perplexity {perplexity}  bits per byte {bits}")

@@ -2,26 +2,33 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+
+from glassformer.cli.inputs import count
 
 
 def train(
     model: Annotated[str | None, typer.Argument(help="Which model: gpt.")] = None,
     data: Annotated[
-        list[str] | None, typer.Option(help="Files, folders or hub data sets; repeat.")
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat."),
     ] = None,
     validation_data: Annotated[
-        list[str] | None, typer.Option(help="Held-out text; else a part of --data is held out.")
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Held-out text; else a part of --data is held out."),
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="nano, lecture, gpt2…gpt2-xl, modern-xs…modern-l.")
     ] = None,
     tokenizer: Annotated[
-        str | None, typer.Option(help="char, word, bpe, wordpiece or unigram.")
+        Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] | None,
+        typer.Option(help="The kind of vocabulary to learn."),
     ] = None,
-    max_steps: Annotated[str | None, typer.Option(help="Updates of the weights.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(parser=count, help="Updates of the weights.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed trains the same model.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
     text_column: Annotated[
@@ -31,7 +38,9 @@ def train(
     recipe: Annotated[Path | None, typer.Option(help="A YAML file with all of this.")] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any key: --set training.learning_rate=1e-3; repeat."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any key: --set training.learning_rate=1e-3; repeat."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")] = False,
     force: Annotated[
@@ -61,7 +70,7 @@ def train(
     }
     request = command.Request(recipe, flags, assignments or [], out, resume, force)
     if print_recipe:
-        typer.echo(command.recipe_text(request), nl=False)
+        typer.echo(command.recipe_text(request, as_json), nl=False)
     elif dry_run:
         typer.echo(command.dry_run(request, as_json))
     else:

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from glassformer.config import Config
+from glassformer.config import Config, Names
 from glassformer.data.tables import (
     TABLE_ENDINGS,
     EmptyError,
@@ -40,14 +39,6 @@ TEXT_COLUMNS = (
 MANY = 10  # documents from which on whole ones are held out
 
 _PIECE = 1 << 20  # characters that are encoded at a time
-
-
-def _several(value: Any) -> Any:
-    """`paths: notes.txt` in a recipe means a list of one."""
-    return (value,) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class CorpusConfig(Config):
@@ -191,12 +182,31 @@ def split(documents: Iterable[Document], fraction: float, seed: int) -> Split:
     everything = list(documents)
     if len(everything) < MANY:
         return _hold_out_end(everything, fraction)
-    draws = [_draw(seed, index) for index in range(len(everything))]
-    # At least one document on each side, even if chance would have it otherwise.
-    limit = min(max(fraction, min(draws)), sorted(draws)[-2])
-    training = [each for each, draw in zip(everything, draws, strict=True) if draw > limit]
-    validation = [each for each, draw in zip(everything, draws, strict=True) if draw <= limit]
-    return Split(training, validation, f"{len(validation):,} of {len(everything):,} documents")
+    held_out, share = _hold_out_documents(everything, fraction, seed)
+    return Split(
+        training=[each for index, each in enumerate(everything) if index not in held_out],
+        validation=[each for index, each in enumerate(everything) if index in held_out],
+        held_out=f"{len(held_out):,} of {len(everything):,} documents, {share:.2g} % of the text",
+    )
+
+
+def _hold_out_documents(
+    documents: list[Document], fraction: float, seed: int
+) -> tuple[set[int], float]:
+    """Documents by lot until `fraction` of the text is reached; one that is too large for that is
+    passed over. Their numbers, and their share of the text in percent."""
+    sizes = [len(document.text) for document in documents]
+    enough = fraction * sum(sizes)
+    chosen: set[int] = set()
+    size = 0
+    for index in sorted(range(len(documents)), key=lambda index: _draw(seed, index)):
+        if size < enough and size + sizes[index] <= 1.5 * enough:
+            chosen.add(index)
+            size += sizes[index]
+    if not chosen:  # every document is large
+        chosen.add(min(range(len(documents)), key=sizes.__getitem__))
+        size = min(sizes)
+    return chosen, 100 * size / sum(sizes)
 
 
 def fingerprint(documents: Iterable[Document]) -> str:
@@ -210,8 +220,7 @@ def fingerprint(documents: Iterable[Document]) -> str:
 
 
 def _draw(seed: int, index: int) -> float:
-    """A number in [0, 1) that depends on nothing else, so that a document keeps its side when
-    others are added after it."""
+    """A number in [0, 1) that depends on nothing else: the lot of a document."""
     digest = hashlib.sha256(f"{seed}:{index}".encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 

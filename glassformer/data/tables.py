@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import install
 
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -113,15 +114,15 @@ def column(
         return wanted
     free = [name for name in table.columns if name not in taken]
     if wanted is not None:
-        near = difflib.get_close_matches(wanted, free, n=1, cutoff=0.5)
-        raise _unclear(table, f'has no column "{wanted}"', role, near or free)
+        near = difflib.get_close_matches(wanted, free, n=1)
+        raise _unclear(table, f'has no column "{wanted}"', role, near)
     named = [name for name in free if name.casefold() in candidates]
     worded = [name for name in free if name in table.worded]
     if len(named) == 1 or (not named and len(worded) == 1):
         return (named or worded)[0]
     if named:
         raise _unclear(table, f"has more than one column that may be the {role}", role, named)
-    raise _unclear(table, f"has no column that is plainly the {role}", role, worded or free)
+    raise _unclear(table, f"has no column that is plainly the {role}", role, worded)
 
 
 def local_path(name: str | Path) -> Path:
@@ -216,7 +217,7 @@ def _undecodable(path: Path, codec: str, error: UnicodeError, end: int) -> Glass
 def _missing(path: Path) -> GlassformerError:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(path.name, names, n=1)
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
     cure = (
         f"Did you mean {folder / near[0]}?"
         if near
@@ -363,14 +364,12 @@ def hub_rows(source: str) -> Iterator[Row]:
 
 
 def _unclear(table: Table, problem: str, role: str, likely: Sequence[str]) -> GlassformerError:
-    hint = likely[0] if likely else "NAME"
-    return GlassformerError(
-        f"{table.name} {problem}. It has: {_listed(table.columns)}. Say --{role}-column {hint}."
-    )
+    hint = f"Say --{role}-column {likely[0]}." if likely else f"Say which with --{role}-column."
+    return GlassformerError(f"{table.name} {problem}. It has: {_listed(table.columns)}. {hint}")
 
 
 def _needs(package: str, name: str) -> GlassformerError:
-    return GlassformerError(f'{name} needs {package}. Run pip install "glassformer[hub]".')
+    return GlassformerError(f"{name} needs {package}. Run {install(package)}.")
 
 
 def _holds_words(values: Iterable[Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from glassformer.config import Config
-from glassformer.errors import GlassformerError
+from glassformer.errors import UsageError
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.gpt_presets import GPT_PRESETS, GPT_SIZES
 
@@ -27,9 +27,7 @@ class Entry:
 
     def preset(self, name: str) -> dict[str, Any]:
         if name not in self.presets:
-            raise GlassformerError(
-                f'there is no preset "{name}". There are: {", ".join(self.presets)}.'
-            )
+            raise UsageError(f'there is no preset "{name}". There are: {", ".join(self.presets)}.')
         return self.presets[name]
 
 
@@ -40,5 +38,5 @@ MODELS: dict[str, Entry] = {
 
 def entry(name: str) -> Entry:
     if name not in MODELS:
-        raise GlassformerError(f'there is no model "{name}". There are: {", ".join(MODELS)}.')
+        raise UsageError(f'there is no model "{name}". There are: {", ".join(MODELS)}.')
     return MODELS[name]

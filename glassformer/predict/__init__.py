@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.language import LanguagePredictor, Settings
 
 __all__ = ["LanguagePredictor", "load"]
 
@@ -13,7 +13,8 @@ def load(path: str | os.PathLike[str]) -> LanguagePredictor:
     import torch
 
     from glassformer import runtime
-    from glassformer.checkpoint.folder import load_model
+    from glassformer.checkpoint.folder import GENERATION, load_model
+    from glassformer.config import parse
     from glassformer.errors import GlassformerError
     from glassformer.models.language_model import LanguageModel
     from glassformer.nn.attention import merge_projections
@@ -21,6 +22,7 @@ def load(path: str | os.PathLike[str]) -> LanguagePredictor:
     saved = load_model(Path(path))
     if not isinstance(saved.model, LanguageModel):
         raise GlassformerError(f"{path} holds a {saved.name}, which is not a language model.")
+    parse(Settings, saved.generation, where=str(Path(path) / GENERATION))
     setup = runtime.prepare(threads=torch.get_num_threads(), precision="float32")
     model = saved.model.to(setup.device)
     merge_projections(model)

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from glassformer.config import Count, parse
+from glassformer.config import Count, Names, parse
 from glassformer.data.corpus import read_documents
 from glassformer.data.tokens import ids_of
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.logits import Sampling, checked
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
@@ -32,7 +32,7 @@ class Settings(Sampling):
 
     max_new_tokens: Count = Field(200, ge=1)
     num_return_sequences: Count = Field(1, ge=1)
-    stop: tuple[str, ...] = ()
+    stop: Names = ()
     """Writing ends before the first of these."""
     seed: int | None = Field(None, ge=0)
     """The same seed writes the same text; null: another one each time."""
@@ -81,7 +81,7 @@ class Score:
     @property
     def total(self) -> float:
         """log p(t2 … tN | t1)."""
-        return sum(value for value in self.logprobs if value is not None)
+        return math.fsum(value for value in self.logprobs if value is not None)
 
     @property
     def perplexity(self) -> float | None:
@@ -91,7 +91,10 @@ class Score:
         return math.exp(min(700.0, -self.total / (len(self.tokens) - 1)))
 
     @property
-    def bits_per_byte(self) -> float:
+    def bits_per_byte(self) -> float | None:
+        """Of the whole text; None if there is only one token, about which nothing is known."""
+        if len(self.tokens) < 2:
+            return None
         return -self.total / math.log(2) / self.num_bytes
 
     def as_json(self) -> dict[str, Any]:
@@ -155,7 +158,7 @@ class LanguagePredictor:
     def next_tokens(self, prompt: str, top: int = 10) -> list[Candidate]:
         """The `top` likeliest next tokens with their probabilities."""
         if top < 1:
-            raise GlassformerError(f"top is {top}: at least 1 token must be asked for.")
+            raise UsageError(f"top is {top}: at least 1 token must be asked for.")
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
         hidden = self.model.hidden(torch.tensor([ids], device=self.model.device))
         logits = checked(self.model.head(hidden[0, -1]).float())
@@ -216,10 +219,8 @@ class LanguagePredictor:
         return found
 
     def _settings(self, settings: dict[str, Any]) -> Settings:
-        values = self.defaults | settings
-        if isinstance(values.get("stop"), str):
-            values["stop"] = (values["stop"],)
-        return parse(Settings, values, where="the settings of generation")
+        where = "the settings of generation"
+        return parse(Settings, self.defaults | settings, where, error=UsageError)
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         ids = self.tokenizer.encode(prompt)

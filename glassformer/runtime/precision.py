@@ -126,4 +126,6 @@ def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
 def _why_not(name: str, measurement: Measurement, base: float) -> str:
     if measurement.tflops is None:
         return f"{name} {measurement.problem}"
-    return f"{name} is only {measurement.tflops / base:.3g} times as fast"
+    ratio = measurement.tflops / base
+    how = f"{1 / ratio:.3g} times slower" if ratio < 1 else f"only {ratio:.3g} times as fast"
+    return f"{name} is {how}"

@@ -42,7 +42,7 @@ def training_pieces(texts: Iterable[str], lowercase: bool) -> Iterator[str]:
             empty = False
             yield lower.normalize_str(piece) if lowercase else piece
     if empty:
-        raise GlassformerError("There is no text to learn a tokenizer from: every text is empty.")
+        raise GlassformerError("there is no text to learn a tokenizer from: every text is empty.")
 
 
 def learn_characters(texts: Iterable[str], room: int) -> Backend:

@@ -70,7 +70,7 @@ class StopFilter:
 
     def __init__(self, stops: Sequence[str]) -> None:
         if "" in stops:
-            raise GlassformerError("A stop string is empty, and would stop every text at once.")
+            raise GlassformerError("a stop string is empty, and would stop every text at once.")
         self._stops = list(stops)
         self._held = ""
         self.stopped = False

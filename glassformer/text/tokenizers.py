@@ -108,6 +108,12 @@ class Tokenizer:
         ids = [self.special_tokens[name] for name in _ENDS if name in self.special_tokens]
         return ids[0] if ids else None
 
+    @cached_property
+    def unknown(self) -> int | None:
+        """The id that stands for every word it does not know, if it has one."""
+        id: int | None = self._backend.token_to_id(learning.UNKNOWN)
+        return id
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without any special token."""
         return self.encode_batch([text])[0]
@@ -240,7 +246,7 @@ def train_tokenizer(
     """
     settings = config if isinstance(config, TokenizerConfig) else TokenizerConfig(kind=config)
     if settings.kind == "auto":
-        raise GlassformerError("A tokenizer of kind auto cannot be learned: choose the kind first.")
+        raise GlassformerError("a tokenizer of kind auto cannot be learned: choose the kind first.")
     names = list(dict.fromkeys([END_OF_TEXT, *special_tokens]))
     size = settings.vocab_size if vocab_size is None else vocab_size
     size = default_vocab_size(settings.kind) if size is None else size
@@ -291,6 +297,6 @@ def _readable(raw: bytes) -> str:
 def _unknown_message(characters: list[str]) -> str:
     shown = ", ".join(map(repr, characters[:10])) + (", …" if len(characters) > 10 else "")
     return (
-        f"The tokenizer has no token for {shown}. Leave them out, "
+        f"the tokenizer has no token for {shown}. Leave them out, "
         "or train with tokenizer kind bpe, which can write any text."
     )

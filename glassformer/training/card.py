@@ -1,5 +1,6 @@
 """The model card: what a model is, what it was trained on, and how well it does."""
 
+import shlex
 from pathlib import Path
 
 import torch
@@ -32,8 +33,8 @@ def model_card(ready: Prepared, num_parameters: int, found: Evaluation, step: in
         f"| seed | {recipe.training.seed} |",
         "",
         "```",
-        'glassformer generate THIS_FOLDER "Once upon"',
-        'glassformer score THIS_FOLDER "It takes great courage to let yourself appear weak."',
+        f"glassformer generate THIS_FOLDER {shlex.quote(ready.opening())}",
+        f"glassformer score THIS_FOLDER {shlex.quote(ready.opening())}",
         "```",
         "",
     ]

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-import yaml
-
-from glassformer.config import Lines, Values, flatten
+from glassformer.config import Lines, Values, flatten, write_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
+from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import (
     HARMLESS,
     Recipe,
-    complete,
     differences,
     given_values,
     make_recipe,
@@ -38,10 +36,15 @@ class Request:
         return given_values(self.recipe, self.flags, self.assignments)
 
 
-def recipe_text(request: Request) -> str:
-    """Every key with its value; null where the data will choose."""
-    recipe, _ = _recipe(request)
-    return str(yaml.safe_dump(complete(recipe), sort_keys=False, allow_unicode=True))
+def recipe_text(request: Request, as_json: bool) -> str:
+    """Every key with its value, as a training of this data would choose it."""
+    recipe, run = _recipe(request)
+    if not (request.resume and run.exists):
+        with rehearsed(recipe) as ready:
+            recipe = ready.recipe
+    if as_json:
+        return json.dumps(recipe.model_dump(mode="json"), ensure_ascii=False) + "\n"
+    return write_yaml(recipe)
 
 
 def dry_run(request: Request, as_json: bool) -> str:

@@ -17,6 +17,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.wording import clock, readable_size
 
 MEASURED_STEPS = 3
+PATIENCE = 2.0  # seconds after which no further step is tried
 BYTES_PER_PARAMETER = 16  # weight, gradient and AdamW's two averages, in float32
 
 
@@ -51,10 +52,11 @@ class Plan:
             "text": f"{self.num_tokens:,} tokens to learn from, "
             f"{self.num_validation_tokens:,} held out; none dropped or truncated",
             "training": f"{self.max_steps:,} steps of {self.tokens_per_step:,} tokens: "
-            f"{self.epochs:.1f} times the text, "
-            f"{self.tokens_per_parameter:.1f} tokens per parameter",
+            f"{self.epochs:.3g} times the text, "
+            f"{self.tokens_per_parameter:.3g} tokens per parameter",
             "memory": f"{readable_size(self.state_bytes)} for weights and optimizer, and the batch",
-            "time": f"about {clock(self.seconds)} at {self.seconds_per_step:.3f} s a step",
+            "time": f"about {clock(self.seconds)} at {self.seconds_per_step:.3g} s a step, "
+            "validation included",
         }
         return "\n".join(f"{name:10} {value}" for name, value in rows.items())
 
@@ -68,8 +70,8 @@ def rehearse(recipe: Recipe) -> Plan:
 
 def _plan(ready: Prepared, setup: Setup) -> Plan:
     model = build_model(ready.recipe).to(setup.device)
-    config = ready.recipe.training
-    steps, batch = config.max_steps or 1, config.per_device_train_batch_size or 1
+    config = ready.recipe.decided
+    steps, batch = config.max_steps, config.per_device_train_batch_size
     tokens = batch * model.context_length * config.gradient_accumulation_steps
     parameters = count_parameters(model)
     seconds = _seconds_per_step(ready, setup, model, batch) * config.gradient_accumulation_steps
@@ -88,25 +90,39 @@ def _plan(ready: Prepared, setup: Setup) -> Plan:
         tokens_per_parameter=steps * tokens / parameters,
         state_bytes=parameters * BYTES_PER_PARAMETER,
         seconds_per_step=seconds,
-        seconds=seconds * steps,
+        seconds=seconds * (steps + _validation(ready) / tokens),
     )
 
 
+def _validation(ready: Prepared) -> float:
+    """All that will be read to validate, in tokens learned from: reading one costs a third."""
+    config = ready.recipe.decided
+    return -(-config.max_steps // config.eval_steps) * len(ready.validation) / 3
+
+
 def _seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel, batch: int) -> float:
-    """The fastest of a few steps: the first ones also warm up."""
+    """The fastest of a few steps: the first ones also warm up.
+
+    A large model is tried with one window first, and if that takes long, with no more.
+    """
     windows = Windows(ready.training, model.context_length, seed=0)
     optimizer = adamw(model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.99))
     device, dtype = torch.device(setup.device), getattr(torch, setup.precision)
-    times = []
-    for step in range(MEASURED_STEPS):
+
+    def seconds(batch: int) -> tuple[float, float]:
+        """To learn from so many windows, and to update the weights."""
         begin = time.perf_counter()
-        numbers = list(range(step * batch, (step + 1) * batch))
-        ids = torch.from_numpy(windows.__getitems__(numbers)).to(device)
+        ids = torch.from_numpy(windows.__getitems__(list(range(batch)))).to(device)
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             loss = next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:])
         loss.backward()
+        loss.item()  # waits for the device
+        learned = time.perf_counter()
         optimizer.step()
         optimizer.zero_grad()
-        loss.item()  # waits for the device
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        return learned - begin, time.perf_counter() - learned
+
+    first, update = seconds(1)
+    if first * batch > PATIENCE:
+        return first * batch + update
+    return min(sum(seconds(batch)) for _ in range(MEASURED_STEPS))

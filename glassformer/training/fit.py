@@ -28,6 +28,7 @@ from glassformer.training.objectives import NextToken
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import Prepared, prepared
 from glassformer.training.progress import Progress
+from glassformer.training.recipe import DecidedTraining
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import Duties, StateIO, Steward
 
@@ -48,11 +49,11 @@ def fit(run: RunFolder, stream: TextIO) -> Outcome:
 
 
 def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outcome:
-    config = ready.recipe.training
+    config = ready.recipe.decided
     seed_step(config.seed, 0)
     model = build_model(ready.recipe)
     context = model.context_length
-    batch_size = config.per_device_train_batch_size or 1
+    batch_size = config.per_device_train_batch_size
     first = run.last_step()
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
     with (
@@ -60,13 +61,15 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
         Progress(stream, tokens_per_step) as progress,
     ):
         progress.say(_headline(ready, model, setup))
+        if first:
+            progress.say(f"going on from step {first:,}")
         duties = _duties(ready, run, model)
         steward = Steward(run, config, duties, metrics, progress)
         trainer = lightning.Trainer(
             accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
             devices=1,
             precision=PRECISIONS[setup.precision],
-            max_steps=config.max_steps or 1,
+            max_steps=config.max_steps,
             accumulate_grad_batches=config.gradient_accumulation_steps,
             gradient_clip_val=config.max_grad_norm or None,
             callbacks=[steward],
@@ -94,10 +97,11 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
         best_loss=standing.best_loss,
         best_step=standing.best_step,
         stopped_by=steward.stopped_by if standing.step < standing.max_steps else None,
+        opening=ready.opening(),
     )
 
 
-def _loader(windows: Windows, config: Any, first: int) -> DataLoader[Batch]:
+def _loader(windows: Windows, config: DecidedTraining, first: int) -> DataLoader[Batch]:
     accumulation = config.gradient_accumulation_steps
     sampler = StepSampler(
         steps=config.max_steps * accumulation,
@@ -115,7 +119,8 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
     tokenizer = ready.tokenizer
     end = tokenizer.end_of_text
     # A sample continues the validation text, so that it is never something learned by heart.
-    prompt = [int(token) for token in ready.validation[: min(16, len(ready.validation))]]
+    opening = ready.opening()
+    prompt = tokenizer.encode(opening) or ready.validation[:1].tolist()
 
     def validate() -> Evaluation:
         return evaluate(model, ready.validation, ready.validation_bytes, model.context_length)
@@ -133,7 +138,7 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
         )
         text = continuation(tokenizer, prompt, (token for (token,) in steps if token is not None))
         model.train()
-        return text
+        return opening + text
 
     def keep(found: Evaluation, step: int) -> None:
         card = model_card(ready, count_parameters(model), found, step)

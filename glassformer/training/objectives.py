@@ -14,14 +14,14 @@ from glassformer.errors import GlassformerError
 from glassformer.models.language_model import LanguageModel
 from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import adamw
-from glassformer.training.recipe import TrainingConfig
+from glassformer.training.recipe import DecidedTraining
 from glassformer.training.schedule import rate
 
 
 class NextToken(lightning.LightningModule):
     """Teaches a language model to predict each token from those before it."""
 
-    def __init__(self, model: LanguageModel, config: TrainingConfig) -> None:
+    def __init__(self, model: LanguageModel, config: DecidedTraining) -> None:
         super().__init__()
         self.model = model
         self.training_config = config
@@ -40,15 +40,15 @@ class NextToken(lightning.LightningModule):
         config = self.training_config
         optimizer = adamw(
             self.model,
-            learning_rate=config.learning_rate or 1e-3,
+            learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             betas=(config.adam_beta1, config.adam_beta2),
         )
         share = partial(
             rate,
             kind=config.lr_scheduler_type,
-            warmup_steps=config.warmup_steps or 0,
-            max_steps=config.max_steps or 1,
+            warmup_steps=config.warmup_steps,
+            max_steps=config.max_steps,
             min_rate=config.min_lr_rate,
         )
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, share)

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.wording import command
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -13,9 +15,11 @@ class Outcome:
     step: int
     max_steps: int
     best_loss: float | None
-    best_step: int
+    best_step: int | None
     stopped_by: int | None
     """The signal that ended it early, if one did."""
+    opening: str = ""
+    """Some words that the model can continue."""
 
     @property
     def exit_code(self) -> int:
@@ -23,13 +27,14 @@ class Outcome:
 
     def summary(self) -> str:
         if self.stopped_by is not None:
+            where = f"at step {self.step:,} of {self.max_steps:,}; nothing is lost"
             return (
-                f"stopped at step {self.step:,} of {self.max_steps:,}; nothing is lost. "
-                f"Go on with: glassformer train --resume --out {self.folder}"
+                f"stopped {where if self.step else 'before the first step'}. "
+                f"Go on with: {command('train', '--resume', '--out', self.folder)}"
             )
         return (
             f"{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
-            f'Try: glassformer generate {self.folder} "Once upon"'
+            f"Try: {command('generate', self.folder, self.opening)}"
         )
 
     def as_json(self) -> str:

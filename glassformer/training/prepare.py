@@ -5,6 +5,7 @@ learning rate for the model's width, as many steps as the text is worth reading.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from glassformer.data.corpus import Document, Split, fingerprint, read_corpus
 from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.models import entry
+from glassformer.runtime.host import silently
 from glassformer.text.tokenizers import Tokenizer, choose_kind, default_vocab_size, train_tokenizer
 from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.wording import readable_size
@@ -29,6 +31,8 @@ TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
 EPOCHS = 10
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
 BATCH_TOKENS = 4096
+OPENING_TOKENS, OPENING_CHARACTERS = 64, 40
+LITTLE = 20_000  # bytes of text below which a warning is due
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,23 @@ class Prepared:
     validation_bytes: int
     """UTF-8 bytes of the validation text: what bits per byte are counted over."""
 
+    def opening(self) -> str:
+        """The first words of the held-out text: something to continue that was never learned."""
+        ids = self.validation[:OPENING_TOKENS].tolist()
+        text = self.tokenizer.decode([id for id in ids if id != self.tokenizer.unknown])
+        words = re.search(r"\S+([^\S\n]+\S+){0,2}", text)
+        return words[0][:OPENING_CHARACTERS] if words else ""
+
 
 def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
     """Read the data, train the tokenizer, write tokens to `folder`/data, complete the recipe."""
     split = read_corpus(recipe.data, recipe.training.seed)
     say(f"data: {_amount(split.training)} to learn from; held out: {split.held_out}")
+    if (size := _num_bytes(split.training)) < LITTLE:
+        say(
+            f"note: {readable_size(size)} of text is very little: the model will know it by heart "
+            "rather than learn from it"
+        )
     tokenizer = _make_tokenizer(recipe, split, say)
     size = tokenizer.vocab_size
     facts = {
@@ -71,7 +87,7 @@ def prepared(recipe: Recipe, folder: Path) -> Prepared:
 
 
 @contextmanager
-def rehearsed(recipe: Recipe, say: Say) -> Iterator[Prepared]:
+def rehearsed(recipe: Recipe, say: Say = silently) -> Iterator[Prepared]:
     """As `prepare`, for a dry run: nothing is left behind."""
     with TemporaryDirectory(prefix="glassformer-") as folder:
         yield prepare(recipe, Path(folder), say)

@@ -12,6 +12,7 @@ from rich.text import Text
 from glassformer.wording import clock
 
 BAR = 20
+LOG_WIDTH = 100
 LOG_LINES = 20  # in a log, one line for each twentieth of the training
 
 
@@ -24,21 +25,31 @@ class Standing:
     loss: float | None = None
     val_loss: float | None = None
     best_loss: float | None = None
-    best_step: int = 0
+    best_step: int | None = None
 
-    def line(self, tokens_per_second: float, seconds_left: float, bar: bool) -> str:
-        parts = [f"step {self.step:,}/{self.max_steps:,}"]
-        if bar:
-            filled = round(BAR * self.step / self.max_steps)
-            parts.append("▰" * filled + "▱" * (BAR - filled))
+    def line(self, tokens_per_second: float, seconds_left: float, width: int | None) -> str:
+        """On a terminal of this width the least important parts give way; in a log all are said."""
+        step = f"step {self.step:,}/{self.max_steps:,}"
+        loss = val = best = speed = left = ""
         if self.loss is not None:
-            parts.append(f"loss {self.loss:.2f}")
+            loss = f"loss {self.loss:.2f}"
         if self.val_loss is not None:
-            parts.append(
-                f"val {self.val_loss:.2f} (best {self.best_loss:.2f} @ {self.best_step:,})"
+            val, best = (
+                f"val {self.val_loss:.2f}",
+                f"(best {self.best_loss:.2f} @ {self.best_step:,})",
             )
-        parts += [f"{tokens_per_second / 1000:.1f}k tok/s", f"ETA {clock(seconds_left)}"]
-        return " ".join(parts)
+        if tokens_per_second:  # not known at the very first step
+            speed = f"{tokens_per_second / 1000:.1f}k tok/s"
+            left = f"ETA {clock(seconds_left)}"
+        filled = round(BAR * self.step / self.max_steps)
+        bar = "" if width is None else "▰" * filled + "▱" * (BAR - filled)
+        parts = [step, bar, loss, val, best, speed, left]
+        for least in (None, bar, best, speed, val):
+            parts = ["" if part == least else part for part in parts]
+            line = " ".join(filter(None, parts))
+            if width is None or len(line) <= width:
+                break
+        return line
 
 
 class Progress:
@@ -68,7 +79,11 @@ class Progress:
             if self._last:
                 self._console.print(Text(self._last))
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, whole: bool = True) -> None:
+        """A line of its own; if it need not be whole, only as much as fits."""
+        width = self._console.width if self._live else LOG_WIDTH
+        if not whole and len(text) > width:
+            text = text[: width - 1] + "…"
         self._console.print(Text(text))
 
     def show(self, standing: Standing) -> None:
@@ -76,7 +91,8 @@ class Progress:
         speed = self.tokens_per_second
         left = standing.max_steps - standing.step
         seconds = left * self._tokens_per_step / speed if speed else 0.0
-        self._last = standing.line(speed, seconds, bar=self._live is not None)
+        width = self._console.width if self._live else None
+        self._last = standing.line(speed, seconds, width)
         if self._live:
             self._live.update(Text(self._last, overflow="ellipsis", no_wrap=True))
             return

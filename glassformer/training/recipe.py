@@ -9,6 +9,7 @@ A key that is null is chosen from the data when training begins; the recipe that
 run has no such keys left.
 """
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +19,11 @@ from pydantic import Field
 from glassformer.config import Config, Count, Lines, Values, assign, flatten, parse, read_yaml
 from glassformer.data.corpus import CorpusConfig
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.models import entry
+from glassformer.models import MODELS, entry
 from glassformer.text.tokenizers import TokenizerConfig
 from glassformer.training.schedule import ScheduleKind
+
+RECIPE = "recipe.yaml"  # in a run's folder
 
 
 class TrainingConfig(Config):
@@ -57,6 +60,17 @@ class TrainingConfig(Config):
     """CPU threads; null: as many as this machine has cores."""
 
 
+class DecidedTraining(TrainingConfig):
+    """The same with every choice made: what a run is begun with."""
+
+    max_steps: Count = Field(ge=1)
+    per_device_train_batch_size: Count = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    warmup_steps: Count = Field(ge=0)
+    eval_steps: Count = Field(ge=1)
+    save_steps: Count = Field(ge=1)
+
+
 # These change what is written and when, never what the model becomes.
 HARMLESS = {f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps")}
 
@@ -76,6 +90,10 @@ class Recipe(Config):
     @property
     def preset(self) -> str | None:
         return self.model.get("preset")
+
+    @property
+    def decided(self) -> DecidedTraining:
+        return parse(DecidedTraining, self.training.model_dump(), RECIPE, prefix="training.")
 
     @property
     def is_open(self) -> bool:
@@ -101,7 +119,10 @@ def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tu
 
 
 def make_recipe(values: Values, where: str = "the recipe", lines: Lines | None = None) -> Recipe:
-    for section in ("model", "data", "tokenizer", "training"):
+    for section in values.keys() - Recipe.model_fields.keys():
+        line = f", line {lines[section]}" if lines and section in lines else ""
+        raise GlassformerError(f"unknown section {section} in {where}{line}. {_cure(section)}")
+    for section in Recipe.model_fields:
         if not isinstance(values.get(section, {}), dict):
             raise GlassformerError(f"{section} in {where} must be a section of keys, not a value.")
     if "name" not in values.get("model", {}):
@@ -149,6 +170,21 @@ def _model_config(model: Values, where: str = "the recipe", lines: Lines | None 
     values = known.preset(str(model.get("preset") or known.smallest))
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
     return parse(known.config, values | said, where, lines, prefix="model.")
+
+
+def _cure(section: str) -> str:
+    """What may have been meant: another section, or a key that stands in one."""
+    if near := difflib.get_close_matches(section, Recipe.model_fields, n=1):
+        return f"Did you mean {near[0]}?"
+    for name, keys in (
+        ("training", TrainingConfig.model_fields),
+        ("data", CorpusConfig.model_fields),
+        ("tokenizer", TokenizerConfig.model_fields),
+        *(("model", known.config.model_fields) for known in MODELS.values()),
+    ):
+        if near := difflib.get_close_matches(section, keys, n=1, cutoff=0.8):
+            return f"Did you mean {name}.{near[0]}?"
+    return f"There are: {', '.join(Recipe.model_fields)}."
 
 
 def _merge(base: Values, over: Values) -> None:

@@ -20,9 +20,8 @@ from pathlib import Path
 from glassformer.checkpoint.atomic import explained, take_place, write_file
 from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError
-from glassformer.training.recipe import Recipe, make_recipe
+from glassformer.training.recipe import RECIPE, Recipe, make_recipe
 
-RECIPE = "recipe.yaml"
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
     r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest)\.json)|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"

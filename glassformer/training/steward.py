@@ -26,7 +26,7 @@ from glassformer.runtime import seed_step
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
-from glassformer.training.recipe import TrainingConfig
+from glassformer.training.recipe import DecidedTraining
 from glassformer.training.run_folder import RunFolder
 
 
@@ -64,7 +64,7 @@ class Steward(lightning.Callback):
     def __init__(
         self,
         run: RunFolder,
-        config: TrainingConfig,
+        config: DecidedTraining,
         duties: Duties,
         metrics: Metrics,
         progress: Progress,
@@ -74,7 +74,7 @@ class Steward(lightning.Callback):
         self.duties = duties
         self.metrics = metrics
         self.progress = progress
-        self.standing = Standing(step=run.last_step(), max_steps=config.max_steps or 1)
+        self.standing = Standing(step=run.last_step(), max_steps=config.max_steps)
         self.stopped_by: int | None = None
         self._losses: list[float] = []  # since the last line of metrics.csv
         self._step_losses: list[float] = []  # of the micro-batches of this step
@@ -156,8 +156,8 @@ class Steward(lightning.Callback):
         if stopping:
             trainer.should_stop = True
 
-    def _is_due(self, every: int | None) -> bool:
-        return self.standing.step % (every or 1) == 0
+    def _is_due(self, every: int) -> bool:
+        return self.standing.step % every == 0
 
     def _validate(self, step: int) -> dict[str, float]:
         found = self.duties.validate()
@@ -173,7 +173,9 @@ class Steward(lightning.Callback):
             self.duties.keep(found, step)
         text = self.duties.sample(step)
         self.metrics.sample(step, text)
-        self.progress.say(f"  step {step:,} val {found.loss:.3f} │ {_one_line(text)}")
+        self.progress.say(
+            f"  step {step:,} val {found.loss:.3f} │ {' '.join(text.split())}", whole=False
+        )
         return {"val_loss": found.loss, "val_bits_per_byte": found.bits_per_byte}
 
     def heed_signals(self) -> None:
@@ -187,9 +189,3 @@ class Steward(lightning.Callback):
         self.stopped_by = number
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         self.progress.say(f"{name}: stopping after this step …")
-
-
-def _one_line(text: str, width: int = 60) -> str:
-    """The beginning of a sample, on one line."""
-    flat = " ".join(text.split())
-    return flat[:width] + ("…" if len(flat) > width else "")

@@ -38,8 +38,9 @@ class Result:
         """The one sentence for the user, which must come last and without a traceback."""
         assert "Traceback" not in self.err
         last = self.err.splitlines()[-1]
-        assert last.startswith("error: ")
-        return last.removeprefix("error: ")
+        kind, _, sentence = last.partition(": ")
+        assert kind in ("error", "Error")  # the second is the option parser's
+        return sentence
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 import json
 import math
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +139,29 @@ def test_a_shorter_context_can_be_asked_for(glassformer: Any, run: Any) -> None:
     (whole,), (short,) = rows(glassformer(*words)), rows(glassformer(*words, "--context-length", 4))
     assert short["loss"] != whole["loss"]
     assert short["num_tokens"] == whole["num_tokens"]
+
+
+def test_loading_a_model_does_not_import_the_compiler(run: Any) -> None:
+    program = (
+        "import sys, glassformer as g; g.load(sys.argv[1]); print('torch._dynamo' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, str(run.folder)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_words_that_a_model_does_not_know_are_named_on_stderr(
+    glassformer: Any, run: Any, small: list[str]
+) -> None:
+    words = ["--data", run.notes, "--max-steps", "1", "--tokenizer", "word", "--out", "words"]
+    glassformer("train", "gpt", *words, *small)
+    result = glassformer("score", "words", "the platypus jumps")
+    assert "note: 1 of the text's 3 tokens are words that the model does not know" in result.err
+    assert glassformer("score", "words", "the dog jumps").err == ""
+
+
+def test_a_damaged_generation_config_is_named(glassformer: Any, run: Any, tmp_path: Path) -> None:
+    shutil.copytree(run.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "generation_config.json").write_text('{"temperature": -1}')
+    error = glassformer("generate", tmp_path / "copy", "the").error
+    assert "temperature in" in error
+    assert "generation_config.json is -1" in error

@@ -1,6 +1,7 @@
 """`glassformer train`: from a file to a folder that every other verb takes."""
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,9 +36,12 @@ def test_one_command_makes_a_model_in_a_folder_named_after_the_data(run: Any) ->
     assert RunFolder(run.folder).last_step() == 20
 
 
-def test_the_last_word_names_the_loss_and_the_next_command(run: Any) -> None:
+def test_the_last_word_names_the_loss_and_a_command_that_works(run: Any, glassformer: Any) -> None:
     assert run.training.out.startswith("runs/gpt-notes: validation loss 2.")
-    assert 'Try: glassformer generate runs/gpt-notes "' in run.training.out
+    _, _, suggestion = run.training.out.partition("Try: python -m glassformer ")
+    words = shlex.split(suggestion)
+    assert words[:2] == ["generate", "runs/gpt-notes"]
+    assert glassformer("generate", run.folder, words[2]).code == 0
 
 
 def test_progress_goes_to_stderr_without_colours_or_bars(run: Any) -> None:
@@ -150,7 +154,7 @@ def test_a_terminated_run_says_how_to_go_on(
     assert "SIGTERM: stopping after this step" in err
     assert out == (
         f"stopped at step {step:,} of 9,000; nothing is lost. "
-        "Go on with: glassformer train --resume --out r\n"
+        "Go on with: python -m glassformer train --resume --out r\n"
     )
 
 
@@ -159,3 +163,20 @@ def test_force_starts_over(glassformer: Any, run: Any, copy: Path, small: list[s
     assert "--force" in glassformer(*words).error
     assert glassformer(*words, "--force").code == 0
     assert RunFolder(copy).last_step() == 2
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0])
+def test_a_run_that_is_stopped_before_it_trains_leaves_nothing_half_written(
+    run: Any, small: list[str], tmp_path: Path, seconds: float
+) -> None:
+    words = ["train", "gpt", "--data", str(run.notes), *small, "--out", "runs/r"]
+    command = [sys.executable, "-m", "glassformer", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode in (143, -signal.SIGTERM), err  # -15: before the first line of ours
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob("**/.*partial"))
+    run_folder = RunFolder(tmp_path / "runs" / "r")
+    assert run_folder.exists or not run_folder.path.exists()

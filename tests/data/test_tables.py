@@ -206,7 +206,8 @@ def test_missing_column_names_the_columns_there_are() -> None:
     with pytest.raises(GlassformerError) as error:
         column(reviews, "label", ("label",), role="label", taken=("text",))
     assert str(error.value) == (
-        'reviews.csv has no column "label". It has: text, stars, date. Say --label-column stars.'
+        'reviews.csv has no column "label". It has: text, stars, date. '
+        "Say which with --label-column."
     )
 
 
@@ -243,7 +244,9 @@ def test_a_missing_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(GlassformerError) as error:
         open_table(source, "utf-8")
-    assert str(error.value) == f'{source} needs {package}. Run pip install "glassformer[hub]".'
+    assert str(error.value) == (
+        f"{source} needs {package}. Run {sys.executable} -m pip install {package}."
+    )
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_a_single_token_has_no_total_and_no_perplexity(chars):
         "total": 0,
         "first_logprob": score.first_logprob,
         "perplexity": None,
-        "bits_per_byte": 0,
+        "bits_per_byte": None,
     }
 
 

@@ -134,7 +134,9 @@ def test_the_user_hears_of_the_data_and_of_the_choice(tmp_path: Path, tiny: Make
     prepare(tiny(), tmp_path / "run", said.append)
     assert said[0].startswith("data: ")
     assert "held out: last 10 % of" in said[0]
-    assert said[1].startswith("character tokenizer: ")
+    assert said[1].startswith("note: 4.69 kB")
+    assert "very little" in said[1]
+    assert said[2].startswith("character tokenizer: ")
 
 
 # --- bad text ---
@@ -186,5 +188,5 @@ def test_a_rehearsal_adds_up_what_a_training_would_be(tiny: Make, tmp_path: Path
     plan = rehearse(tiny(max_steps=1000))
     assert plan.tokens_per_step == 2 * 16 * 2
     assert plan.epochs == pytest.approx(1000 * 64 / plan.num_tokens)
-    assert plan.seconds == pytest.approx(1000 * plan.seconds_per_step)
+    assert plan.seconds > 1000 * plan.seconds_per_step  # validation comes on top
     assert f"{plan.num_parameters:,} parameters, context 16" in plan.text()

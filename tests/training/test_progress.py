@@ -31,12 +31,27 @@ def steps(progress: Progress, number: int) -> None:
 
 def test_the_line_says_where_how_well_how_fast_and_how_long() -> None:
     standing = Standing(1200, 2000, loss=1.619, val_loss=1.708, best_loss=1.699, best_step=1150)
-    assert standing.line(24_800, 31, bar=False) == LINE
+    assert standing.line(24_800, 31, width=None) == LINE
 
 
 def test_what_is_not_known_yet_is_not_said() -> None:
-    line = Standing(step=1, max_steps=10, loss=3.4).line(0, 0, bar=False)
-    assert line == "step 1/10 loss 3.40 0.0k tok/s ETA 0:00"
+    line = Standing(step=1, max_steps=10, loss=3.4).line(0, 0, width=None)
+    assert line == "step 1/10 loss 3.40"
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (120, LINE.replace("loss", "▰▰▰▰▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱ loss")),
+        (90, LINE),
+        (70, "step 1,200/2,000 loss 1.62 val 1.71 24.8k tok/s ETA 0:31"),
+        (50, "step 1,200/2,000 loss 1.62 val 1.71 ETA 0:31"),
+        (40, "step 1,200/2,000 loss 1.62 ETA 0:31"),
+    ],
+)
+def test_on_a_narrow_terminal_the_time_left_stays(width: int, line: str) -> None:
+    standing = Standing(1200, 2000, loss=1.619, val_loss=1.708, best_loss=1.699, best_step=1150)
+    assert standing.line(24_800, 31, width) == line
 
 
 def test_a_log_has_no_colours_and_no_bars() -> None:

@@ -1,6 +1,7 @@
 """A recipe: what was said, in which order, what it lacks, and whether it is still the same."""
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,25 +81,33 @@ def test_what_is_said_wins_over_the_preset() -> None:
 # --- printed ---
 
 
-def test_a_printed_recipe_shows_every_key_and_reads_back_as_itself(tmp_path: Path) -> None:
-    file = written(tmp_path / "r.yaml", yaml.safe_dump(MINIMAL | {"training": {"seed": 5}}))
-    text = command.recipe_text(request(recipe=file))
-    again = command.recipe_text(request(recipe=written(tmp_path / "again.yaml", text)))
-    keys = yaml.safe_load(text)
-    assert text == again
-    assert keys["training"]["seed"] == 5
-    assert {"learning_rate", "warmup_steps"} <= keys["training"].keys()
-    assert {"d_model", "positions", "preset"} <= keys["model"].keys()
+def test_a_printed_recipe_decides_everything_and_reads_back_as_itself(
+    tmp_path: Path, notes: Path
+) -> None:
+    values = {"model": {"name": "gpt", "d_model": 64}, "data": {"paths": [str(notes)]}}
+    file = written(tmp_path / "r.yaml", yaml.safe_dump(values | {"training": {"seed": 5}}))
+    text = command.recipe_text(request(recipe=file), as_json=False)
+    file = written(tmp_path / "again.yaml", text)
+    assert command.recipe_text(request(recipe=file), as_json=False) == text
+    printed = json.loads(command.recipe_text(request(recipe=file), as_json=True))
+    assert printed == yaml.safe_load(text)
+    assert printed["training"]["seed"] == 5
+    assert printed["training"]["learning_rate"] > 0
+    assert printed["model"].items() >= {"preset": "modern-xs", "d_model": 64}.items()
+    assert make_recipe(printed).decided.max_steps >= 1
 
 
-def test_a_printed_recipe_leaves_the_choice_of_the_model_to_the_data(tmp_path: Path) -> None:
-    file = written(tmp_path / "r.yaml", "model: {name: gpt, d_model: 64}\ndata: {paths: x}\n")
-    printed = yaml.safe_load(command.recipe_text(request(recipe=file)))["model"]
-    assert printed.items() >= {"preset": None, "d_model": 64, "num_heads": None}.items()
-    assert make_recipe({"model": printed, "data": {"paths": "x"}}).model.keys() == {
-        "name",
-        "d_model",
-    }
+@pytest.mark.parametrize(
+    ("section", "meant"),
+    [("modle", "model"), ("learning_rate", "training.learning_rate"), ("num_layer", "model.num_")],
+)
+def test_an_unknown_section_suggests_what_may_have_been_meant(
+    tmp_path: Path, section: str, meant: str
+) -> None:
+    file = written(tmp_path / "r.yaml", f"data: {{paths: x}}\n{section}: {{}}\n")
+    values, lines = given_values(file, {}, [])
+    with pytest.raises(GlassformerError, match=rf"{section} in .*, line 2\. Did you mean {meant}"):
+        make_recipe(values, str(file), lines)
 
 
 # --- still the same? ---
