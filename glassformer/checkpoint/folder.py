@@ -3,11 +3,12 @@
     config.json              which model, and its shape
     model.safetensors        its weights
     tokenizer.json           text ↔ ids
-    generation_config.json   how it likes to be sampled from
+    generation_config.json   how it likes to be sampled from, if anybody said so
     README.md                the model card
 
 Nothing in it is pickle, nothing names code to import, and equal models give equal bytes: there are
-no dates and no paths.
+no dates and no paths. The weights carry checksums of themselves, of config.json and of
+tokenizer.json, so that later damage to any of them is found before it is believed.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 GENERATION = "generation_config.json"
 CARD = "README.md"
-DIGEST = "sha256"  # in the metadata of the weights
+DIGEST = "sha256"  # in the metadata of the weights, beside those of CONFIG and TOKENIZER
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,14 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str =
     write_file(folder / CONFIG, _json(values))
     with new_file(folder / TOKENIZER) as partial:
         tokenizer.save(partial)
-    write_file(folder / GENERATION, _json({"temperature": 1.0}))
     if card:
         write_file(folder / CARD, card)
-    save_weights(folder, model)
-
-
-def save_weights(folder: Path, model: nn.Module) -> None:
     weights = {
         name: tensor.detach().cpu().contiguous()
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
     metadata = {"format": "pt", DIGEST: _digest(weights)}
+    metadata |= {name: _file_digest(folder / name) for name in (CONFIG, TOKENIZER)}
     write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
 
 
@@ -85,8 +82,13 @@ def load_model(folder: Path) -> Saved:
     config = parse(entry(name).config, values, where=str(folder / CONFIG))
     with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
         model = entry(name).model(config)
-    _load_weights(model, folder / WEIGHTS)
+    metadata = _load_weights(model, folder / WEIGHTS)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
+    for file in (CONFIG, TOKENIZER):
+        if metadata.get(file, digest := _file_digest(folder / file)) != digest:
+            raise GlassformerError(
+                f"{folder / file} is damaged: not what was saved with {WEIGHTS}. Copy it again."
+            )
     known = getattr(config, "vocab_size", None)
     if known is not None and tokenizer.vocab_size > known:
         raise GlassformerError(
@@ -115,13 +117,14 @@ class _Uninitialized(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
+def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
+    """Fill the model; the metadata of the file."""
     expected = model.state_dict(keep_vars=True)
     stored_once = _once_each(expected)
     try:
         with safe_open(path, framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            digest = (file.metadata() or {}).get(DIGEST)
+            metadata: dict[str, str] = file.metadata() or {}
         for name, tensor in stored_once.items():
             if shapes.get(name) != tuple(tensor.shape):
                 found = f"has shape {shapes[name]}" if name in shapes else "is missing"
@@ -139,12 +142,13 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         raise GlassformerError(
             f"{path} is not a safetensors file, or is damaged: {error}."
         ) from None
-    if digest is not None and digest != _digest(weights):  # None: another tool wrote the file
+    if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # none: another tool wrote it
         raise GlassformerError(f"{path} is damaged: its weights are not those that were saved.")
     # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
     parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
+    return metadata
 
 
 def _digest(weights: dict[str, Tensor]) -> str:
@@ -154,6 +158,11 @@ def _digest(weights: dict[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _in_order(file: bytes) -> bytes:

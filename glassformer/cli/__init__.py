@@ -15,6 +15,7 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.generate import generate
 from glassformer.cli.score import score
 from glassformer.cli.train import train
+from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
 
 app = typer.Typer(
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for verb in (train, generate, score, evaluate, doctor, demo):
+for verb in (train, generate, score, evaluate, verify, doctor, demo):
     app.command()(verb)
 
 

@@ -29,6 +29,23 @@ def train(
     max_steps: Annotated[
         int | None, typer.Option(parser=count, help="Updates of the weights.")
     ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="15m", help="Plan no more steps than fit in this time.")
+    ] = None,
+    optimizer: Annotated[
+        Literal["muon", "adamw"] | None, typer.Option(help="How weights are moved; muon.")
+    ] = None,
+    lr_scheduler_type: Annotated[
+        Literal["cosine", "linear", "wsd", "noam", "constant"] | None,
+        typer.Option(help="How the learning rate falls; cosine."),
+    ] = None,
+    ema: Annotated[
+        float | None, typer.Option(help="Keep a running mean of the weights, say 0.999.")
+    ] = None,
+    early_stopping: Annotated[
+        int | None,
+        typer.Option(parser=count, help="Stop after N validations without a better one."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed trains the same model.")] = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
     text_column: Annotated[
@@ -44,7 +61,10 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Start over: the old run is lost.")
+        bool,
+        typer.Option(
+            "--force", help="Start over, or with --resume: go on with changed training settings."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen; write nothing.")
@@ -66,7 +86,15 @@ def train(
             "encoding": encoding,
         },
         "tokenizer": {"kind": tokenizer},
-        "training": {"max_steps": max_steps, "seed": seed},
+        "training": {
+            "max_steps": max_steps,
+            "time_limit": time_limit,
+            "optimizer": optimizer,
+            "lr_scheduler_type": lr_scheduler_type,
+            "ema": ema,
+            "early_stopping": early_stopping,
+            "seed": seed,
+        },
     }
     request = command.Request(recipe, flags, assignments or [], out, resume, force)
     if print_recipe:

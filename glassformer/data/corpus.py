@@ -38,8 +38,6 @@ TEXT_COLUMNS = (
 )
 MANY = 10  # documents from which on whole ones are held out
 
-_PIECE = 1 << 20  # characters that are encoded at a time
-
 
 class CorpusConfig(Config):
     """Which text to train on, and which to validate on."""
@@ -207,16 +205,6 @@ def _hold_out_documents(
         chosen.add(min(range(len(documents)), key=sizes.__getitem__))
         size = min(sizes)
     return chosen, 100 * size / sum(sizes)
-
-
-def fingerprint(documents: Iterable[Document]) -> str:
-    """SHA-256 of the texts in their order: equal text under another path is the same corpus."""
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update(f"{len(document.text)}:".encode())
-        for start in range(0, len(document.text), _PIECE):
-            digest.update(document.text[start : start + _PIECE].encode())
-    return digest.hexdigest()
 
 
 def _draw(seed: int, index: int) -> float:

@@ -14,10 +14,15 @@ from glassformer.runtime import Setup
 from glassformer.runtime import prepare as prepare_machine
 from glassformer.runtime.host import silently
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import Say, prepare
+from glassformer.training.prepare import Prepared, Say, prepare
 from glassformer.training.progress import Progress
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.speed import seconds_of_training, seconds_per_step
+from glassformer.wording import clock
+
+RESERVE = 0.05  # of a time limit: for saving, and for steps slower than those that were measured
+SETTING_UP = 5.0  # seconds until the first step
 
 
 def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
@@ -28,6 +33,11 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
     with run.begin() as folder:
         ready = prepare(recipe, folder, say)
         setup = use_machine(recipe, say)
+        if recipe.training.time_limit is not None:
+            model = build_model(ready.recipe).to(setup.device)
+            ready = within_time_limit(ready, seconds_per_step(ready, setup, model))
+            limit = clock(recipe.training.time_limit)
+            say(f"time limit: {ready.recipe.decided.max_steps:,} steps are planned for {limit}")
         chosen = {
             "device": setup.device,
             "precision": setup.precision,
@@ -48,6 +58,20 @@ def resume(run: RunFolder, stream: TextIO) -> Outcome:
     from glassformer.training.fit import fit  # here, because Lightning takes seconds to import
 
     return fit(run, stream)
+
+
+def within_time_limit(ready: Prepared, seconds_per_step: float) -> Prepared:
+    """With fewer steps, if the recipe has a time limit that demands it. What depends on the number
+    of steps follows; so the learning rate has come down when the time is over."""
+    limit = ready.recipe.training.time_limit
+    if limit is None:
+        return ready
+    for _ in range(3):  # fewer steps may mean fewer validations, and those take time, too
+        needed = seconds_of_training(ready, seconds_per_step)
+        share = (1 - RESERVE) * max(0.0, limit - SETTING_UP) / needed
+        steps = max(1, int(ready.recipe.decided.max_steps * min(1.0, share)))
+        ready = ready.with_steps(steps)
+    return ready
 
 
 def use_machine(recipe: Recipe, say: Say = silently) -> Setup:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from glassformer.config import Lines, Values, flatten, write_yaml
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import GlassformerError
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
@@ -66,16 +66,19 @@ def train(request: Request, stream: TextIO) -> Outcome:
 def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
     saved = run.recipe()
     given, _ = request.given()
-    if changed := list(differences(saved, given)):
-        said = "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in changed)
-        raise GlassformerError(
-            f"{run.path} was begun with another recipe: {said}. Leave that out to go on as it "
-            "was, or say another --out to begin anew."
-        )
-    chosen = {key: value for key, value in flatten(given) if value is not None}
-    if harmless := {key: chosen[key] for key in chosen.keys() & HARMLESS}:
+    changed = list(differences(saved, given))
+    refused = [each for each in changed if not (request.force and each[0].startswith("training."))]
+    if refused:
+        said = "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in refused)
+        cure = "Leave that out to go on as it was, or say another --out to begin anew."
+        if not request.force and all(key.startswith("training.") for key, _, _ in refused):
+            cure = cure[:-1] + "; --force goes on with it, and the run is no longer exact."
+        raise GlassformerError(f"{run.path} was begun with another recipe: {said}. {cure}")
+    accepted = HARMLESS | {key for key, _, _ in changed}
+    taken = {k: v for k, v in flatten(given) if v is not None and k in accepted}
+    if taken:
         values = saved.model_dump(mode="json")
-        for key, value in harmless.items():
+        for key, value in taken.items():
             values["training"][key.removeprefix("training.")] = value
         run.write_recipe(make_recipe(values))
     return begin.resume(run, stream)
@@ -83,8 +86,6 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
-    if request.force and request.resume:
-        raise UsageError("--resume goes on and --force starts over: say one of them.")
     values, lines = request.given()
     if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
         run = RunFolder(request.out)

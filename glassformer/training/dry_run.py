@@ -1,24 +1,21 @@
 """A rehearsal: what a training would be, measured on a few real steps, with nothing left behind."""
 
-import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
-from glassformer.data.tokens import Windows
-from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup
-from glassformer.training.begin import build_model, count_parameters, use_machine
-from glassformer.training.losses import next_token_loss
-from glassformer.training.optim import adamw
+from glassformer.training.begin import (
+    build_model,
+    count_parameters,
+    use_machine,
+    within_time_limit,
+)
 from glassformer.training.prepare import Prepared, rehearsed
 from glassformer.training.recipe import Recipe
+from glassformer.training.speed import seconds_of_training, seconds_per_step, tokens_per_step
 from glassformer.wording import clock, readable_size
 
-MEASURED_STEPS = 3
-PATIENCE = 2.0  # seconds after which no further step is tried
-BYTES_PER_PARAMETER = 16  # weight, gradient and AdamW's two averages, in float32
+BYTES_PER_PARAMETER = 16  # weight, gradient and at most two averages, in float32
 
 
 @dataclass(frozen=True)
@@ -70,11 +67,10 @@ def rehearse(recipe: Recipe) -> Plan:
 
 def _plan(ready: Prepared, setup: Setup) -> Plan:
     model = build_model(ready.recipe).to(setup.device)
-    config = ready.recipe.decided
-    steps, batch = config.max_steps, config.per_device_train_batch_size
-    tokens = batch * model.context_length * config.gradient_accumulation_steps
+    seconds = seconds_per_step(ready, setup, model)
+    ready = within_time_limit(ready, seconds)
+    steps, tokens = ready.recipe.decided.max_steps, tokens_per_step(ready)
     parameters = count_parameters(model)
-    seconds = _seconds_per_step(ready, setup, model, batch) * config.gradient_accumulation_steps
     return Plan(
         model=ready.recipe.model_name,
         preset=ready.recipe.preset,
@@ -88,41 +84,7 @@ def _plan(ready: Prepared, setup: Setup) -> Plan:
         tokens_per_step=tokens,
         epochs=steps * tokens / len(ready.training),
         tokens_per_parameter=steps * tokens / parameters,
-        state_bytes=parameters * BYTES_PER_PARAMETER,
+        state_bytes=parameters * (BYTES_PER_PARAMETER + 4 * (ready.recipe.training.ema > 0)),
         seconds_per_step=seconds,
-        seconds=seconds * (steps + _validation(ready) / tokens),
+        seconds=seconds_of_training(ready, seconds),
     )
-
-
-def _validation(ready: Prepared) -> float:
-    """All that will be read to validate, in tokens learned from: reading one costs a third."""
-    config = ready.recipe.decided
-    return -(-config.max_steps // config.eval_steps) * len(ready.validation) / 3
-
-
-def _seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel, batch: int) -> float:
-    """The fastest of a few steps: the first ones also warm up.
-
-    A large model is tried with one window first, and if that takes long, with no more.
-    """
-    windows = Windows(ready.training, model.context_length, seed=0)
-    optimizer = adamw(model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.99))
-    device, dtype = torch.device(setup.device), getattr(torch, setup.precision)
-
-    def seconds(batch: int) -> tuple[float, float]:
-        """To learn from so many windows, and to update the weights."""
-        begin = time.perf_counter()
-        ids = torch.from_numpy(windows.__getitems__(list(range(batch)))).to(device)
-        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-            loss = next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:])
-        loss.backward()
-        loss.item()  # waits for the device
-        learned = time.perf_counter()
-        optimizer.step()
-        optimizer.zero_grad()
-        return learned - begin, time.perf_counter() - learned
-
-    first, update = seconds(1)
-    if first * batch > PATIENCE:
-        return first * batch + update
-    return min(sum(seconds(batch)) for _ in range(MEASURED_STEPS))

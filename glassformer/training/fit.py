@@ -40,31 +40,39 @@ PRECISIONS: dict[str, Any] = {
 SAMPLE_TOKENS = 80
 
 
-def fit(run: RunFolder, stream: TextIO) -> Outcome:
-    """Train from the last saved state of a run, or from its beginning if there is none."""
+def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
+    """Train from the last good state of a run, or from its beginning if there is none.
+
+    `until` is a step to save and stop at before the end.
+    """
     with _quiet():
         recipe = run.recipe()
         setup = use_machine(recipe)
-        return _fit(prepared(recipe, run.path), run, setup, stream)
+        return _fit(prepared(recipe, run.path), run, setup, stream, until)
 
 
-def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outcome:
+def _fit(
+    ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO, until: int | None
+) -> Outcome:
     config = ready.recipe.decided
     seed_step(config.seed, 0)
     model = build_model(ready.recipe)
     context = model.context_length
     batch_size = config.per_device_train_batch_size
-    first = run.last_step()
+    first, damaged = run.last_good_step()
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
     with (
         closing(Metrics(run.path, resumed_at=first)) as metrics,
         Progress(stream, tokens_per_step) as progress,
     ):
         progress.say(_headline(ready, model, setup))
-        if first:
+        for problem in damaged:
+            progress.say(f"warning: {problem}")
+        if first or damaged:
             progress.say(f"going on from step {first:,}")
-        duties = _duties(ready, run, model)
-        steward = Steward(run, config, duties, metrics, progress)
+        module = NextToken(model, config)
+        duties = _duties(ready, run, module.result)
+        steward = Steward(run, config, duties, metrics, progress, first, until)
         trainer = lightning.Trainer(
             accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
             devices=1,
@@ -84,7 +92,7 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
         # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
         with _signals(steward), suppress(SIGTERMException):
             trainer.fit(
-                NextToken(model, config),
+                module,
                 loader,
                 ckpt_path=run.checkpoint(first) if first else None,
                 weights_only=False,
@@ -96,7 +104,8 @@ def _fit(ready: Prepared, run: RunFolder, setup: Setup, stream: TextIO) -> Outco
         max_steps=standing.max_steps,
         best_loss=standing.best_loss,
         best_step=standing.best_step,
-        stopped_by=steward.stopped_by if standing.step < standing.max_steps else None,
+        stopped_by=None if steward.is_finished else steward.stopped_by,
+        stopped_early=steward.has_given_up,
         opening=ready.opening(),
     )
 

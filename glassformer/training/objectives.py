@@ -3,6 +3,7 @@
 next token    loss = mean of -log p(t_n | t_<n), at all positions of all windows at once
 """
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -13,18 +14,27 @@ from torch import Tensor
 from glassformer.errors import GlassformerError
 from glassformer.models.language_model import LanguageModel
 from glassformer.training.losses import next_token_loss
-from glassformer.training.optim import adamw
+from glassformer.training.optim import make_optimizer
 from glassformer.training.recipe import DecidedTraining
 from glassformer.training.schedule import rate
 
 
 class NextToken(lightning.LightningModule):
-    """Teaches a language model to predict each token from those before it."""
+    """Teaches a language model to predict each token from those before it.
+
+    `result` is the model to validate and to keep: the one that learns, or the running mean of its
+    weights, which has less of the noise of the last few steps.
+    """
 
     def __init__(self, model: LanguageModel, config: DecidedTraining) -> None:
         super().__init__()
         self.model = model
+        self.averaged = deepcopy(model).requires_grad_(False) if config.ema else None
         self.training_config = config
+
+    @property
+    def result(self) -> LanguageModel:
+        return self.model if self.averaged is None else self.averaged
 
     def training_step(self, batch: Tensor, number: int) -> Tensor:
         inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): the targets are one further on
@@ -36,9 +46,19 @@ class NextToken(lightning.LightningModule):
             )
         return loss
 
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        super().optimizer_step(*args, **kwargs)
+        if self.averaged is not None:
+            # A mean over few steps at first: the weights of the very beginning are soon forgotten.
+            step = self.global_step + 1  # the one just made
+            decay = min(self.training_config.ema, step / (9 + step))
+            now = [parameter.detach() for parameter in self.model.parameters()]
+            torch._foreach_lerp_(list(self.averaged.parameters()), now, 1 - decay)
+
     def configure_optimizers(self) -> Any:
         config = self.training_config
-        optimizer = adamw(
+        optimizer = make_optimizer(
+            config.optimizer,
             self.model,
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,

@@ -1,19 +1,44 @@
-"""The optimizer: AdamW, which shrinks matrices a little at each step and leaves vectors alone."""
+"""The optimizer of a model: what learns by Muon, what by AdamW, and what shrinks meanwhile."""
+
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from glassformer.training.muon import Muon
 
-def adamw(
-    model: nn.Module, *, learning_rate: float, weight_decay: float, betas: tuple[float, float]
-) -> torch.optim.AdamW:
+OptimizerKind = Literal["muon", "adamw"]
+
+
+def make_optimizer(
+    kind: OptimizerKind,
+    model: nn.Module,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    betas: tuple[float, float],
+) -> torch.optim.Optimizer:
     """Weight decay for matrices; none for biases and norms, whose size is their meaning."""
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    matrices = [parameter for parameter in learned if parameter.dim() >= 2]
-    vectors = [parameter for parameter in learned if parameter.dim() < 2]
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
+    inner = _inner_matrices(model) if kind == "muon" else set()
+    groups = _filled(
+        {"params": [p for p in learned if id(p) in inner], "muon": True},
+        {"params": [p for p in learned if id(p) not in inner and p.dim() >= 2]},
+        {"params": [p for p in learned if p.dim() < 2]},
+    )
+    for group in groups:
+        group["weight_decay"] = weight_decay if group["params"][0].dim() >= 2 else 0.0
+    if kind == "muon":
+        return Muon(groups, lr=learning_rate, betas=betas)
     return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=True)
+
+
+def _inner_matrices(model: nn.Module) -> set[int]:
+    """Those that map features to features: of all linear layers but the head."""
+    head = getattr(model, "head", None)
+    linear = (module for module in model.modules() if isinstance(module, nn.Linear))
+    return {id(module.weight) for module in linear if module is not head}
+
+
+def _filled(*groups: dict[str, Any]) -> list[dict[str, Any]]:
+    return [group for group in groups if group["params"]]

@@ -18,6 +18,8 @@ class Outcome:
     best_step: int | None
     stopped_by: int | None
     """The signal that ended it early, if one did."""
+    stopped_early: bool = False
+    """It did not become better for as long as `early_stopping` says."""
     opening: str = ""
     """Some words that the model can continue."""
 
@@ -32,8 +34,9 @@ class Outcome:
                 f"stopped {where if self.step else 'before the first step'}. "
                 f"Go on with: {command('train', '--resume', '--out', self.folder)}"
             )
+        why = f"stopped at step {self.step:,}, no longer better. " if self.stopped_early else ""
         return (
-            f"{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
+            f"{why}{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
             f"Try: {command('generate', self.folder, self.opening)}"
         )
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from glassformer.checkpoint.atomic import check_folder, new_file, new_folder
+from glassformer.checkpoint.atomic import check_folder, new_folder
 from glassformer.checkpoint.folder import TOKENIZER
-from glassformer.data.corpus import Document, Split, fingerprint, read_corpus
+from glassformer.data.corpus import Document, Split, read_corpus
 from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.models import entry
@@ -40,11 +40,19 @@ class Prepared:
     """All that a training needs: the complete recipe, the tokenizer, the two rows of tokens."""
 
     recipe: Recipe
+    said: Recipe
+    """The recipe as it was given, with its gaps."""
     tokenizer: Tokenizer
     training: Ids
     validation: Ids
     validation_bytes: int
     """UTF-8 bytes of the validation text: what bits per byte are counted over."""
+
+    def with_steps(self, max_steps: int) -> "Prepared":
+        """The same with another number of steps, and with all that was chosen for it."""
+        training = self.said.training.model_copy(update={"max_steps": max_steps})
+        said = self.said.model_copy(update={"training": training})
+        return replace(self, recipe=_complete(said, self))
 
     def opening(self) -> str:
         """The first words of the held-out text: something to continue that was never learned."""
@@ -65,25 +73,20 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
         )
     tokenizer = _make_tokenizer(recipe, split, say)
     size = tokenizer.vocab_size
-    facts = {
-        "validation_bytes": _num_bytes(split.validation),
-        "fingerprint": fingerprint(split.training + split.validation),
-    }
+    facts = {"validation_bytes": _num_bytes(split.validation)}
     with new_folder(folder / DATA) as data:
         write_tokens(data / TRAIN, ids_of(split.training, tokenizer), size)
         write_tokens(data / VALIDATION, ids_of(split.validation, tokenizer), size)
         (data / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-    with new_file(folder / TOKENIZER) as partial:
-        tokenizer.save(partial)
+        tokenizer.save(data / TOKENIZER)
     ready = _open(recipe, tokenizer, folder / DATA)
-    recipe = _complete(recipe, tokenizer, (len(ready.training), len(ready.validation)))
-    return _checked(replace(ready, recipe=recipe))
+    return _checked(replace(ready, recipe=_complete(recipe, ready)))
 
 
 def prepared(recipe: Recipe, folder: Path) -> Prepared:
     """What `prepare` left in `folder`, for a run that goes on."""
     check_folder(folder / DATA, cure="Begin anew with --force.")
-    return _open(recipe, Tokenizer.load(folder / TOKENIZER), folder / DATA)
+    return _open(recipe, Tokenizer.load(folder / DATA / TOKENIZER), folder / DATA)
 
 
 @contextmanager
@@ -97,6 +100,7 @@ def _open(recipe: Recipe, tokenizer: Tokenizer, data: Path) -> Prepared:
     size = tokenizer.vocab_size
     return Prepared(
         recipe=recipe,
+        said=recipe,
         tokenizer=tokenizer,
         training=open_tokens(data / TRAIN, size),
         validation=open_tokens(data / VALIDATION, size),
@@ -124,15 +128,13 @@ def _make_tokenizer(recipe: Recipe, split: Split, say: Say) -> Tokenizer:
     )
 
 
-def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int]) -> Recipe:
-    """Fill every gap. Only what nobody said is chosen.
-
-    `num_tokens` are those to learn from and those held out.
-    """
+def _complete(recipe: Recipe, ready: Prepared) -> Recipe:
+    """Fill every gap. Only what nobody said is chosen."""
+    tokenizer, num_tokens = ready.tokenizer, len(ready.training)
     named = dict(recipe.model)
     if recipe.is_open:
         sizes = entry(recipe.model_name).sizes
-        named["preset"] = next(name for least, name in sizes if num_tokens[0] >= least)
+        named["preset"] = next(name for least, name in sizes if num_tokens >= least)
     if named.get("vocab_size") is None:
         named["vocab_size"] = tokenizer.vocab_size
     values = recipe.model_dump(mode="json") | {"model": named}
@@ -144,7 +146,9 @@ def _complete(recipe: Recipe, tokenizer: Tokenizer, num_tokens: tuple[int, int])
     }
     values["tokenizer"]["kind"] = tokenizer.kind
     values["tokenizer"]["vocab_size"] = recipe.tokenizer.vocab_size or tokenizer.vocab_size
-    values["training"] = _complete_training(values["training"], model, *num_tokens)
+    values["training"] = _complete_training(
+        values["training"], model, num_tokens, len(ready.validation)
+    )
     return make_recipe(values)
 
 

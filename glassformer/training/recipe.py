@@ -10,18 +10,29 @@ run has no such keys left.
 """
 
 import difflib
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from glassformer.config import Config, Count, Lines, Values, assign, flatten, parse, read_yaml
 from glassformer.data.corpus import CorpusConfig
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, entry
 from glassformer.text.tokenizers import TokenizerConfig
+from glassformer.training.optim import OptimizerKind
 from glassformer.training.schedule import ScheduleKind
+
+
+def _seconds(value: Any) -> Any:
+    """15m is 900 seconds; a number is seconds already."""
+    match = re.fullmatch(r"([\d.]+)\s*([smhd])", value.strip()) if isinstance(value, str) else None
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else value
+
+
+Duration = Annotated[float, BeforeValidator(_seconds)]
 
 RECIPE = "recipe.yaml"  # in a run's folder
 
@@ -35,10 +46,14 @@ class TrainingConfig(Config):
     """Windows of text read at once; null: as many as make a good batch of tokens."""
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches added up before each update: a larger batch in the same memory."""
+    time_limit: Duration | None = Field(None, gt=0)
+    """At most so many seconds (or "15m", "2h"): max_steps is lowered until the schedule fits."""
+    optimizer: OptimizerKind = "muon"
+    """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW."""
     learning_rate: float | None = Field(None, gt=0)
     """The highest one; null: chosen from the model's width."""
     lr_scheduler_type: ScheduleKind = "cosine"
-    min_lr_rate: float = Field(0.1, ge=0, le=1)
+    min_lr_rate: float = Field(0.0, ge=0, le=1)
     """Share of the learning rate that is left at the last step."""
     warmup_steps: Count | None = Field(None, ge=0)
     weight_decay: float = Field(0.1, ge=0)
@@ -46,6 +61,10 @@ class TrainingConfig(Config):
     adam_beta2: float = Field(0.99, ge=0, lt=1)
     max_grad_norm: float = Field(1.0, ge=0)
     """Gradients longer than this are shortened to it; 0: never."""
+    ema: float = Field(0.0, ge=0, lt=1)
+    """Keep a running mean of the weights, with this decay (say 0.999); 0: the weights as such."""
+    early_stopping: Count | None = Field(None, ge=1)
+    """Stop after so many validations without a better one; null: never."""
     seed: int = Field(0, ge=0, lt=2**31)
     eval_steps: Count | None = Field(None, ge=1)
     """Validate, and write a sample of text, every so many steps."""

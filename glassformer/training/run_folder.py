@@ -2,7 +2,7 @@
 
 runs/gpt-notes/
   recipe.yaml            everything that decided the training
-  data/                  the text as tokens
+  data/                  the text as tokens, and the tokenizer
   metrics.csv            losses by step
   samples.txt            what the model wrote on the way
   events.out.tfevents…   the same curves for TensorBoard
@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from glassformer.checkpoint.atomic import explained, take_place, write_file
+from glassformer.checkpoint.atomic import check_folder, explained, take_place, write_file
 from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError
 from glassformer.training.recipe import RECIPE, Recipe, make_recipe
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest)\.json)|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
+    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest|tokenizer)\.json)|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
@@ -54,6 +54,19 @@ class RunFolder:
     def last_step(self) -> int:
         found = self.checkpoints()
         return found[-1][0] if found else 0
+
+    def last_good_step(self) -> tuple[int, list[str]]:
+        """The last step whose state is undamaged (0: the beginning), and what is wrong with those
+        after it. Training from there makes the damaged ones anew."""
+        problems = []
+        for step, folder in reversed(self.checkpoints()):
+            try:
+                check_folder(folder, cure="An earlier state is taken.")
+            except GlassformerError as error:
+                problems.append(str(error))
+            else:
+                return step, problems
+        return 0, problems
 
     def prune(self, keep: int) -> None:
         for _, folder in self.checkpoints()[:-keep]:

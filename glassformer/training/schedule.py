@@ -1,16 +1,25 @@
-"""The learning rate as a pure function of the step: rise, then fall."""
+"""The learning rate as a pure function of the step: rise, then fall.
+
+cosine    ╱⌒╲   half a wave
+linear    ╱╲    a line
+wsd       ╱─╲   full for most of the time, then a line (warm-up, stable, decay)
+noam      ╱╲_   with the root of the step, as in "Attention is all you need"
+constant  ╱──
+"""
 
 import math
 from typing import Literal
 
-ScheduleKind = Literal["cosine", "linear", "constant"]
+ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
+
+STABLE = 0.6  # the part of a wsd schedule before it falls
 
 
 def rate(
     step: int, *, kind: ScheduleKind, warmup_steps: int, max_steps: int, min_rate: float
 ) -> float:
-    """Share of the full learning rate at `step` (from 0): up to 1 in a line, then down to
-    `min_rate` at the last step along `kind`."""
+    """Share of the full learning rate at `step` (from 0): up to 1 in a line, then along `kind`,
+    down to `min_rate` at the last step. Noam never asks for the last step, nor for `min_rate`."""
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
     done = min(1.0, (step - warmup_steps) / max(1, max_steps - 1 - warmup_steps))
@@ -19,6 +28,10 @@ def rate(
             share = (1 + math.cos(math.pi * done)) / 2
         case "linear":
             share = 1 - done
+        case "wsd":
+            share = min(1.0, (1 - done) / (1 - STABLE))
+        case "noam":
+            return math.sqrt((warmup_steps + 1) / (step + 1))
         case "constant":
             share = 1.0
     return min_rate + (1 - min_rate) * share

@@ -23,6 +23,7 @@ from torch.nn.utils import get_total_norm
 from glassformer.checkpoint.state import load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.runtime import seed_step
+from glassformer.runtime.facts import cpu_name
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
@@ -68,14 +69,20 @@ class Steward(lightning.Callback):
         duties: Duties,
         metrics: Metrics,
         progress: Progress,
+        first: int = 0,
+        until: int | None = None,
     ) -> None:
+        """`first` is the step that is resumed from; `until` the step to stop at and save."""
         self.run = run
         self.config = config
         self.duties = duties
         self.metrics = metrics
         self.progress = progress
-        self.standing = Standing(step=run.last_step(), max_steps=config.max_steps)
+        self.until = until or config.max_steps
+        self.standing = Standing(step=first, max_steps=config.max_steps)
         self.stopped_by: int | None = None
+        self.trace: list[float] = []  # the loss of each step since a state was due
+        self._stale = 0  # validations since the best one
         self._losses: list[float] = []  # since the last line of metrics.csv
         self._step_losses: list[float] = []  # of the micro-batches of this step
         self._learning_rate = 0.0
@@ -84,6 +91,9 @@ class Steward(lightning.Callback):
         standing = self.standing
         return {
             "losses": self._losses,
+            "trace": self.trace,
+            "machine": {"torch": torch.__version__, "processor": cpu_name()},
+            "stale": self._stale,
             "val_loss": standing.val_loss,
             "best_loss": standing.best_loss,
             "best_step": standing.best_step,
@@ -91,11 +101,24 @@ class Steward(lightning.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._losses = list(state_dict["losses"])
+        self._stale = state_dict["stale"]
+        self.trace = [] if self._is_due(self.config.save_steps) else list(state_dict["trace"])
         for name in ("val_loss", "best_loss", "best_step"):
             setattr(self.standing, name, state_dict[name])
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self.heed_signals()  # again: by now Lightning has put a handler of its own in front
+        trainer.should_stop = self.has_given_up
+
+    @property
+    def has_given_up(self) -> bool:
+        """Has it not become better for as long as the recipe is patient?"""
+        patience = self.config.early_stopping
+        return patience is not None and self._stale >= patience
+
+    @property
+    def is_finished(self) -> bool:
+        return self.standing.step >= self.config.max_steps or self.has_given_up
 
     def on_train_batch_start(
         self, trainer: lightning.Trainer, module: lightning.LightningModule, batch: Any, number: int
@@ -132,6 +155,7 @@ class Steward(lightning.Callback):
             return  # the weights have not changed yet
         self._losses.append(sum(self._step_losses) / accumulation)
         self._step_losses = []
+        self.trace.append(self._losses[-1])
         self.standing.step = trainer.global_step
         self.standing.loss = self._losses[-1]
         begin = time.perf_counter()
@@ -141,10 +165,11 @@ class Steward(lightning.Callback):
 
     def _after_step(self, trainer: lightning.Trainer) -> None:
         step, last = trainer.global_step, trainer.global_step == self.config.max_steps
-        stopping = self.stopped_by is not None  # asked once: a signal may come at any moment
         values: dict[str, float] = {}
         if self._is_due(self.config.eval_steps) or last:
             values = self._validate(step)
+        # Asked once: a signal may come at any moment.
+        stopping = self.stopped_by is not None or self.has_given_up or step == self.until
         if self._is_due(self.config.logging_steps) or values or last:
             values["train_loss"] = sum(self._losses) / len(self._losses)
             values["learning_rate"] = self._learning_rate
@@ -152,6 +177,8 @@ class Steward(lightning.Callback):
             self.metrics.write(step, values, tokens_per_second=self.progress.tokens_per_second)
         if self._is_due(self.config.save_steps) or last or stopping:
             trainer.save_checkpoint(self.run.checkpoint(step))
+            if self._is_due(self.config.save_steps):
+                self.trace = []
             self.run.prune(self.config.save_total_limit)
         if stopping:
             trainer.should_stop = True
@@ -168,7 +195,9 @@ class Steward(lightning.Callback):
             )
         standing = self.standing
         standing.val_loss = found.loss
+        self._stale += 1
         if standing.best_loss is None or found.loss < standing.best_loss:
+            self._stale = 0
             standing.best_loss, standing.best_step = found.loss, step
             self.duties.keep(found, step)
         text = self.duties.sample(step)

@@ -91,7 +91,9 @@ def test_the_tokenizer_and_the_defaults_come_along(saved: Path, tokenizer: Token
     found = load_model(saved)
     assert found.name == "gpt"
     assert found.tokenizer.encode("the fox") == tokenizer.encode("the fox")
-    assert found.generation == {"temperature": 1.0}
+    assert found.generation == {}
+    (saved / "generation_config.json").write_text('{"temperature": 0.7}')
+    assert load_model(saved).generation == {"temperature": 0.7}
 
 
 def test_equal_models_give_equal_bytes_wherever_they_are(
@@ -166,6 +168,13 @@ def test_a_shape_that_does_not_fit_is_told_with_both_shapes(saved: Path) -> None
     message = complaint(saved)
     assert "positions" in message
     assert "has shape (8, 8); config.json asks for (9, 8)" in message
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_file_that_still_makes_sense_but_was_changed_is_refused(saved: Path, name: str) -> None:
+    path = saved / name
+    path.write_text(path.read_text() + "\n")
+    assert f"{name} is damaged: not what was saved with model.safetensors" in complaint(saved)
 
 
 def test_a_giant_config_is_refused_without_taking_memory(saved: Path) -> None:

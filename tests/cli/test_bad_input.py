@@ -94,7 +94,6 @@ def test_a_setting_that_cannot_be(
         (("--max-steps", "0"), "'--max-steps': 0 is not a whole number from 1 on."),
         (("--set", "learning_rate"), "--set learning_rate is not KEY=VALUE."),
         (("--set", "training.seed=["), "--set training.seed=[: the value is not YAML."),
-        (("--resume", "--force"), "--resume goes on and --force starts over: say one of them."),
     ],
 )
 def test_a_command_that_means_nothing(

@@ -14,7 +14,6 @@ from glassformer.data.corpus import (
     MANY,
     CorpusConfig,
     Document,
-    fingerprint,
     read_corpus,
     read_documents,
     split,
@@ -289,19 +288,3 @@ def test_a_config_without_text_or_with_too_much_held_out_is_refused(
 ) -> None:
     with pytest.raises(ValidationError):
         CorpusConfig.model_validate({"paths": ("a.txt",)} | wrong)
-
-
-# --- fingerprint ---
-
-
-def test_the_fingerprint_follows_the_text_and_not_the_path() -> None:
-    here, there = Document("text", "here.txt"), Document("text", "there.txt")
-    assert fingerprint([here]) == fingerprint([there])
-    assert fingerprint([here]) != fingerprint([Document("Text", "here.txt")])
-
-
-@given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
-def test_two_corpora_have_one_fingerprint_only_if_they_are_equal(
-    one: list[str], other: list[str]
-) -> None:
-    assert (fingerprint(documents(*one)) == fingerprint(documents(*other))) == (one == other)

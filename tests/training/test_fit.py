@@ -50,7 +50,7 @@ def test_a_run_folder_holds_what_its_description_says(tmp_path: Path, tiny: Make
     names = {path.name for path in run.iterdir() if not path.name.startswith("events.out")}
     assert names == {
         *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints"),
-        *("config.json", "model.safetensors", "tokenizer.json", "generation_config.json"),
+        *("config.json", "model.safetensors", "tokenizer.json"),
         "README.md",
     }
     assert [step for step, _ in RunFolder(run).checkpoints()] == [9, 12]

@@ -3,11 +3,14 @@ import torch
 from torch import nn
 
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.training.optim import adamw
+from glassformer.training.muon import orthogonal
+from glassformer.training.optim import make_optimizer
 
 
-def optimizer_of(model, weight_decay=0.1):
-    return adamw(model, learning_rate=0.01, weight_decay=weight_decay, betas=(0.8, 0.9))
+def optimizer_of(model, weight_decay=0.1, kind="adamw"):
+    return make_optimizer(
+        kind, model, learning_rate=0.01, weight_decay=weight_decay, betas=(0.8, 0.9)
+    )
 
 
 def small_gpt(**options):
@@ -56,3 +59,92 @@ def test_a_model_without_vectors_has_one_group_only(bias):
 def test_the_settings_reach_the_optimizer():
     (group,) = optimizer_of(nn.Linear(3, 2, bias=False), weight_decay=0.3).param_groups
     assert (group["lr"], group["betas"], group["weight_decay"]) == (0.01, (0.8, 0.9), 0.3)
+
+
+# --- Muon ---
+
+
+def test_orthogonal_is_the_polar_factor_up_to_a_tenth():
+    u, _ = torch.linalg.qr(torch.randn(3, 8, 8))
+    v, _ = torch.linalg.qr(torch.randn(3, 20, 8))
+    matrices = u @ torch.diag(torch.logspace(0, -1.2, 8)) @ v.mT
+    found = orthogonal(matrices * 1e-6)  # gradients can be small
+    singular = torch.linalg.svdvals(found)
+    assert singular.min() > 0.89
+    assert singular.max() < 1.11
+    torch.testing.assert_close(found, u @ v.mT, atol=0.11, rtol=0)
+
+
+def test_orthogonal_of_zeros_is_zeros():
+    assert orthogonal(torch.zeros(2, 3, 4)).eq(0).all()
+
+
+def test_muon_moves_inner_matrices_and_adamw_the_rest():
+    model = small_gpt(tie_weights=False)
+    inner, outer, vectors = optimizer_of(model, kind="muon").param_groups
+    assert inner["muon"]
+    assert not outer["muon"]
+    assert not vectors["muon"]
+    moved = {id(weight) for weight in inner["params"]}
+    linear = [m for m in model.blocks.modules() if isinstance(m, nn.Linear)]
+    assert moved == {id(module.weight) for module in linear}
+    assert {id(model.head.weight), id(model.embedding.weight)} <= {id(p) for p in outer["params"]}
+
+
+def test_muons_other_groups_move_exactly_as_adamw_does():
+    ours, theirs = small_gpt(), small_gpt()
+    theirs.load_state_dict(ours.state_dict())
+    for model, kind in ((ours, "muon"), (theirs, "adamw")):
+        optimizer = optimizer_of(model, kind=kind)
+        for number in range(3):
+            generator = torch.Generator().manual_seed(number)
+            for weight in model.parameters():
+                weight.grad = torch.randn(weight.shape, generator=generator)
+            optimizer.step()
+    assert torch.equal(ours.embedding.weight, theirs.embedding.weight)
+    assert torch.equal(ours.final_norm.weight, theirs.final_norm.weight)
+    assert not torch.equal(
+        ours.blocks[0].feedforward.up.weight, theirs.blocks[0].feedforward.up.weight
+    )
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (4, 10), (10, 4)])
+def test_a_step_of_muon_is_as_its_equation_says(shape):
+    model = nn.Linear(shape[1], shape[0], bias=False)
+    before, gradient = model.weight.detach().clone(), torch.randn(shape)
+    optimizer = optimizer_of(model, kind="muon")
+    model.weight.grad = gradient.clone()
+    optimizer.step()
+    u, _, vt = torch.linalg.svd(gradient, full_matrices=False)  # all momentum points that way
+    expected = before * (1 - 0.01 * 0.1) - 0.01 * 0.2 * max(shape) ** 0.5 * (u @ vt)
+    torch.testing.assert_close(
+        model.weight.detach(), expected, atol=0.01 * 0.2 * 3.2 * 0.12, rtol=0
+    )
+
+
+def test_muon_goes_on_from_its_saved_state_as_if_never_stopped():
+    def steps(optimizer, model, numbers):
+        for number in numbers:
+            generator = torch.Generator().manual_seed(number)
+            for weight in model.parameters():
+                weight.grad = torch.randn(weight.shape, generator=generator)
+            optimizer.step()
+
+    whole, first = small_gpt(), small_gpt()
+    first.load_state_dict(whole.state_dict())
+    steps(optimizer_of(whole, kind="muon"), whole, range(6))
+    optimizer = optimizer_of(first, kind="muon")
+    steps(optimizer, first, range(3))
+    second = small_gpt()
+    second.load_state_dict(first.state_dict())
+    resumed = optimizer_of(second, kind="muon")
+    resumed.load_state_dict(optimizer.state_dict())
+    steps(resumed, second, range(3, 6))
+    for mine, theirs in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_equal_shapes_at_once_are_the_same_as_one_by_one():
+    matrices = torch.randn(5, 6, 9)
+    alone = torch.stack([orthogonal(matrix[None])[0] for matrix in matrices])
+    torch.testing.assert_close(orthogonal(matrices), alone)

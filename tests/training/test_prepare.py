@@ -80,7 +80,8 @@ def test_a_wider_model_learns_more_slowly(choose: Callable[..., Prepared]) -> No
 def test_nothing_is_left_open_in_the_end(choose: Callable[..., Prepared]) -> None:
     values = choose().recipe.model_dump(mode="json")
     open_keys = [key for key, value in flatten(values["training"]) if value is None]
-    assert open_keys == ["num_threads"]  # the machine's to choose
+    # The first two mean never; the last is the machine's to choose.
+    assert open_keys == ["time_limit", "early_stopping", "num_threads"]
     assert values["model"]["context_length"] == 128
 
 

@@ -159,11 +159,6 @@ def test_how_often_to_save_may_change_on_resume(
     assert len(resumed) == 1
 
 
-def test_resume_and_force_together_are_wrong_usage(run: RunFolder) -> None:
-    with pytest.raises(UsageError, match="say one of them"):
-        command.train(request(run.path, resume=True, force=True), io.StringIO())
-
-
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
     with pytest.raises(GlassformerError, match="holds no run to resume"):
         command.train(request(tmp_path / "nothing", resume=True), io.StringIO())

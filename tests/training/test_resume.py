@@ -147,21 +147,37 @@ def test_the_old_signal_handlers_are_back_after_a_training(
 
 
 @pytest.mark.parametrize(
-    ("file", "cure"),
-    [
-        ("checkpoints/step-12/state.safetensors", "Delete"),
-        ("checkpoints/step-12/state.json", "Delete"),
-        ("data/train.bin", "--force"),
-        ("data/data.json", "--force"),
-    ],
+    "file", ["data/train.bin", "data/data.json", "data/validation.bin", "data/tokenizer.json"]
 )
-def test_a_damaged_file_of_a_run_is_found_before_it_is_used(
-    tmp_path: Path, straight: dict[str, bytes], file: str, cure: str
+def test_damaged_data_is_found_before_it_is_used(
+    tmp_path: Path, straight: dict[str, bytes], file: str
 ) -> None:
     path = tmp_path / "straight" / file
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
-    with pytest.raises(GlassformerError, match=f"{path.name} is damaged.*{cure}"):
+    with pytest.raises(GlassformerError, match=rf"{path.name} is damaged.*--force"):
         begin.resume(RunFolder(tmp_path / "straight"), io.StringIO())
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "state.json", "manifest.json"])
+@pytest.mark.parametrize("steps", [(12,), (9, 12)])
+def test_instead_of_a_damaged_state_an_earlier_one_is_taken_and_that_is_said(
+    tmp_path: Path,
+    contents: Contents,
+    straight: dict[str, bytes],
+    file: str,
+    steps: tuple[int, ...],
+) -> None:
+    run = RunFolder(tmp_path / "straight")
+    for step in steps:
+        path = run.checkpoint(step) / file
+        path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    stream = io.StringIO()
+    begin.resume(run, stream)
+    said = stream.getvalue()
+    for step in steps:
+        assert f"warning: {run.checkpoint(step)}" in said
+    assert f"going on from step {9 if steps == (12,) else 0}" in said
+    assert contents(run.path) == straight
 
 
 def test_without_its_last_state_a_run_goes_on_from_the_one_before(

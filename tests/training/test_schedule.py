@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from glassformer.training.schedule import rate
 
-KINDS = ["cosine", "linear", "constant"]
+KINDS = ["cosine", "linear", "wsd", "noam", "constant"]
 
 
 def rates(kind, warmup=4, steps=25, lowest=0.1):
@@ -36,6 +36,18 @@ def test_a_cosine_stays_high_longer_than_a_line_and_low_longer_too():
     assert cosine[9] == pytest.approx(0.1 + 0.9 * (1 + 0.5**0.5) / 2)
     assert cosine[9] > line[9]
     assert cosine[19] < line[19]
+
+
+def test_wsd_stays_and_then_falls_in_a_line():
+    falling = rates("wsd")[4:]
+    assert falling[:13] == pytest.approx([1.0] * 13)
+    assert (falling[16], falling[20]) == pytest.approx((0.55, 0.1))
+
+
+def test_noam_falls_with_the_root_of_the_step():
+    assert rates("noam", warmup=4)[4:] == pytest.approx(
+        [(5 / step) ** 0.5 for step in range(5, 26)]
+    )
 
 
 def test_a_constant_rate_stays():

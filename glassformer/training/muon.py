@@ -1,0 +1,129 @@
+"""Muon: a matrix learns by updates that change all directions equally, not only the loudest ones.
+
+    momentum ← β · momentum + (1 − β) · gradient
+    update   = orthogonal(β · momentum + (1 − β) · gradient)          U Vᵀ of U S Vᵀ, about
+    weight   ← weight · (1 − rate · decay) − rate · 0.2 √longer · update
+
+The factor gives an update the size that one of AdamW has, so that both share one learning rate.
+Embeddings, the head and all vectors are no maps from one space of features to another: AdamW moves
+those, in the same optimizer.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+# x → a x + b x³ + c x⁵, one after the other: each brings the singular values that the one before
+# left, at first [0.02, 1], as close to 1 as any such polynomial can. In the end: within 10 %.
+POLYNOMIALS = (
+    (7.7110, -22.1139, 16.2488),
+    (3.2153, -2.4112, 0.5013),
+    (2.2183, -1.5940, 0.4108),
+)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """The nearest matrices with all singular values about one: (N, m, n) with m ≤ n.
+
+    Newton–Schulz: an odd polynomial of a matrix is that polynomial of its singular values. All in
+    float32: bfloat16, usual here, is slow on most CPUs and deadly on some.
+    """
+    x = matrices
+    gram = x @ x.mT  # (N, m, m)
+    # Its norm bounds the largest singular value much closer than that of the matrix would.
+    size = gram.norm(dim=(-2, -1), keepdim=True).sqrt() + 1e-12
+    x, gram = x / size, gram / size / size
+    for number, (a, b, c) in enumerate(POLYNOMIALS):
+        if number:
+            gram = x @ x.mT
+        inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b · gram + c · gram²
+        x = torch.baddbmm(x, inner, x, beta=a)  # a x + (b · gram + c · gram²) x
+    return x
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon for the groups that say `muon`, AdamW for the others."""
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        *,
+        lr: float,
+        betas: tuple[float, float],
+        momentum: float = 0.95,
+    ) -> None:
+        settings = {"lr": lr, "betas": betas, "momentum": momentum, "weight_decay": 0.0}
+        super().__init__(groups, settings | {"muon": False})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            group = group | {"params": [p for p in group["params"] if p.grad is not None]}
+            if group["muon"]:
+                self._muon(group)
+            elif group["params"]:
+                self._adamw(group)
+        return loss
+
+    def _muon(self, group: dict[str, Any]) -> None:
+        shapes: dict[Any, list[Tensor]] = defaultdict(list)
+        for weight in group["params"]:
+            shapes[tuple(sorted(weight.shape)), weight.device].append(weight)
+        for (shape, _), weights in shapes.items():
+            ahead = [_wide(self._momentum_ahead(weight, group["momentum"])) for weight in weights]
+            scale = -group["lr"] * 0.2 * shape[1] ** 0.5
+            for weight, update in zip(weights, orthogonal(torch.stack(ahead)), strict=True):
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(update.mT if _is_tall(weight) else update, alpha=scale)
+
+    def _momentum_ahead(self, weight: Tensor, beta: float) -> Tensor:
+        """The momentum as it would be after one more step with the same gradient (Nesterov's)."""
+        state, gradient = self.state[weight], weight.grad
+        if gradient is None:
+            raise ValueError("a weight without a gradient cannot be moved")
+        if not state:
+            state["momentum"] = torch.zeros_like(weight)
+        state["momentum"].lerp_(gradient, 1 - beta)
+        return torch.lerp(gradient, state["momentum"], beta)
+
+    def _adamw(self, group: dict[str, Any]) -> None:
+        for weight in group["params"]:
+            state = self.state[weight]
+            if not state:
+                state["step"] = torch.zeros((), device=weight.device)
+                state["exp_avg"] = torch.zeros_like(weight)
+                state["exp_avg_sq"] = torch.zeros_like(weight)
+        states = [self.state[weight] for weight in group["params"]]
+        beta1, beta2 = group["betas"]
+        adamw(
+            group["params"],
+            [weight.grad for weight in group["params"]],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+def _is_tall(matrix: Tensor) -> bool:
+    return matrix.size(0) > matrix.size(1)
+
+
+def _wide(matrix: Tensor) -> Tensor:
+    return matrix.mT if _is_tall(matrix) else matrix

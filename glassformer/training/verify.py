@@ -1,0 +1,125 @@
+"""Is a run what its recipe makes? Train its last interval again, and compare every bit.
+
+state at step a  →  train  →  state at step b, again     the same as the one that was saved?
+"""
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoint.state import load_state
+from glassformer.errors import GlassformerError
+from glassformer.training.prepare import DATA
+from glassformer.training.recipe import RECIPE
+from glassformer.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a replay of the steps after `first`, up to `last`, came to."""
+
+    run: str
+    first: int
+    last: int
+    identical: bool
+    differs_at: int | None = None
+    """The first step whose loss was another one; None if only the state differs, or nothing."""
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        steps = f"steps {self.first + 1:,} to {self.last:,} of {self.run}"
+        if self.identical:
+            return (
+                f"identical: {steps}, trained again, gave the same weights and state, bit for bit."
+            )
+        where = f"at step {self.differs_at:,}" if self.differs_at else f"after step {self.last:,}"
+        return f"different: {steps}, trained again, differ {where}: {self.reason}."
+
+
+def verify(run: RunFolder, stream: TextIO) -> Verdict:
+    """Replay from the last state but one (or the beginning) to the last, in a temporary place."""
+    states = run.checkpoints()
+    if not run.exists:
+        raise GlassformerError(f"{run.path} holds no run.")
+    if not states:
+        raise GlassformerError(f"{run.path} has saved no state yet: there is nothing to verify.")
+    last, saved_at = states[-1]
+    first = states[-2][0] if len(states) > 1 else 0
+    saved = load_state(saved_at)
+    with TemporaryDirectory(prefix="glassformer-") as folder:
+        copy = RunFolder(Path(folder) / run.path.name)
+        _copy(run, copy, first)
+        again = _replay(copy, last, stream)
+    differs_at, reason = _compare(saved, again, last)
+    return Verdict(str(run.path), first, last, reason is None, differs_at, reason)
+
+
+def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
+    """All that a training needs to go on from step `first`."""
+    copy.path.mkdir()
+    shutil.copy(run.path / RECIPE, copy.path)
+    shutil.copytree(run.path / DATA, copy.path / DATA)
+    if first:
+        shutil.copytree(run.checkpoint(first), copy.checkpoint(first))
+
+
+def _replay(run: RunFolder, last: int, stream: TextIO) -> dict[str, Any]:
+    from glassformer.training.fit import fit  # here, because Lightning takes seconds to import
+
+    fit(run, stream, until=last)
+    return load_state(run.checkpoint(last))
+
+
+def _compare(
+    saved: dict[str, Any], again: dict[str, Any], last: int
+) -> tuple[int | None, str | None]:
+    """The first step that differs, and why; None and None if all is the same."""
+    before, now = (state["callbacks"]["Steward"] for state in (saved, again))
+    why = _why(before["machine"], now["machine"])
+    losses = list(zip(reversed(before["trace"]), reversed(now["trace"]), strict=False))
+    different = [last - place for place, (old, new) in enumerate(losses) if old != new]
+    if different:
+        step = min(different)
+        old, new = losses[last - step]
+        return step, f"its loss was {old!r} and is {new!r}. {why}"
+    if (name := _first_difference(saved, again)) is not None:
+        return None, f"the losses are the same, {name} is not. {why}"
+    return None, None
+
+
+def _why(before: dict[str, str], now: dict[str, str]) -> str:
+    changed = [
+        f"{key} was {before[key]} and is {now[key]}" for key in now if before[key] != now[key]
+    ]
+    if changed:
+        return f"The machine is another one: {'; '.join(changed)}"
+    return (
+        "The machine is the same, so the saved state was changed, or something does not compute "
+        "the same twice"
+    )
+
+
+def _first_difference(one: Any, other: Any, name: str = "") -> str | None:
+    """The dotted name of the first value that is not the same in both."""
+    match one, other:
+        case Tensor(), Tensor():
+            return None if one.dtype == other.dtype and torch.equal(one, other) else name
+        case dict(), dict() if one.keys() == other.keys():
+            pairs = ((f"{name}.{key}" if name else str(key), one[key], other[key]) for key in one)
+        case (list(), list()) | (tuple(), tuple()) if len(one) == len(other):
+            pairs = (
+                (f"{name}.{index}", *pair)
+                for index, pair in enumerate(zip(one, other, strict=True))
+            )
+        case _:
+            return None if one == other else name
+    found = (_first_difference(mine, theirs, key) for key, mine, theirs in pairs)
+    return next((difference for difference in found if difference is not None), None)

@@ -1,0 +1,98 @@
+"""A replay tells whether a run is what its recipe makes."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.checkpoint.state import load_state, save_state
+from glassformer.errors import GlassformerError
+from glassformer.training import begin
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.verify import verify
+
+Make = Callable[..., Recipe]
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny: Make) -> RunFolder:
+    run = RunFolder(tmp_path / "run")
+    begin.train(tiny(ema=0.9), run, io.StringIO())
+    return run
+
+
+def change(run: RunFolder, step: int, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Save a changed state, with a manifest that fits it."""
+    state = load_state(run.checkpoint(step))
+    edit(state)
+    save_state(run.checkpoint(step), state)
+
+
+def test_a_run_is_identical_to_its_replay_and_stays_untouched(
+    run: RunFolder, contents: Callable[[Path], dict[str, bytes]]
+) -> None:
+    before = contents(run.path)
+    verdict = verify(run, io.StringIO())
+    assert (verdict.identical, verdict.first, verdict.last) == (True, 9, 12)
+    assert "identical: steps 10 to 12" in verdict.text()
+    assert contents(run.path) == before
+
+
+def test_a_run_with_one_state_is_replayed_from_its_beginning(tmp_path: Path, tiny: Make) -> None:
+    run = RunFolder(tmp_path / "one")
+    begin.train(tiny(save_total_limit=1), run, io.StringIO())
+    verdict = verify(run, io.StringIO())
+    assert (verdict.identical, verdict.first, verdict.last) == (True, 0, 12)
+
+
+def test_a_changed_beginning_differs_at_the_first_step(run: RunFolder) -> None:
+    def edit(state: dict[str, Any]) -> None:
+        state["state_dict"]["model.embedding.weight"] += 0.01
+
+    change(run, 9, edit)
+    verdict = verify(run, io.StringIO())
+    assert (verdict.identical, verdict.differs_at) == (False, 10)
+    assert "differ at step 10: its loss was" in verdict.text()
+    assert "The machine is the same" in verdict.text()
+    assert json.loads(json.dumps(verdict.as_json()))["differs_at"] == 10
+
+
+def test_a_changed_end_is_named_by_the_value_that_differs(run: RunFolder) -> None:
+    def edit(state: dict[str, Any]) -> None:
+        state["state_dict"]["averaged.embedding.weight"][0, 0] = torch.nan
+
+    change(run, 12, edit)
+    verdict = verify(run, io.StringIO())
+    assert (verdict.identical, verdict.differs_at) == (False, None)
+    assert "state_dict.averaged.embedding.weight is not" in verdict.text()
+
+
+def test_another_machine_is_given_as_the_reason(run: RunFolder) -> None:
+    def edit(state: dict[str, Any]) -> None:
+        state["callbacks"]["Steward"]["machine"]["torch"] = "1.0"
+        state["callbacks"]["Steward"]["trace"][-1] += 1e-9
+
+    change(run, 12, edit)
+    verdict = verify(run, io.StringIO())
+    assert verdict.differs_at == 12
+    assert f"torch was 1.0 and is {torch.__version__}" in verdict.text()
+
+
+def test_a_damaged_state_is_an_error(run: RunFolder) -> None:
+    (run.checkpoint(12) / "state.json").write_text("{}")
+    with pytest.raises(GlassformerError, match=r"state\.json is damaged"):
+        verify(run, io.StringIO())
+
+
+def test_what_is_no_run_or_has_no_state_is_an_error(tmp_path: Path, tiny: Make) -> None:
+    with pytest.raises(GlassformerError, match="holds no run"):
+        verify(RunFolder(tmp_path / "nothing"), io.StringIO())
+    run = RunFolder(tmp_path / "begun")
+    begin.begin(tiny(), run, lambda text: None)
+    with pytest.raises(GlassformerError, match="has saved no state yet"):
+        verify(run, io.StringIO())
