@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format bench bench-generation bench-startup clean
+.PHONY: help demo test check lint format bench bench-generation bench-startup prove prove-kills clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -47,6 +47,15 @@ bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transform
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
+
+prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same bytes
+	$(BIN)/python -m proofs.kills 25
+
+prove: .venv/develops  ## all proofs, at full length: hours
+	$(BIN)/python -m proofs.kills 200
+	$(BIN)/python -m proofs.signals 20
+	$(BIN)/python -m proofs.mutations 100000
+	$(BIN)/python -m proofs.faults
 
 clean:  ## forget the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -78,8 +78,10 @@ def read_yaml(path: Path) -> tuple[Values, Lines]:
         values = None if root is None else _plain(root, "", lines, path)
     except FileNotFoundError:
         raise GlassformerError(f"{path} does not exist.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise GlassformerError(f"{path} cannot be read: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise GlassformerError(f"{path}, byte {error.start:,}: a recipe is UTF-8 text.") from None
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

@@ -9,7 +9,8 @@ from typing import Any, TextIO
 
 from glassformer.errors import GlassformerError
 from glassformer.predict import load
-from glassformer.training.begin import train
+from glassformer.training.begin import resume, train
+from glassformer.training.metrics import best_loss
 from glassformer.training.outcome import Outcome
 from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.training.run_folder import RunFolder
@@ -18,36 +19,40 @@ from glassformer.wording import command
 PROMPT = "The class statement"
 
 
-def train_demo(folder: Path, max_steps: int, stream: TextIO) -> Outcome:
-    """Train on Python's reference topics. Only an older demo may stand where the new one goes."""
+def train_demo(folder: Path, max_steps: int, force: bool, stream: TextIO) -> Outcome | None:
+    """Train on Python's reference topics, or go on with a demo that was stopped. None if there is
+    a finished one already."""
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
     if run.exists and run.recipe().data.paths != (str(data),):
         raise GlassformerError(f"{folder} exists and holds another run. Say another --out.")
-    if run.exists:
-        _say(f"The demo in {folder} starts over.", stream)
     _say("A GPT learns to write like Python's reference manual, character by character,", stream)
     _say("starting from nothing. Each sample below continues a topic it has never seen.\n", stream)
+    if run.exists and not force:
+        if run.last_step() == run.recipe().training.max_steps:
+            _say(f"{folder} holds a finished one; --force trains it again.", stream)
+            return None
+        return resume(run, stream)
     _write_topics(data)
     return train(_recipe(data, max_steps), run, stream)
 
 
-def show_demo(outcome: Outcome, stream: TextIO) -> dict[str, Any]:
+def show_demo(folder: Path, stream: TextIO) -> dict[str, Any]:
     """Let the model write, name the next commands; the same as values for a program."""
-    model = load(outcome.folder)
+    model, loss = load(folder), best_loss(folder)
     guess = math.log(model.tokenizer.vocab_size)
     written = model.generate(PROMPT, max_new_tokens=400, temperature=0.6, seed=1)
-    _say(f"\nheld-out loss {outcome.best_loss:.3f} per character", stream)
+    _say(f"\nheld-out loss {loss:.3f} per character", stream)
     _say(f"(blind guessing: {guess:.3f})", stream)
     _say(f"\nThe model continues «{PROMPT}»:\n", stream)
     _say(textwrap.indent(PROMPT + written.text, "  "), stream)
     _say("\nNext, try:", stream)
     for words in (
-        ("generate", outcome.folder, "An exception", "--temperature", "0.8"),
-        ("generate", outcome.folder, "--top", "10", "The import stat"),
+        ("generate", folder, "An exception", "--temperature", "0.8"),
+        ("generate", folder, "--top", "10", "The import stat"),
         ("train", "gpt", "--data", "YOUR_TEXT.txt"),
     ):
         _say(f"  {command(*words)}", stream)
-    return {"run": str(outcome.folder), "val_loss": outcome.best_loss} | written.as_json()
+    return {"run": str(folder), "val_loss": loss} | written.as_json()
 
 
 def _recipe(data: Path, max_steps: int) -> Recipe:

@@ -31,7 +31,7 @@ def readable_size(num_bytes: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if num_bytes >= size:
             return f"{num_bytes / size:.3g} {unit}"
-    return f"{num_bytes} bytes"
+    return f"{num_bytes} byte{'s' if num_bytes != 1 else ''}"
 
 
 def clock(seconds: float) -> str:

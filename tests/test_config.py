@@ -155,7 +155,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"name: \xe9\n")
-    with pytest.raises(GlassformerError, match="utf-8"):
+    with pytest.raises(GlassformerError, match="byte 6: a recipe is UTF-8"):
         read_yaml(tmp_path / "x.yaml")
     with pytest.raises(GlassformerError, match="directory"):
         read_yaml(tmp_path)

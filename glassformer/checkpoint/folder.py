@@ -34,6 +34,7 @@ WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 GENERATION = "generation_config.json"
 CARD = "README.md"
+LARGEST_TEXT = 2**28  # bytes: the largest tokenizers have some 2**25
 DIGEST = "sha256"  # in the metadata of the weights, beside those of CONFIG and TOKENIZER
 
 
@@ -73,6 +74,7 @@ def load_model(folder: Path) -> Saved:
     memory is taken for it."""
     if not (folder / CONFIG).is_file():
         raise GlassformerError(_missing(folder))
+    _check_files(folder)
     values = _read_json(folder / CONFIG)
     name = str(values.pop("model_type", None))
     if name not in MODELS:
@@ -108,6 +110,16 @@ def name_of(model: nn.Module) -> str:
     return next(name for name, known in MODELS.items() if type(model) is known.model)
 
 
+def _check_files(folder: Path) -> None:
+    """A pipe or a device would be read for ever, and so would a file of endless zeros."""
+    for name in (CONFIG, WEIGHTS, TOKENIZER, GENERATION):
+        path = folder / name
+        if path.exists() and not path.is_file():
+            raise GlassformerError(f"{path} is not a file.")
+        if name != WEIGHTS and path.exists() and path.stat().st_size > LARGEST_TEXT:
+            raise GlassformerError(f"{path} is too large to be what its name says.")
+
+
 class _Uninitialized(TorchFunctionMode):
     """Initialising weights that have no memory would do nothing, and import torch's compiler."""
 
@@ -136,11 +148,11 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         weights = load_file(path)
     except FileNotFoundError:
         raise GlassformerError(
-            f"{path} does not exist: the training has not saved a model yet."
+            f"{path} does not exist: the training has not saved a model yet, or it was deleted."
         ) from None
     except (OSError, SafetensorError) as error:
         raise GlassformerError(
-            f"{path} is not a safetensors file, or is damaged: {error}."
+            f"{path} is not a safetensors file, or is damaged: {error}. Copy it again."
         ) from None
     if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # none: another tool wrote it
         raise GlassformerError(f"{path} is damaged: its weights are not those that were saved.")
@@ -183,16 +195,20 @@ def _once_each(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def _missing(folder: Path) -> str:
     if not folder.exists():
         return f"{folder} does not exist. Name a folder that glassformer train wrote."
+    if folder.is_file():
+        return f"{folder} is a file, not a model's folder."
     if (folder / "recipe.yaml").is_file():
         return f"{folder} holds a run that has not saved a model yet. Go on with --resume."
-    return f"{folder} holds no model: there is no {CONFIG} in it."
+    inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
+    hint = f" Did you mean {folder / inside[0]}?" if inside else ""
+    return f"{folder} holds no model: there is no {CONFIG} in it.{hint}"
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise GlassformerError(f"{path} is damaged: {error}.") from None
+        raise GlassformerError(f"{path} is damaged: {error}. Copy it again.") from None
     if not isinstance(values, dict):
         raise GlassformerError(f"{path} is damaged: it must hold one JSON object.")
     return values

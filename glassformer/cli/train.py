@@ -37,7 +37,7 @@ def train(
     ] = None,
     lr_scheduler_type: Annotated[
         Literal["cosine", "linear", "wsd", "noam", "constant"] | None,
-        typer.Option(help="How the learning rate falls; cosine."),
+        typer.Option(help="How the learning rate falls; linear."),
     ] = None,
     ema: Annotated[
         float | None, typer.Option(help="Keep a running mean of the weights, say 0.999.")

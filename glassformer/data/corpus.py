@@ -153,7 +153,7 @@ def _text_document(path: Path, encoding: str) -> Document:
     if "\0" in text:
         raise nul_at(f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}")
     if not text or text.isspace():
-        raise EmptyError(f"{path} is empty.")
+        raise EmptyError(f"{path} has nothing but blanks in it. Give a file with text.")
     return Document(text, str(path))
 
 

@@ -14,6 +14,7 @@ import gzip
 import io
 import itertools
 import json
+import logging
 import re
 import sys
 import zlib
@@ -73,7 +74,7 @@ def open_table(source: str | Path, encoding: str) -> Table:
             rows = read_rows(path, encoding)
         elif path.exists():
             raise GlassformerError(f"{source} is neither a file nor a folder.")
-        elif _HUB_NAME.fullmatch(str(source)) and not path.suffix[1:].isalpha():
+        elif _HUB_NAME.fullmatch(str(path)) and not _is_local(path):
             rows = hub_rows(str(source))
         else:
             raise _missing(path)
@@ -128,6 +129,10 @@ def column(
 def local_path(name: str | Path) -> Path:
     """The path of that name; `~/` is home also where no shell has put it in."""
     return Path(name).expanduser() if str(name).startswith("~/") else Path(name)
+
+
+def _is_local(path: Path) -> bool:
+    return path.suffix[1:].isalpha() or path.parent.is_dir()
 
 
 def ending(path: Path) -> str:
@@ -186,7 +191,7 @@ def nul_at(place: str) -> GlassformerError:
 def _open_bytes(path: Path) -> Iterator[BinaryIO]:
     with reading(path):
         if path.stat().st_size == 0:
-            raise EmptyError(f"{path} is empty.")
+            raise EmptyError(f"{path} is empty. Give a file with text in it.")
         is_gzip = path.suffix.lower() == ".gz"
         with cast(BinaryIO, gzip.open(path)) if is_gzip else path.open("rb") as raw:
             yield raw
@@ -210,6 +215,8 @@ def _undecodable(path: Path, codec: str, error: UnicodeError, end: int) -> Glass
     cure = "Say the --encoding it was saved in."
     if codec.startswith("utf-8"):
         other = "utf-16" if offset == 0 and found in (0xFE, 0xFF) else "latin-1"
+        if other == "latin-1" and b"\0" in error.object:
+            return GlassformerError(f"{path} is not text but a binary file. Give text, or a table.")
         codec, cure = "UTF-8", f"Save it as UTF-8, or say --encoding {other}."
     return GlassformerError(f"{path}, byte {offset:,}: not {codec} (0x{found:02X}). {cure}")
 
@@ -217,12 +224,9 @@ def _undecodable(path: Path, codec: str, error: UnicodeError, end: int) -> Glass
 def _missing(path: Path) -> GlassformerError:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
-    cure = (
-        f"Did you mean {folder / near[0]}?"
-        if near
-        else "Give a file, a folder, or a Hugging Face data set such as roneneldan/TinyStories."
-    )
+    cure = "Give a file, a folder, or a Hugging Face data set such as roneneldan/TinyStories."
+    if near := difflib.get_close_matches(path.name, names, n=1, cutoff=0.8):
+        cure = f"Did you mean {folder / near[0]}?"
     return GlassformerError(f"{path} does not exist. {cure}")
 
 
@@ -339,6 +343,7 @@ def hub_rows(source: str) -> Iterator[Row]:
         raise _needs("datasets", source) from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each new try
     split = parts["split"] or "train"
     try:
         # Release 4 and later run no code that comes with a data set.

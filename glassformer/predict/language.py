@@ -203,7 +203,7 @@ class LanguagePredictor:
         """Loss, perplexity and bits per byte on files of text."""
         context = self.model.context_length if context_length is None else context_length
         if not 1 <= context <= self.model.context_length:
-            raise GlassformerError(
+            raise UsageError(
                 f"a context of {context:,} tokens was asked for, and the model sees from 1 to "
                 f"{self.model.context_length:,} at once."
             )

@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Iterable, Sequence
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import UsageError
 from glassformer.text.tokenizers import Tokenizer
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # how Llama's vocabulary spells a single byte
@@ -70,7 +70,7 @@ class StopFilter:
 
     def __init__(self, stops: Sequence[str]) -> None:
         if "" in stops:
-            raise GlassformerError("a stop string is empty, and would stop every text at once.")
+            raise UsageError("a stop string is empty, and would stop every text at once.")
         self._stops = list(stops)
         self._held = ""
         self.stopped = False

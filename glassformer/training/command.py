@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from glassformer.config import Lines, Values, flatten, write_yaml
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
@@ -60,6 +60,8 @@ def train(request: Request, stream: TextIO) -> Outcome:
     if request.resume and run.exists:
         return _resume(request, run, stream)
     _refuse_to_overwrite(request, run)
+    if request.resume:
+        print(f"{run.path} holds no run to resume: this is its beginning", file=stream)
     return begin.train(recipe, run, stream)
 
 
@@ -88,12 +90,15 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
     values, lines = request.given()
     if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
-        run = RunFolder(request.out)
+        run = RunFolder(request.out, request.force)
         if not run.exists:
             raise GlassformerError(f"{run.path} holds no run to resume.")
         return run.recipe(), run
-    recipe = make_recipe(values, str(request.recipe or "the recipe"), lines)
-    return recipe, RunFolder(request.out or _default_folder(recipe))
+    if request.recipe is None:
+        recipe = make_recipe(values, "the command", error=UsageError)
+    else:
+        recipe = make_recipe(values, str(request.recipe), lines)
+    return recipe, RunFolder(request.out or _default_folder(recipe), request.force)
 
 
 def _default_folder(recipe: Recipe) -> Path:

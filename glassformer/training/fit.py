@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from glassformer.checkpoint.folder import save_model
+from glassformer.config import flatten
 from glassformer.data.tokens import Batch, StepSampler, Windows
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
@@ -28,7 +29,7 @@ from glassformer.training.objectives import NextToken
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import Prepared, prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import DecidedTraining
+from glassformer.training.recipe import HARMLESS, DecidedTraining, Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import Duties, StateIO, Steward
 
@@ -72,7 +73,9 @@ def _fit(
             progress.say(f"going on from step {first:,}")
         module = NextToken(model, config)
         duties = _duties(ready, run, module.result)
-        steward = Steward(run, config, duties, metrics, progress, first, until)
+        steward = Steward(
+            run, config, duties, metrics, progress, _essence(ready.recipe), first, until
+        )
         trainer = lightning.Trainer(
             accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
             devices=1,
@@ -154,6 +157,12 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
         save_model(run.path, model, tokenizer, card)
 
     return Duties(validate, sample, keep)
+
+
+def _essence(recipe: Recipe) -> dict[str, Any]:
+    """The keys on which the model depends, with their values."""
+    values = flatten(recipe.model_dump(mode="json"))
+    return {key: value for key, value in values if key not in HARMLESS}
 
 
 def _headline(ready: Prepared, model: LanguageModel, setup: Setup) -> str:

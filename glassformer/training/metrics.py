@@ -59,6 +59,12 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
     return [row for row in rows if None not in row.values() and row["step"].isdigit()]
 
 
+def best_loss(folder: Path) -> float:
+    """The lowest validation loss of a run that has validated."""
+    rows = read_metrics(folder / "metrics.csv")
+    return min(float(row["val_loss"]) for row in rows if row["val_loss"])
+
+
 def _samples_until(path: Path, step: int) -> Iterator[str]:
     """The lines of samples.txt up to the sample of `step`."""
     if not path.is_file():

@@ -31,6 +31,7 @@ TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
 EPOCHS = 10
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
 BATCH_TOKENS = 4096
+LEARNING_RATES = {"muon": 7e-3, "adamw": 3e-3}  # of models up to 128 wide
 OPENING_TOKENS, OPENING_CHARACTERS = 64, 40
 LITTLE = 20_000  # bytes of text below which a warning is due
 
@@ -163,7 +164,8 @@ def _complete_training(
     worth = min(MOST_STEPS, max(FEWEST_STEPS, EPOCHS * num_tokens // tokens))
     steps = chosen.setdefault("max_steps", worth)
     # Wider models want smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions.
-    chosen.setdefault("learning_rate", round(3e-3 * min(1.0, (128 / model.d_model) ** 0.5), 6))
+    narrow = LEARNING_RATES[chosen["optimizer"]]
+    chosen.setdefault("learning_rate", round(narrow * min(1.0, (128 / model.d_model) ** 0.5), 6))
     chosen.setdefault("warmup_steps", min(100, steps // 10))
     # Reading a token costs a third of learning from it; validation may take a sixth of the time.
     affordable = round(2 * num_validation_tokens / tokens)

@@ -52,7 +52,7 @@ class TrainingConfig(Config):
     """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW."""
     learning_rate: float | None = Field(None, gt=0)
     """The highest one; null: chosen from the model's width."""
-    lr_scheduler_type: ScheduleKind = "cosine"
+    lr_scheduler_type: ScheduleKind = "linear"
     min_lr_rate: float = Field(0.0, ge=0, le=1)
     """Share of the learning rate that is left at the last step."""
     warmup_steps: Count | None = Field(None, ge=0)
@@ -137,25 +137,32 @@ def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tu
     return values, lines
 
 
-def make_recipe(values: Values, where: str = "the recipe", lines: Lines | None = None) -> Recipe:
+def make_recipe(
+    values: Values,
+    where: str = "the recipe",
+    lines: Lines | None = None,
+    error: type[GlassformerError] = GlassformerError,
+) -> Recipe:
+    """The typed recipe; what is wrong with it is told as `error`, with its place."""
     for section in values.keys() - Recipe.model_fields.keys():
         line = f", line {lines[section]}" if lines and section in lines else ""
-        raise GlassformerError(f"unknown section {section} in {where}{line}. {_cure(section)}")
+        raise error(f"unknown section {section} in {where}{line}. {_cure(section)}")
     for section in Recipe.model_fields:
         if not isinstance(values.get(section, {}), dict):
-            raise GlassformerError(f"{section} in {where} must be a section of keys, not a value.")
+            raise error(f"{section} in {where} must be a section of keys, not a value.")
     if "name" not in values.get("model", {}):
         raise UsageError(
             "which model? Say, for example, glassformer train gpt --data notes.txt, or write "
             "model: {name: gpt} in the recipe."
         )
-    if not values.get("data", {}).get("paths"):
+    data = values.get("data", {})
+    if not data.get("paths") and data.keys() <= CorpusConfig.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
-    recipe = parse(Recipe, values, where, lines)
+    recipe = parse(Recipe, values, where, lines, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
         recipe = recipe.model_copy(update={"model": said})
-    _model_config(recipe.model, where, lines)  # a misspelt key is an error before any work
+    _model_config(recipe.model, where, lines, error)  # a misspelt key is an error before any work
     return recipe
 
 
@@ -183,12 +190,17 @@ def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
             yield key, before.get(key), now[key]
 
 
-def _model_config(model: Values, where: str = "the recipe", lines: Lines | None = None) -> Config:
+def _model_config(
+    model: Values,
+    where: str = "the recipe",
+    lines: Lines | None = None,
+    error: type[GlassformerError] = GlassformerError,
+) -> Config:
     known = entry(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
     values = known.preset(str(model.get("preset") or known.smallest))
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
-    return parse(known.config, values | said, where, lines, prefix="model.")
+    return parse(known.config, values | said, where, lines, "model.", error)
 
 
 def _cure(section: str) -> str:

@@ -33,8 +33,10 @@ PARTS = re.compile(
 class RunFolder:
     """Where one training lives."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_forced: bool = False) -> None:
         self.path = path
+        self.is_forced = is_forced
+        """May its recipe differ from the one that its states were trained with?"""
 
     @property
     def exists(self) -> bool:

@@ -27,7 +27,7 @@ from glassformer.runtime.facts import cpu_name
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
-from glassformer.training.recipe import DecidedTraining
+from glassformer.training.recipe import RECIPE, DecidedTraining
 from glassformer.training.run_folder import RunFolder
 
 
@@ -69,15 +69,18 @@ class Steward(lightning.Callback):
         duties: Duties,
         metrics: Metrics,
         progress: Progress,
+        recipe: dict[str, Any],
         first: int = 0,
         until: int | None = None,
     ) -> None:
-        """`first` is the step that is resumed from; `until` the step to stop at and save."""
+        """`recipe` are the keys on which the model depends; `first` is the step that is resumed
+        from; `until` the step to stop at and save."""
         self.run = run
         self.config = config
         self.duties = duties
         self.metrics = metrics
         self.progress = progress
+        self.recipe = recipe
         self.until = until or config.max_steps
         self.standing = Standing(step=first, max_steps=config.max_steps)
         self.stopped_by: int | None = None
@@ -90,6 +93,7 @@ class Steward(lightning.Callback):
     def state_dict(self) -> dict[str, Any]:
         standing = self.standing
         return {
+            "recipe": self.recipe,
             "losses": self._losses,
             "trace": self.trace,
             "machine": {"torch": torch.__version__, "processor": cpu_name()},
@@ -100,11 +104,22 @@ class Steward(lightning.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._check_recipe(state_dict["recipe"])
         self._losses = list(state_dict["losses"])
         self._stale = state_dict["stale"]
         self.trace = [] if self._is_due(self.config.save_steps) else list(state_dict["trace"])
         for name in ("val_loss", "best_loss", "best_step"):
             setattr(self.standing, name, state_dict[name])
+
+    def _check_recipe(self, saved: dict[str, Any]) -> None:
+        changed = [key for key in self.recipe if self.recipe[key] != saved.get(key)]
+        if changed and not self.run.is_forced:
+            key = changed[0]
+            raise GlassformerError(
+                f"{self.run.path / RECIPE} was changed: {key} is {self.recipe[key]!r} and was "
+                f"{saved.get(key)!r}. Change it back, or say --force to go on with it, no longer "
+                "exactly."
+            )
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self.heed_signals()  # again: by now Lightning has put a handler of its own in front

@@ -90,7 +90,7 @@ def _compare(
         step = min(different)
         old, new = losses[last - step]
         return step, f"its loss was {old!r} and is {new!r}. {why}"
-    if (name := _first_difference(saved, again)) is not None:
+    if (name := first_difference(saved, again)) is not None:
         return None, f"the losses are the same, {name} is not. {why}"
     return None, None
 
@@ -107,7 +107,7 @@ def _why(before: dict[str, str], now: dict[str, str]) -> str:
     )
 
 
-def _first_difference(one: Any, other: Any, name: str = "") -> str | None:
+def first_difference(one: Any, other: Any, name: str = "") -> str | None:
     """The dotted name of the first value that is not the same in both."""
     match one, other:
         case Tensor(), Tensor():
@@ -121,5 +121,5 @@ def _first_difference(one: Any, other: Any, name: str = "") -> str | None:
             )
         case _:
             return None if one == other else name
-    found = (_first_difference(mine, theirs, key) for key, mine, theirs in pairs)
+    found = (first_difference(mine, theirs, key) for key, mine, theirs in pairs)
     return next((difference for difference in found if difference is not None), None)

@@ -121,7 +121,7 @@ def test_the_tokens_of_a_score_add_up(glassformer: Any, run: Any) -> None:
 def test_evaluate_measures_a_text(glassformer: Any, run: Any) -> None:
     result = glassformer("evaluate", run.folder, "--data", run.notes)
     assert result.code == 0
-    assert result.out.startswith("loss 2.")
+    assert result.out.startswith("loss ")
     assert "perplexity" in result.out
     assert "bits per byte" in result.out
 

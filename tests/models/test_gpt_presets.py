@@ -15,10 +15,10 @@ SIZES = {
     "gpt2-medium": 354_823_168,
     "gpt2-large": 774_030_080,
     "gpt2-xl": 1_557_611_200,
-    "modern-xs": 820_608,
-    "modern-s": 4_493_312,
-    "modern-m": 12_688_768,
-    "modern-l": 33_961_984,
+    "modern-xs": 853_376,
+    "modern-s": 4_558_848,
+    "modern-m": 12_787_072,
+    "modern-l": 34_093_056,
 }
 
 

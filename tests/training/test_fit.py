@@ -38,7 +38,7 @@ def curve(run: Path, column: str) -> list[float]:
 
 
 def test_the_loss_falls_far_below_guessing(tmp_path: Path, tiny: Make) -> None:
-    recipe = tiny(max_steps=100, eval_steps=50, save_steps=50, learning_rate=0.02)
+    recipe = tiny(max_steps=100, eval_steps=10, save_steps=50, learning_rate=0.02)
     run = trained(recipe, tmp_path / "run")
     guessing = math.log(load_model(run).tokenizer.vocab_size)
     assert curve(run, "train_loss")[-1] < guessing - 0.8

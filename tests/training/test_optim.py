@@ -91,11 +91,14 @@ def test_muon_moves_inner_matrices_and_adamw_the_rest():
     assert {id(model.head.weight), id(model.embedding.weight)} <= {id(p) for p in outer["params"]}
 
 
-def test_muons_other_groups_move_exactly_as_adamw_does():
+def test_muons_other_groups_move_exactly_as_adamw_does_at_their_own_rate():
     ours, theirs = small_gpt(), small_gpt()
     theirs.load_state_dict(ours.state_dict())
     for model, kind in ((ours, "muon"), (theirs, "adamw")):
         optimizer = optimizer_of(model, kind=kind)
+        for group in optimizer.param_groups:
+            assert group["lr"] == pytest.approx(0.01 if kind == "adamw" or group["muon"] else 0.03)
+            group["lr"] = 0.02
         for number in range(3):
             generator = torch.Generator().manual_seed(number)
             for weight in model.parameters():

@@ -1,0 +1,59 @@
+"""Kill a training again and again, at any moment; what it leaves in the end must be what an
+undisturbed training leaves, to the last bit.
+
+    python -m proofs.kills 200
+"""
+
+import io
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from glassformer.training import begin
+from glassformer.training.run_folder import RunFolder
+from proofs.runs import begun, copied, finished, in_child, small_recipe
+
+
+def prove(number: int, seed: int = 0) -> str:
+    """Kill `number` times. A run that ends before that is compared, and another one begun."""
+    draw = random.Random(seed)
+    kills = runs = 0
+    steps: set[int] = set()
+    with TemporaryDirectory(prefix="kills-") as name:
+        folder = Path(name)
+        fresh = begun(small_recipe(folder), folder / "fresh")
+        start = time.perf_counter()
+        expected = finished(copied(fresh, folder / "straight"))
+        whole = time.perf_counter() - start
+        while kills < number:
+            run = copied(fresh, folder / "killed")
+            runs += 1
+            while kills < number and _is_killed(run, after=draw.uniform(0, whole)):
+                kills += 1
+                steps.add(run.last_step())
+            found = finished(run)
+            if found != expected:
+                names = [name for name in found | expected if found.get(name) != expected.get(name)]
+                raise SystemExit(f"kill {kills}, run {runs}: {', '.join(names)} differ")
+    return f"{kills} kills in {runs} runs, {len(steps)} different steps resumed from: identical"
+
+
+def _is_killed(run: RunFolder, after: float) -> bool:
+    """Train for so many seconds, then kill; False if the training was done before."""
+
+    def kill(process: int) -> None:
+        time.sleep(after)
+        os.kill(process, signal.SIGKILL)
+
+    code = in_child(lambda: begin.resume(run, io.StringIO()), kill)
+    if code not in (0, -signal.SIGKILL):
+        raise SystemExit(f"the training ended with {code} before it was killed")
+    return code != 0
+
+
+if __name__ == "__main__":
+    print(prove(int(sys.argv[1])))

@@ -1,0 +1,27 @@
+"""A part of each of the long proofs; `make prove` does them at full length."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize(
+    ("proof", "verdict"),
+    [
+        (("kills", "5"), "5 kills in "),
+        (("signals", "3"), "3 SIGTERMs: saved, 143, identical"),
+        (("mutations", "2000"), "2,000 mutations: "),
+    ],
+)
+def test_a_promise_holds(proof: tuple[str, str], verdict: str) -> None:
+    # In a process of its own: it forks, which this one, with its threads, must not.
+    command = [sys.executable, "-m", f"proofs.{proof[0]}", proof[1]]
+    environment = os.environ | {"TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(verdict)
