@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format bench bench-generation bench-startup prove prove-kills clean
+.PHONY: help demo test check lint format bench bench-generation bench-startup \
+	bench-throughput bench-quality bench-quarter-hour prove prove-kills clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -40,10 +41,19 @@ format: .venv/develops  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-startup bench-generation  ## all benchmarks, on an idle machine
+bench: bench-startup bench-generation bench-throughput  ## all that need no data, on an idle machine
 
 bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transformers
 	$(BIN)/python -m benchmarks.generation
+
+bench-throughput: .venv/develops  ## tokens/s of training against transformers
+	$(BIN)/python -m benchmarks.throughput
+
+bench-quality: .venv/develops  ## time to a given loss: make bench-quality DATA=tinyshakespeare.txt
+	$(BIN)/python -m benchmarks.quality $(DATA)
+
+bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, of the same DATA
+	$(BIN)/python -m benchmarks.quality $(DATA) --minutes 15
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup

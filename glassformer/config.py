@@ -32,13 +32,13 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _several(value: Any) -> Any:
+def several(value: Any) -> Any:
     """`paths: notes.txt` in a recipe means a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
 Count = Annotated[int, BeforeValidator(_whole)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Names = Annotated[tuple[str, ...], BeforeValidator(several)]
 
 
 class Config(BaseModel):

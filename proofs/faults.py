@@ -94,7 +94,7 @@ def touches(run: RunFolder) -> int:
 def prove(every: int = 1) -> str:
     with TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
-        recipe = small_recipe(folder, max_steps=8, logging_steps=3)
+        recipe = small_recipe(folder, max_steps=3, save_steps=2, eval_steps=2, logging_steps=2)
         fresh = begun(recipe, folder / "fresh")
         expected = finished(copied(fresh, folder / "straight"))
         number = touches(copied(fresh, folder / "counted"))

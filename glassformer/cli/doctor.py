@@ -11,7 +11,10 @@ from glassformer.wording import install
 if TYPE_CHECKING:
     from glassformer.runtime import Machine
 
-EXTRAS = {"hub": ("pyarrow", "datasets")}  # what can be added, and the packages it needs
+EXTRAS = {  # what can be added, and the packages it needs
+    "hub": ("pyarrow", "datasets"),
+    "wandb": ("wandb",),
+}
 
 
 def doctor(

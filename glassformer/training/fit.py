@@ -63,7 +63,7 @@ def _fit(
     first, damaged = run.last_good_step()
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
     with (
-        closing(Metrics(run.path, resumed_at=first)) as metrics,
+        closing(Metrics(run.path, first, config.report_to)) as metrics,
         Progress(stream, tokens_per_step) as progress,
     ):
         progress.say(_headline(ready, model, setup))

@@ -1,17 +1,20 @@
-"""The curves of a run: a CSV for people, TensorBoard events for its page.
+"""The curves of a run: a CSV for people, and pages of TensorBoard or Weights & Biases.
 
 metrics.csv has nothing in it that depends on the clock, so that a run which was stopped and resumed
-leaves the same bytes as one which was not. Speed goes to TensorBoard only.
+leaves the same bytes as one which was not. Speed goes to the pages only.
 """
 
 import csv
+import hashlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint.atomic import write_file
+from glassformer.errors import GlassformerError
+from glassformer.wording import install
 
 HEADING = re.compile(r"--- step (\d+) ---\n")
 COLUMNS = ("step", "train_loss", "learning_rate", "val_loss", "val_bits_per_byte")
@@ -20,9 +23,9 @@ COLUMNS = ("step", "train_loss", "learning_rate", "val_loss", "val_bits_per_byte
 class Metrics:
     """Appends rows by step. A resumed run first forgets what came after `resumed_at`."""
 
-    def __init__(self, folder: Path, resumed_at: int = 0) -> None:
-        from torch.utils.tensorboard.writer import SummaryWriter
-
+    def __init__(
+        self, folder: Path, resumed_at: int = 0, report_to: Sequence[str] = ("tensorboard",)
+    ) -> None:
         self.path = folder / "metrics.csv"
         rows = [row for row in read_metrics(self.path) if int(row["step"]) <= resumed_at]
         text = io.StringIO()
@@ -32,22 +35,78 @@ class Metrics:
         write_file(self.path, text.getvalue())
         self.samples = folder / "samples.txt"
         write_file(self.samples, "".join(_samples_until(self.samples, resumed_at)))
-        self._events = SummaryWriter(str(folder), purge_step=resumed_at + 1, flush_secs=10)
+        self._pages = [PAGES[name](folder, resumed_at) for name in report_to]
 
     def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
         with self.path.open("a", newline="") as file:
             row: dict[str, Any] = {"step": step} | values
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
-        for name, value in (values | clocked).items():
-            self._events.add_scalar(name, value, step)
+        for page in self._pages:
+            page.write(step, values | clocked)
 
     def sample(self, step: int, text: str) -> None:
         with self.samples.open("a", encoding="utf-8", newline="") as file:
             file.write(f"--- step {step} ---\n{text}\n")
+        for page in self._pages:
+            page.sample(step, text)
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()
+
+
+class TensorBoard:
+    """Events beside metrics.csv, for `tensorboard --logdir RUN`."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self._events = SummaryWriter(str(folder), purge_step=resumed_at + 1, flush_secs=10)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self._events.add_scalar(name, value, step)
+
+    def sample(self, step: int, text: str) -> None:
         self._events.add_text("sample", text, step)
 
     def close(self) -> None:
         self._events.close()
+
+
+class WeightsAndBiases:
+    """A run of the project glassformer; a resumed one goes on where it was."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise GlassformerError(
+                f"report_to wandb needs a package. Run {install('wandb')}."
+            ) from None
+        place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+        self._run = wandb.init(
+            project="glassformer",
+            id=f"{folder.name}-{place}",
+            name=folder.name,
+            dir=str(folder.parent),
+            resume="allow",
+        )
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        self._run.log(values, step=step)
+
+    def sample(self, step: int, text: str) -> None:
+        self._run.log({"sample": text}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+PAGES: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
 
 
 def read_metrics(path: Path) -> list[dict[str, str]]:

@@ -17,7 +17,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from glassformer.config import Config, Count, Lines, Values, assign, flatten, parse, read_yaml
+from glassformer.config import (
+    Config,
+    Count,
+    Lines,
+    Values,
+    assign,
+    flatten,
+    parse,
+    read_yaml,
+    several,
+)
 from glassformer.data.corpus import CorpusConfig
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, entry
@@ -32,6 +42,7 @@ def _seconds(value: Any) -> Any:
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else value
 
 
+Page = Literal["tensorboard", "wandb"]
 Duration = Annotated[float, BeforeValidator(_seconds)]
 
 RECIPE = "recipe.yaml"  # in a run's folder
@@ -73,6 +84,8 @@ class TrainingConfig(Config):
     save_total_limit: Count = Field(2, ge=1)
     """Saved states that are kept; older ones are deleted."""
     logging_steps: Count = Field(10, ge=1)
+    report_to: Annotated[tuple[Page, ...], BeforeValidator(several)] = ("tensorboard",)
+    """Where the curves go besides metrics.csv; wandb is an extra."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     num_threads: Count | None = Field(None, ge=1)
@@ -91,7 +104,9 @@ class DecidedTraining(TrainingConfig):
 
 
 # These change what is written and when, never what the model becomes.
-HARMLESS = {f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps")}
+HARMLESS = {
+    f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps", "report_to")
+}
 
 
 class Recipe(Config):

@@ -194,6 +194,14 @@ def test_without_its_last_state_a_run_goes_on_from_the_one_before(
 # --- the curves ---
 
 
+def test_curves_for_weights_and_biases_need_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(GlassformerError, match=r"needs a package\. Run .* -m pip install wandb\."):
+        Metrics(tmp_path, report_to=("tensorboard", "wandb"))
+
+
 def test_a_resumed_run_forgets_the_rows_after_its_step(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path)
     for step in (2, 4, 6):
