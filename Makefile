@@ -4,10 +4,11 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-throughput bench-quality bench-quarter-hour prove prove-kills clean
+	bench-throughput bench-quality bench-quarter-hour prove prove-kills prove-kills-200 \
+	prove-signals prove-mutations prove-faults clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 .venv/ready:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
@@ -58,13 +59,21 @@ bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, of the same 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
 
+prove: prove-kills-200 prove-signals prove-mutations prove-faults  ## all proofs at full length
+
 prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same bytes
 	$(BIN)/python -m proofs.kills 25
 
-prove: .venv/develops  ## all proofs, at full length: hours
+prove-kills-200: .venv/develops  ## 200 of them
 	$(BIN)/python -m proofs.kills 200
+
+prove-signals: .venv/develops  ## SIGTERM at 20 moments
 	$(BIN)/python -m proofs.signals 20
+
+prove-mutations: .venv/develops  ## 100,000 damaged checkpoints
 	$(BIN)/python -m proofs.mutations 100000
+
+prove-faults: .venv/develops  ## a disk that fails at each of its touches
 	$(BIN)/python -m proofs.faults
 
 clean:  ## forget the environment and all caches

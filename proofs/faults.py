@@ -1,5 +1,6 @@
 """Let the disk fail at the k-th time that a training touches it, for every k: full, broken, or the
-power gone. The error must be told, and the run must still go on to the same bytes.
+power gone. The error must be told, and the run must still go on to the same bytes. (TensorBoard's
+own files are left out: the run does not depend on them.)
 
     python -m proofs.faults          every k of a whole run
     python -m proofs.faults 10       every tenth
@@ -17,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.training import begin
+from glassformer.training.fit import fit
 from glassformer.training.run_folder import RunFolder
 from proofs.runs import begun, copied, finished, in_child, small_recipe
 
@@ -31,6 +32,10 @@ POWER_GONE = "power"
 FAULTS: tuple[Any, ...] = (errno.ENOSPC, errno.EIO, POWER_GONE)
 
 
+class PowerGone(BaseException):
+    pass
+
+
 @contextmanager
 def watched(happens: Callable[[int], None]) -> Iterator[list[int]]:
     """Call `happens(k)` at the k-th touch of the disk; of a file's content, half is written."""
@@ -42,9 +47,11 @@ def watched(happens: Callable[[int], None]) -> Iterator[list[int]]:
             count[0] += 1
             try:
                 happens(count[0])
-            except BaseException:
+            except (OSError, PowerGone) as fault:
                 if name in ("write_bytes", "write_text"):
                     original(args[0], args[1][: len(args[1]) // 2])
+                if isinstance(fault, PowerGone):
+                    os._exit(TOLD)  # nothing runs any more, not even the tidying up
                 raise
             return original(*args, **kwargs)
 
@@ -64,14 +71,14 @@ def strike(run: RunFolder, k: int, fault: Any) -> int:
 
     def happens(now: int) -> None:
         if now == k and fault == POWER_GONE:
-            os._exit(TOLD)
+            raise PowerGone
         if now == k:
             raise OSError(fault, os.strerror(fault))
 
     def work() -> None:
         with watched(happens):
             try:
-                begin.resume(run, io.StringIO())
+                fit(run, io.StringIO())
             except (GlassformerError, OSError) as error:
                 sys.exit(TOLD if str(error).strip() else 1)
 
@@ -84,7 +91,7 @@ def touches(run: RunFolder) -> int:
 
     def work() -> None:
         with watched(lambda k: None) as count:
-            begin.resume(run, io.StringIO())
+            fit(run, io.StringIO())
         note.write_text(str(count[0]))
 
     in_child(work)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.training import begin
+from glassformer.training.fit import fit
 from glassformer.training.run_folder import RunFolder
 from proofs.runs import begun, copied, finished, in_child, small_recipe
 
@@ -39,6 +39,8 @@ def prove(number: int, seed: int = 0) -> str:
             if found != expected:
                 names = [name for name in found | expected if found.get(name) != expected.get(name)]
                 raise SystemExit(f"kill {kills}, run {runs}: {', '.join(names)} differ")
+    if len(steps) < min(3, number):
+        raise SystemExit(f"the kills came too early: only at {sorted(steps)}")
     return f"{kills} kills in {runs} runs, {len(steps)} different steps resumed from: identical"
 
 
@@ -49,7 +51,7 @@ def _is_killed(run: RunFolder, after: float) -> bool:
         time.sleep(after)
         os.kill(process, signal.SIGKILL)
 
-    code = in_child(lambda: begin.resume(run, io.StringIO()), kill)
+    code = in_child(lambda: fit(run, io.StringIO()), kill)
     if code not in (0, -signal.SIGKILL):
         raise SystemExit(f"the training ended with {code} before it was killed")
     return code != 0

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch.utils.tensorboard.writer  # noqa: F401 (like all else, once, before the forks)
+
 from glassformer.training import begin
+from glassformer.training.fit import fit
 from glassformer.training.recipe import Recipe, make_recipe
 from glassformer.training.run_folder import RunFolder
 
@@ -56,7 +59,7 @@ def copied(run: RunFolder, folder: Path) -> RunFolder:
 
 def finished(run: RunFolder) -> dict[str, bytes]:
     """What the run leaves when nobody disturbs it any more."""
-    code = in_child(lambda: begin.resume(run, io.StringIO()))
+    code = in_child(lambda: fit(run, io.StringIO()))
     if code:
         raise RuntimeError(f"{run.path} cannot be finished: exit code {code}")
     return contents(run.path)

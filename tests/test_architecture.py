@@ -29,7 +29,8 @@ ROOT = "__init__"  # the version for everyone, and load(), which reaches up only
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 RUN_CODE = {"eval", "exec", "compile", "__import__"}
 LOAD_CODE = {
-    *("torch.load", "torch.save", "importlib.import_module"),
+    *("torch.load", "torch.save", "torch.jit.load", "torch.serialization.load"),
+    *("np.load", "numpy.load", "importlib.import_module"),
     *("yaml.load", "yaml.full_load", "yaml.unsafe_load"),
 }
 
@@ -88,6 +89,8 @@ def forbidden(file: str, tree: ast.AST) -> list[str]:
             found += {node.func.id} & RUN_CODE
         elif isinstance(node, ast.Attribute):
             found += {ast.unparse(node)} & LOAD_CODE
+        elif isinstance(node, ast.keyword) and node.arg == "trust_remote_code":
+            found.append("trust_remote_code")
     return [f"{file}: {what}" for what in found]
 
 
@@ -186,7 +189,8 @@ def test_nothing_can_run_code_that_came_as_data(file: str) -> None:
     [
         *("import pickle", "from pickle import loads", "torch.load(path)", "assert x"),
         *("eval(text)", "exec(text)", "from torch import load", "yaml.load(text)"),
-        "importlib.import_module(name)",
+        *("importlib.import_module(name)", "np.load(path)", "torch.jit.load(path)"),
+        "load_dataset(name, trust_remote_code=True)",
     ],
 )
 def test_what_is_forbidden_would_be_noticed(line: str) -> None:

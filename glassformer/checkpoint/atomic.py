@@ -33,12 +33,12 @@ def new_file(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial
-            _sync(partial)
+            sync(partial)
             partial.replace(path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        sync(path.parent)
 
 
 @contextmanager
@@ -52,13 +52,13 @@ def new_folder(path: Path) -> Iterator[Path]:
             yield partial
             (partial / MANIFEST).write_text(json.dumps(_manifest(partial), indent=1))
             for file in partial.iterdir():
-                _sync(file)
-            _sync(partial)
+                sync(file)
+            sync(partial)
             take_place(partial, path)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def check_folder(path: Path, cure: str) -> None:
@@ -98,7 +98,7 @@ def _digest(file: Path) -> dict[str, str | int]:
     return {"bytes": file.stat().st_size, "sha256": digest}
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until the file's or folder's content has reached the disk."""
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot flush a folder, and needs no such thing

@@ -69,7 +69,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):  # a half-imported module swallows it, or fails strangely: soon again
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         return
-    typer.echo("stopped.", err=True)
+    os.write(2, b"stopped.\n")  # a stream may be in the middle of a write
     sys.exit(128 + number)
 
 

@@ -3,6 +3,7 @@
 So a mistake in the data is told at once, and not after seconds of importing.
 """
 
+from importlib.util import find_spec
 from typing import TextIO
 
 from torch import nn
@@ -19,9 +20,9 @@ from glassformer.training.progress import Progress
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.speed import seconds_of_training, seconds_per_step
-from glassformer.wording import clock
+from glassformer.wording import clock, install
 
-RESERVE = 0.05  # of a time limit: for saving, and for steps slower than those that were measured
+RESERVE = 0.1  # of a time limit: for saving, and for steps slower than those that were measured
 SETTING_UP = 5.0  # seconds until the first step
 
 
@@ -30,6 +31,8 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
 
     A run that is there already goes when the new one is set up.
     """
+    if "wandb" in recipe.training.report_to and find_spec("wandb") is None:
+        raise GlassformerError(f"report_to wandb needs a package. Run {install('wandb')}.")
     with run.begin() as folder:
         ready = prepare(recipe, folder, say)
         setup = use_machine(recipe, say)

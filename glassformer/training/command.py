@@ -12,6 +12,7 @@ from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import (
+    CHANGEABLE,
     HARMLESS,
     Recipe,
     differences,
@@ -69,13 +70,18 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
     saved = run.recipe()
     given, _ = request.given()
     changed = list(differences(saved, given))
-    refused = [each for each in changed if not (request.force and each[0].startswith("training."))]
+    refused = [each for each in changed if not (request.force and each[0] in CHANGEABLE)]
     if refused:
         said = "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in refused)
         cure = "Leave that out to go on as it was, or say another --out to begin anew."
-        if not request.force and all(key.startswith("training.") for key, _, _ in refused):
+        if all(key in CHANGEABLE for key, _, _ in refused):
             cure = cure[:-1] + "; --force goes on with it, and the run is no longer exact."
         raise GlassformerError(f"{run.path} was begun with another recipe: {said}. {cure}")
+    for key, _, new in changed:
+        if key == "training.max_steps" and new <= run.last_step():
+            raise GlassformerError(
+                f"{run.path} is at step {run.last_step():,} already. Say more steps."
+            )
     accepted = HARMLESS | {key for key, _, _ in changed}
     taken = {k: v for k, v in flatten(given) if v is not None and k in accepted}
     if taken:
@@ -113,7 +119,7 @@ def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:
     if not run.exists or request.force or request.resume:
         return
     step, last = run.last_step(), run.recipe().training.max_steps
-    if step == last:
+    if step == last or run.has_given_up():
         raise GlassformerError(
             f"{run.path} exists and holds a finished run. Say --force to start over, or another "
             "--out."

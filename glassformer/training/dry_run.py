@@ -47,7 +47,7 @@ class Plan:
             f"context {self.context_length:,}",
             "tokenizer": f"{self.tokenizer}, {self.vocab_size:,} tokens",
             "text": f"{self.num_tokens:,} tokens to learn from, "
-            f"{self.num_validation_tokens:,} held out; none dropped or truncated",
+            f"{self.num_validation_tokens:,} held out; nothing is truncated",
             "training": f"{self.max_steps:,} steps of {self.tokens_per_step:,} tokens: "
             f"{self.epochs:.3g} times the text, "
             f"{self.tokens_per_parameter:.3g} tokens per parameter",

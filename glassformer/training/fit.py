@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from glassformer.checkpoint.folder import save_model
-from glassformer.config import flatten
 from glassformer.data.tokens import Batch, StepSampler, Windows
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
@@ -29,7 +28,7 @@ from glassformer.training.objectives import NextToken
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import Prepared, prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import HARMLESS, DecidedTraining, Recipe
+from glassformer.training.recipe import DecidedTraining, essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import Duties, StateIO, Steward
 
@@ -61,6 +60,7 @@ def _fit(
     context = model.context_length
     batch_size = config.per_device_train_batch_size
     first, damaged = run.last_good_step()
+    run.forget_after(first)
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
     with (
         closing(Metrics(run.path, first, config.report_to)) as metrics,
@@ -74,7 +74,7 @@ def _fit(
         module = NextToken(model, config)
         duties = _duties(ready, run, module.result)
         steward = Steward(
-            run, config, duties, metrics, progress, _essence(ready.recipe), first, until
+            run, config, duties, metrics, progress, essence(ready.recipe), first, until
         )
         trainer = lightning.Trainer(
             accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
@@ -98,7 +98,7 @@ def _fit(
                 module,
                 loader,
                 ckpt_path=run.checkpoint(first) if first else None,
-                weights_only=False,
+                weights_only=False,  # our own reader has no code to run; True would be torch's
             )
     standing = steward.standing
     return Outcome(
@@ -157,12 +157,6 @@ def _duties(ready: Prepared, run: RunFolder, model: LanguageModel) -> Duties:
         save_model(run.path, model, tokenizer, card)
 
     return Duties(validate, sample, keep)
-
-
-def _essence(recipe: Recipe) -> dict[str, Any]:
-    """The keys on which the model depends, with their values."""
-    values = flatten(recipe.model_dump(mode="json"))
-    return {key: value for key, value in values if key not in HARMLESS}
 
 
 def _headline(ready: Prepared, model: LanguageModel, setup: Setup) -> str:

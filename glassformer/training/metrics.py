@@ -5,16 +5,14 @@ leaves the same bytes as one which was not. Speed goes to the pages only.
 """
 
 import csv
-import hashlib
 import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.atomic import write_file
+from glassformer.checkpoint.atomic import explained, sync, write_file
 from glassformer.errors import GlassformerError
-from glassformer.wording import install
 
 HEADING = re.compile(r"--- step (\d+) ---\n")
 COLUMNS = ("step", "train_loss", "learning_rate", "val_loss", "val_bits_per_byte")
@@ -38,17 +36,23 @@ class Metrics:
         self._pages = [PAGES[name](folder, resumed_at) for name in report_to]
 
     def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
-        with self.path.open("a", newline="") as file:
+        with explained(self.path), self.path.open("a", newline="") as file:
             row: dict[str, Any] = {"step": step} | values
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
         for page in self._pages:
             page.write(step, values | clocked)
 
     def sample(self, step: int, text: str) -> None:
-        with self.samples.open("a", encoding="utf-8", newline="") as file:
+        with explained(self.samples), self.samples.open("a", encoding="utf-8", newline="") as file:
             file.write(f"--- step {step} ---\n{text}\n")
         for page in self._pages:
             page.sample(step, text)
+
+    def sync(self) -> None:
+        """To the disk, before a state is: what came before the state must not be lost after it."""
+        for path in (self.path, self.samples):
+            with explained(path):
+                sync(path)
 
     def close(self) -> None:
         for page in self._pages:
@@ -75,23 +79,17 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of the project glassformer; a resumed one goes on where it was."""
+    """A run of the project glassformer for each start of a training; its steps count on."""
 
     def __init__(self, folder: Path, resumed_at: int) -> None:
+        import wandb
+
         try:
-            import wandb
-        except ImportError:
+            self._run = wandb.init(project="glassformer", group=folder.name, dir=str(folder.parent))
+        except Exception as error:  # a network and an account stand behind that call
             raise GlassformerError(
-                f"report_to wandb needs a package. Run {install('wandb')}."
-            ) from None
-        place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
-        self._run = wandb.init(
-            project="glassformer",
-            id=f"{folder.name}-{place}",
-            name=folder.name,
-            dir=str(folder.parent),
-            resume="allow",
-        )
+                f"Weights & Biases: {error}. Mend that, or leave out wandb."
+            ) from error
 
     def write(self, step: int, values: dict[str, float]) -> None:
         self._run.log(values, step=step)
@@ -115,7 +113,8 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(newline="") as file:
         rows = list(csv.DictReader(line for line in file if line.endswith("\n")))
-    return [row for row in rows if None not in row.values() and row["step"].isdigit()]
+    whole = [row for row in rows if None not in row.values()]
+    return [row for row in whole if row.get("step", "").isdigit()]
 
 
 def best_loss(folder: Path) -> float:

@@ -45,7 +45,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     return x
 
 
-class Muon(torch.optim.Optimizer):
+class MuonAndAdamW(torch.optim.Optimizer):
     """Muon for the groups that say `muon`, AdamW for the others."""
 
     def __init__(

@@ -4,7 +4,6 @@ next token    loss = mean of -log p(t_n | t_<n), at all positions of all windows
 """
 
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import lightning.pytorch as lightning
@@ -46,12 +45,22 @@ class NextToken(lightning.LightningModule):
             )
         return loss
 
-    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        super().optimizer_step(*args, **kwargs)
+    def optimizer_step(self, epoch: int, batch: int, optimizer: Any, *args: Any) -> None:
+        config = self.training_config
+        step = self.global_step  # from 0
+        share = rate(
+            step,
+            kind=config.lr_scheduler_type,
+            warmup_steps=config.warmup_steps,
+            max_steps=config.max_steps,
+            min_rate=config.min_lr_rate,
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = share * group["highest_lr"]
+        super().optimizer_step(epoch, batch, optimizer, *args)
         if self.averaged is not None:
             # A mean over few steps at first: the weights of the very beginning are soon forgotten.
-            step = self.global_step + 1  # the one just made
-            decay = min(self.training_config.ema, step / (9 + step))
+            decay = min(config.ema, (step + 1) / (step + 10))
             now = [parameter.detach() for parameter in self.model.parameters()]
             torch._foreach_lerp_(list(self.averaged.parameters()), now, 1 - decay)
 
@@ -64,15 +73,16 @@ class NextToken(lightning.LightningModule):
             weight_decay=config.weight_decay,
             betas=(config.adam_beta1, config.adam_beta2),
         )
-        share = partial(
-            rate,
-            kind=config.lr_scheduler_type,
-            warmup_steps=config.warmup_steps,
-            max_steps=config.max_steps,
-            min_rate=config.min_lr_rate,
-        )
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        for group in optimizer.param_groups:
+            group["highest_lr"] = group["lr"]
+        self._settings = [
+            {key: value for key, value in group.items() if key != "params"}
+            for group in optimizer.param_groups
+        ]
+        return optimizer
+
+    def on_train_start(self) -> None:
+        """The recipe decides, also where a saved state has brought its own settings along."""
+        optimizer = self.trainer.optimizers[0]
+        for group, settings in zip(optimizer.param_groups, self._settings, strict=True):
+            group.update(settings)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from glassformer.training.muon import Muon
+from glassformer.training.muon import MuonAndAdamW
 
 OptimizerKind = Literal["muon", "adamw"]
 
@@ -34,8 +34,8 @@ def make_optimizer(
     if kind == "muon":
         for group in groups:
             group["lr"] = learning_rate * (1 if group.get("muon") else BOLDER)
-        return Muon(groups, lr=learning_rate, betas=betas)
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=True)
+    # For both kinds: torch's own fused AdamW cannot be clipped by Lightning in fewer bits.
+    return MuonAndAdamW(groups, lr=learning_rate, betas=betas)
 
 
 def _inner_matrices(model: nn.Module) -> set[int]:

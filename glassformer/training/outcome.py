@@ -34,6 +34,8 @@ class Outcome:
                 f"stopped {where if self.step else 'before the first step'}. "
                 f"Go on with: {command('train', '--resume', '--out', self.folder)}"
             )
+        if self.best_loss is None:
+            return f"{self.folder}: nothing was validated."
         why = f"stopped at step {self.step:,}, no longer better. " if self.stopped_early else ""
         return (
             f"{why}{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "

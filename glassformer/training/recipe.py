@@ -58,7 +58,7 @@ class TrainingConfig(Config):
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches added up before each update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
-    """At most so many seconds (or "15m", "2h"): max_steps is lowered until the schedule fits."""
+    """About so many seconds (or "15m", "2h"): max_steps is lowered until the schedule fits."""
     optimizer: OptimizerKind = "muon"
     """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW."""
     learning_rate: float | None = Field(None, gt=0)
@@ -106,6 +106,19 @@ class DecidedTraining(TrainingConfig):
 # These change what is written and when, never what the model becomes.
 HARMLESS = {
     f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps", "report_to")
+}
+
+
+# These change what the model becomes, and can be changed by force on the way. The others would not
+# fit the saved state.
+CHANGEABLE = {
+    f"training.{key}"
+    for key in (
+        *("max_steps", "per_device_train_batch_size", "learning_rate", "lr_scheduler_type"),
+        *("min_lr_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2"),
+        *("max_grad_norm", "early_stopping", "seed", "eval_steps"),
+        *("device", "precision", "num_threads"),
+    )
 }
 
 
@@ -191,6 +204,12 @@ def complete(recipe: Recipe) -> Values:
     return values | {"model": named | keys}
 
 
+def essence(recipe: Recipe) -> Values:
+    """The keys on which the model depends, with their values."""
+    values = flatten(recipe.model_dump(mode="json"))
+    return {key: value for key, value in values if key not in HARMLESS}
+
+
 def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
     """(key, saved value, given value) for each given key that says something else.
 
@@ -200,8 +219,12 @@ def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
     before = dict(flatten(wanted))
     _merge(wanted, given)
     now = dict(flatten(complete(make_recipe(wanted))))
+    # A time limit has lowered the steps: saying both again is no change.
+    same_limit = (given.get("training") or {}).get("time_limit") is not None
+    planned = {"training.max_steps"} if same_limit else set[str]()
     for key, value in flatten(given):
-        if value not in (None, "auto") and key not in HARMLESS and before.get(key) != now[key]:
+        open_or_harmless = value in (None, "auto") or key in HARMLESS | planned
+        if not open_or_harmless and before.get(key) != now[key]:
             yield key, before.get(key), now[key]
 
 

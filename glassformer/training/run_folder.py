@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from glassformer.checkpoint.atomic import check_folder, explained, take_place, write_file
+from glassformer.checkpoint.atomic import check_folder, explained, sync, take_place, write_file
+from glassformer.checkpoint.state import load_state
 from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError
 from glassformer.training.recipe import RECIPE, Recipe, make_recipe
@@ -70,7 +71,26 @@ class RunFolder:
                 return step, problems
         return 0, problems
 
-    def prune(self, keep: int) -> None:
+    def has_given_up(self) -> bool:
+        """Did it stop early, because it no longer became better?"""
+        step, _ = self.last_good_step()
+        patience = self.recipe().training.early_stopping
+        if not step or patience is None:
+            return False
+        return bool(load_state(self.checkpoint(step))["callbacks"]["Steward"]["stale"] >= patience)
+
+    def forget_after(self, step: int) -> None:
+        """Delete the states of later steps: the training makes them anew."""
+        for later, folder in self.checkpoints():
+            if later > step:
+                shutil.rmtree(folder)
+
+    def prune(self, keep: int, every: int = 1) -> None:
+        """Keep the last states that were due, and the newest, due or not."""
+        *older, _ = self.checkpoints()
+        for step, folder in older:
+            if step % every:  # from a stop in between
+                shutil.rmtree(folder)
         for _, folder in self.checkpoints()[:-keep]:
             shutil.rmtree(folder)
         for left_by_a_kill in (self.path / "checkpoints").glob(".step-*"):
@@ -98,14 +118,15 @@ class RunFolder:
             with explained(self.path):
                 partial.mkdir(parents=True)
             yield partial
+            with explained(self.path):
+                take_place(partial, self.path)
+                sync(self.path.parent)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             for parent in parents:
                 with suppress(OSError):  # another run may have come to stand there
                     parent.rmdir()
             raise
-        with explained(self.path):
-            take_place(partial, self.path)
 
     def _check_it_may_go(self) -> None:
         """Only a run, a begun one, or an empty folder is ever deleted."""

@@ -7,6 +7,7 @@ that resumes from it goes on exactly as if it had never stopped.
 """
 
 import math
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from glassformer.runtime.facts import cpu_name
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
-from glassformer.training.recipe import RECIPE, DecidedTraining
+from glassformer.training.recipe import CHANGEABLE, RECIPE, DecidedTraining
 from glassformer.training.run_folder import RunFolder
 
 
@@ -113,12 +114,12 @@ class Steward(lightning.Callback):
 
     def _check_recipe(self, saved: dict[str, Any]) -> None:
         changed = [key for key in self.recipe if self.recipe[key] != saved.get(key)]
-        if changed and not self.run.is_forced:
-            key = changed[0]
+        refused = [key for key in changed if not (self.run.is_forced and key in CHANGEABLE)]
+        if refused:
+            said = "; ".join(f"{k} was {saved.get(k)!r}, now {self.recipe[k]!r}" for k in refused)
             raise GlassformerError(
-                f"{self.run.path / RECIPE} was changed: {key} is {self.recipe[key]!r} and was "
-                f"{saved.get(key)!r}. Change it back, or say --force to go on with it, no longer "
-                "exactly."
+                f"{self.run.path / RECIPE} is not the recipe that was trained with: {said}. Change "
+                "it back."
             )
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
@@ -191,10 +192,11 @@ class Steward(lightning.Callback):
             self._losses = []
             self.metrics.write(step, values, tokens_per_second=self.progress.tokens_per_second)
         if self._is_due(self.config.save_steps) or last or stopping:
+            self.metrics.sync()
             trainer.save_checkpoint(self.run.checkpoint(step))
             if self._is_due(self.config.save_steps):
                 self.trace = []
-            self.run.prune(self.config.save_total_limit)
+            self.run.prune(self.config.save_total_limit, self.config.save_steps)
         if stopping:
             trainer.should_stop = True
 
@@ -232,4 +234,5 @@ class Steward(lightning.Callback):
             raise SystemExit(128 + number)
         self.stopped_by = number
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        self.progress.say(f"{name}: stopping after this step …")
+        # Not by way of a stream: the signal may have come while one was being written to.
+        os.write(2, f"{name}: stopping after this step …\n".encode())

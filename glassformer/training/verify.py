@@ -5,6 +5,7 @@ state at step a  →  train  →  state at step b, again     the same as the one
 
 import shutil
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
@@ -15,7 +16,7 @@ from torch import Tensor
 from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.training.prepare import DATA
-from glassformer.training.recipe import RECIPE
+from glassformer.training.recipe import essence
 from glassformer.training.run_folder import RunFolder
 
 
@@ -46,26 +47,33 @@ class Verdict:
 
 def verify(run: RunFolder, stream: TextIO) -> Verdict:
     """Replay from the last state but one (or the beginning) to the last, in a temporary place."""
-    states = run.checkpoints()
     if not run.exists:
         raise GlassformerError(f"{run.path} holds no run.")
+    states = run.checkpoints()
     if not states:
         raise GlassformerError(f"{run.path} has saved no state yet: there is nothing to verify.")
-    last, saved_at = states[-1]
-    first = states[-2][0] if len(states) > 1 else 0
-    saved = load_state(saved_at)
+    last, first = states[-1][0], states[-2][0] if len(states) > 1 else 0
+    verdict = partial(Verdict, str(run.path), first, last)
+    saved = load_state(run.checkpoint(last))
+    recipes = [essence(run.recipe()), _steward(saved)["recipe"]]
+    if first:
+        recipes.append(_steward(load_state(run.checkpoint(first)))["recipe"])
+    if keys := [key for key in recipes[0] if any(recipes[0][key] != r.get(key) for r in recipes)]:
+        return verdict(False, None, f"the recipe was changed on the way ({', '.join(keys)})")
     with TemporaryDirectory(prefix="glassformer-") as folder:
         copy = RunFolder(Path(folder) / run.path.name)
         _copy(run, copy, first)
         again = _replay(copy, last, stream)
     differs_at, reason = _compare(saved, again, last)
-    return Verdict(str(run.path), first, last, reason is None, differs_at, reason)
+    return verdict(reason is None, differs_at, reason)
 
 
 def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
-    """All that a training needs to go on from step `first`."""
+    """All that a training needs to go on from step `first`; nobody else hears of it."""
     copy.path.mkdir()
-    shutil.copy(run.path / RECIPE, copy.path)
+    recipe = run.recipe()
+    training = recipe.training.model_copy(update={"report_to": ()})
+    copy.write_recipe(recipe.model_copy(update={"training": training}))
     shutil.copytree(run.path / DATA, copy.path / DATA)
     if first:
         shutil.copytree(run.checkpoint(first), copy.checkpoint(first))
@@ -74,15 +82,22 @@ def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
 def _replay(run: RunFolder, last: int, stream: TextIO) -> dict[str, Any]:
     from glassformer.training.fit import fit  # here, because Lightning takes seconds to import
 
-    fit(run, stream, until=last)
+    outcome = fit(run, stream, until=last)
+    if outcome.stopped_by is not None:
+        raise SystemExit(outcome.exit_code)
     return load_state(run.checkpoint(last))
+
+
+def _steward(state: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = state["callbacks"]["Steward"]
+    return found
 
 
 def _compare(
     saved: dict[str, Any], again: dict[str, Any], last: int
 ) -> tuple[int | None, str | None]:
     """The first step that differs, and why; None and None if all is the same."""
-    before, now = (state["callbacks"]["Steward"] for state in (saved, again))
+    before, now = _steward(saved), _steward(again)
     why = _why(before["machine"], now["machine"])
     losses = list(zip(reversed(before["trace"]), reversed(now["trace"]), strict=False))
     different = [last - place for place, (old, new) in enumerate(losses) if old != new]
@@ -90,6 +105,8 @@ def _compare(
         step = min(different)
         old, new = losses[last - step]
         return step, f"its loss was {old!r} and is {new!r}. {why}"
+    for state in (before, now):  # how long these are depends on how often one logs and saves
+        del state["trace"], state["losses"], state["machine"]
     if (name := first_difference(saved, again)) is not None:
         return None, f"the losses are the same, {name} is not. {why}"
     return None, None
@@ -111,7 +128,7 @@ def first_difference(one: Any, other: Any, name: str = "") -> str | None:
     """The dotted name of the first value that is not the same in both."""
     match one, other:
         case Tensor(), Tensor():
-            return None if one.dtype == other.dtype and torch.equal(one, other) else name
+            return None if _same_bits(one, other) else name
         case dict(), dict() if one.keys() == other.keys():
             pairs = ((f"{name}.{key}" if name else str(key), one[key], other[key]) for key in one)
         case (list(), list()) | (tuple(), tuple()) if len(one) == len(other):
@@ -123,3 +140,9 @@ def first_difference(one: Any, other: Any, name: str = "") -> str | None:
             return None if one == other else name
     found = (first_difference(mine, theirs, key) for key, mine, theirs in pairs)
     return next((difference for difference in found if difference is not None), None)
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return torch.equal(*(tensor.reshape(-1).view(torch.uint8) for tensor in (one, other)))

@@ -37,7 +37,7 @@ def test_every_option_is_explained() -> None:
 def test_help_names_every_verb(program: Any) -> None:
     result = program("--help")
     assert result.code == 0
-    for verb in ("train", "generate", "score", "evaluate", "doctor", "demo"):
+    for verb in ("train", "generate", "score", "evaluate", "verify", "doctor", "demo"):
         assert f"\n  {verb} " in result.out
 
 

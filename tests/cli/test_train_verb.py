@@ -180,3 +180,15 @@ def test_a_run_that_is_stopped_before_it_trains_leaves_nothing_half_written(
     assert not list(tmp_path.glob("**/.*partial"))
     run_folder = RunFolder(tmp_path / "runs" / "r")
     assert run_folder.exists or not run_folder.path.exists()
+
+
+def test_verify_says_identical_or_what_differs(glassformer: Any, copy: Path) -> None:
+    result = glassformer("verify", copy)
+    assert (result.code, result.out[:10]) == (0, "identical:")
+    recipe = copy / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("seed: 0", "seed: 1"))
+    result = glassformer("verify", copy, "--json")
+    verdict = json.loads(result.out)
+    assert (result.code, verdict["identical"]) == (1, False)
+    assert "training.seed" in verdict["reason"]
+    assert glassformer("verify", copy / "data").error.endswith("holds no run.")

@@ -56,6 +56,34 @@ def test_a_model_without_vectors_has_one_group_only(bias):
     assert len(optimizer_of(nn.Linear(3, 2, bias=bias)).param_groups) == 1 + bias
 
 
+def test_gradients_can_be_clipped_in_fewer_bits():
+    """Lightning refuses that for optimizers that say they unscale gradients by themselves."""
+    for kind in ("adamw", "muon"):
+        optimizer = optimizer_of(small_gpt(), kind=kind)
+        assert not getattr(optimizer, "_step_supports_amp_scaling", False)
+
+
+def test_without_muon_it_is_torchs_adamw_to_the_last_bit():
+    ours, theirs = small_gpt(), small_gpt()
+    theirs.load_state_dict(ours.state_dict())
+    mine = optimizer_of(ours)
+    groups = [{**group, "params": []} for group in mine.param_groups]
+    for group, own in zip(groups, mine.param_groups, strict=True):
+        named = {id(weight): name for name, weight in ours.named_parameters()}
+        group["params"] = [theirs.get_parameter(named[id(weight)]) for weight in own["params"]]
+        for key in ("muon", "momentum"):
+            del group[key]
+    reference = torch.optim.AdamW(groups, lr=0.01, fused=True)
+    for optimizer, model in ((mine, ours), (reference, theirs)):
+        for number in range(3):
+            generator = torch.Generator().manual_seed(number)
+            for weight in model.parameters():
+                weight.grad = torch.randn(weight.shape, generator=generator)
+            optimizer.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_the_settings_reach_the_optimizer():
     (group,) = optimizer_of(nn.Linear(3, 2, bias=False), weight_decay=0.3).param_groups
     assert (group["lr"], group["betas"], group["weight_decay"]) == (0.01, (0.8, 0.9), 0.3)

@@ -58,18 +58,23 @@ def test_more_text_gets_a_larger_model(
     assert choose(model={"preset": "nano"}).recipe.preset == "nano"
 
 
-@pytest.mark.parametrize(("batch", "context", "steps"), [(32, 128, 300), (1, 2, 20_000)])
+@pytest.mark.parametrize(("batch", "context", "steps"), [(32, 128, 300), (1, 2, 9_000)])
 def test_the_number_of_steps_has_limits(
-    choose: Callable[..., Prepared], batch: int, context: int, steps: int
+    choose: Callable[..., Prepared],
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    context: int,
+    steps: int,
 ) -> None:
+    monkeypatch.setattr("glassformer.training.prepare.MOST_STEPS", 9_000)
     model, training = {"context_length": context}, {"per_device_train_batch_size": batch}
     assert choose(model=model, training=training).recipe.training.max_steps == steps
 
 
-def test_between_the_limits_the_text_is_read_ten_times(choose: Callable[..., Prepared]) -> None:
+def test_between_the_limits_the_text_is_read_six_times(choose: Callable[..., Prepared]) -> None:
     batch = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     ready = choose(model={"context_length": 16}, training=batch)
-    assert ready.recipe.training.max_steps == 10 * len(ready.training) // (16 * 2 * 2)
+    assert ready.recipe.training.max_steps == 6 * len(ready.training) // (16 * 2 * 2)
 
 
 def test_a_wider_model_learns_more_slowly(choose: Callable[..., Prepared]) -> None:

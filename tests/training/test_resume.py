@@ -57,7 +57,7 @@ def test_a_run_cut_off_anywhere_resumes_to_the_same_bytes(
     assert contents(tmp_path / "run") == straight
 
 
-@pytest.mark.parametrize("batch", [0, 9, 15, 17])
+@pytest.mark.parametrize("batch", [0, 9, 15, 17, 19, 21])
 def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_bytes(
     tmp_path: Path,
     tiny: Make,
@@ -191,15 +191,33 @@ def test_without_its_last_state_a_run_goes_on_from_the_one_before(
     assert contents(run.path) == straight
 
 
+def test_states_made_after_a_damaged_one_are_kept(
+    tmp_path: Path,
+    at_batch: AtBatch,
+    contents: Contents,
+    straight: dict[str, bytes],
+) -> None:
+    run = RunFolder(tmp_path / "straight")
+    for step in (9, 12):
+        (run.checkpoint(step) / "state.json").write_text("{}")
+    at_batch(15, cut)
+    with pytest.raises(PowerError):
+        begin.resume(run, io.StringIO())
+    assert [step for step, _ in run.checkpoints()] == [3, 6]
+    begin.resume(run, io.StringIO())
+    assert contents(run.path) == straight
+
+
 # --- the curves ---
 
 
 def test_curves_for_weights_and_biases_need_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setattr(begin, "find_spec", lambda name: None)
     with pytest.raises(GlassformerError, match=r"needs a package\. Run .* -m pip install wandb\."):
-        Metrics(tmp_path, report_to=("tensorboard", "wandb"))
+        begin.train(tiny(report_to=["wandb"]), RunFolder(tmp_path / "run"), io.StringIO())
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_resumed_run_forgets_the_rows_after_its_step(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.training import begin, command
 from glassformer.training.command import Request
+from glassformer.training.metrics import read_metrics
 from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import Recipe, TrainingConfig
 from glassformer.training.run_folder import RunFolder
@@ -71,6 +72,7 @@ def test_a_run_that_no_longer_gets_better_stops_and_stays_stopped(
     assert outcome.exit_code == 0
     assert outcome.step < 200
     assert "no longer better" in outcome.summary()
+    assert RunFolder(tmp_path / "run").has_given_up()
     again = begin.resume(RunFolder(tmp_path / "run"), io.StringIO())
     assert (again.step, again.stopped_early) == (outcome.step, True)
 
@@ -103,6 +105,12 @@ def resumed(run: RunFolder, *assignments: str, force: bool) -> None:
     command.train(Request(None, {}, list(assignments), run.path, True, force), io.StringIO())
 
 
+def test_fewer_steps_than_were_made_are_refused(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tmp_path / "run", tiny())
+    with pytest.raises(GlassformerError, match="is at step 12 already"):
+        resumed(run, "training.max_steps=10", force=True)
+
+
 def test_a_change_that_breaks_exactness_needs_force(tmp_path: Path, tiny: Make) -> None:
     run = trained(tmp_path / "run", tiny())
     with pytest.raises(GlassformerError, match=r"max_steps was 12, now 14.*--force goes on"):
@@ -112,8 +120,39 @@ def test_a_change_that_breaks_exactness_needs_force(tmp_path: Path, tiny: Make) 
     assert run.recipe().training.max_steps == 14
 
 
-def test_the_model_cannot_be_changed_even_by_force(tmp_path: Path, tiny: Make) -> None:
+def test_a_forced_learning_rate_is_the_one_that_is_learned_with(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tmp_path / "run", tiny(lr_scheduler_type="constant", logging_steps=1))
+    changes = ("training.max_steps=14", "training.learning_rate=0.5", "training.weight_decay=0.7")
+    resumed(run, *changes, force=True)
+    rates = [float(row["learning_rate"]) for row in read_metrics(run.path / "metrics.csv")]
+    assert rates[-3] == pytest.approx(0.007)
+    assert rates[-2:] == [0.5, 0.5]
+    (state,) = load_state(run.checkpoint(14))["optimizer_states"]
+    assert state["param_groups"][0]["weight_decay"] == 0.7
+
+
+@pytest.mark.parametrize(
+    "change", ["model.d_model=32", "training.ema=0.5", "training.optimizer=adamw"]
+)
+def test_what_the_state_would_not_fit_cannot_be_changed_even_by_force(
+    tmp_path: Path, tiny: Make, change: str
+) -> None:
     run = trained(tmp_path / "run", tiny())
-    with pytest.raises(GlassformerError, match=r"model.d_model was 16, now 32\. Leave that out"):
-        resumed(run, "model.d_model=32", force=True)
-    assert run.recipe().model["d_model"] == 16
+    before = run.recipe()
+    with pytest.raises(GlassformerError, match=r"was begun with another recipe.*Leave that out"):
+        resumed(run, change, force=True)
+    assert run.recipe() == before
+
+
+def test_the_same_command_resumes_a_run_with_a_time_limit(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tmp_path / "run", tiny(time_limit=60))
+    resumed(run, "training.max_steps=9999", "training.time_limit=1m", force=False)
+    assert run.last_step() == 12
+
+
+def test_a_recipe_that_was_edited_in_the_run_is_refused(tmp_path: Path, tiny: Make) -> None:
+    run = trained(tmp_path / "run", tiny())
+    recipe = run.path / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("seed: 0", "seed: 4"))
+    with pytest.raises(GlassformerError, match=r"is not the recipe.*training\.seed was 0, now 4"):
+        begin.resume(run, io.StringIO())

@@ -14,7 +14,7 @@ from glassformer.errors import GlassformerError
 from glassformer.training import begin
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.verify import verify
+from glassformer.training.verify import first_difference, verify
 
 Make = Callable[..., Recipe]
 
@@ -81,6 +81,29 @@ def test_another_machine_is_given_as_the_reason(run: RunFolder) -> None:
     verdict = verify(run, io.StringIO())
     assert verdict.differs_at == 12
     assert f"torch was 1.0 and is {torch.__version__}" in verdict.text()
+
+
+def test_bits_count_and_not_only_values() -> None:
+    assert first_difference({"a": torch.zeros(1)}, {"a": -torch.zeros(1)}) == "a"
+    assert first_difference({"a": torch.zeros(1)}, {"a": torch.zeros(1)}) is None
+
+
+def test_a_recipe_that_changed_on_the_way_is_the_reason(run: RunFolder) -> None:
+    forced = RunFolder(run.path, is_forced=True)
+    recipe = run.recipe()
+    training = recipe.training.model_copy(update={"max_steps": 14, "weight_decay": 0.2})
+    run.write_recipe(recipe.model_copy(update={"training": training}))
+    begin.resume(forced, io.StringIO())
+    verdict = verify(run, io.StringIO())
+    assert not verdict.identical
+    assert "the recipe was changed on the way (training.max_steps, training" in verdict.text()
+
+
+def test_how_often_one_logs_makes_no_difference(run: RunFolder) -> None:
+    recipe = run.recipe()
+    training = recipe.training.model_copy(update={"logging_steps": 1, "save_steps": 5})
+    run.write_recipe(recipe.model_copy(update={"training": training}))
+    assert verify(run, io.StringIO()).identical
 
 
 def test_a_damaged_state_is_an_error(run: RunFolder) -> None:
