@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-throughput bench-quality bench-quarter-hour prove prove-kills prove-kills-200 \
+	bench-throughput bench-quality bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults clean
 
 help:  ## list the targets
@@ -55,6 +55,9 @@ bench-quality: .venv/develops  ## time to a given loss: make bench-quality DATA=
 
 bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, of the same DATA
 	$(BIN)/python -m benchmarks.quality $(DATA) --minutes 15
+
+bench-saving: .venv/develops  ## what saving costs, of the same DATA
+	$(BIN)/python -m benchmarks.saving $(DATA)
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
