@@ -39,7 +39,7 @@ def prove(number: int, seed: int = 0) -> str:
             if found != expected:
                 names = [name for name in found | expected if found.get(name) != expected.get(name)]
                 raise SystemExit(f"kill {kills}, run {runs}: {', '.join(names)} differ")
-    if len(steps) < min(3, number):
+    if number >= 25 and len(steps) < 5:  # of few, chance may place all at the beginning
         raise SystemExit(f"the kills came too early: only at {sorted(steps)}")
     return f"{kills} kills in {runs} runs, {len(steps)} different steps resumed from: identical"
 
