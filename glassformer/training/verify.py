@@ -105,6 +105,8 @@ def _compare(
         step = min(different)
         old, new = losses[last - step]
         return step, f"its loss was {old!r} and is {new!r}. {why}"
+    for state in (saved, again):  # Lightning's own counters; a run made longer has others
+        del state["loops"]
     for state in (before, now):  # how long these are depends on how often one logs and saves
         del state["trace"], state["losses"], state["machine"]
     if (name := first_difference(saved, again)) is not None:
