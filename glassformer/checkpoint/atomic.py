@@ -89,13 +89,17 @@ def take_place(partial: Path, path: Path) -> None:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
-    return {file.name: _digest(file) for file in files if file.name != MANIFEST}
+    return {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_digest(file)}
+        for file in files
+        if file.name != MANIFEST
+    }
 
 
-def _digest(file: Path) -> dict[str, str | int]:
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's content."""
     with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"bytes": file.stat().st_size, "sha256": digest}
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checkpoint.atomic import new_file, write_file
+from glassformer.checkpoint.atomic import file_digest, new_file, write_file
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, entry
@@ -65,7 +65,7 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str =
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
     metadata = {"format": "pt", DIGEST: _digest(weights)}
-    metadata |= {name: _file_digest(folder / name) for name in (CONFIG, TOKENIZER)}
+    metadata |= {name: file_digest(folder / name) for name in (CONFIG, TOKENIZER)}
     write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
 
 
@@ -87,7 +87,7 @@ def load_model(folder: Path) -> Saved:
     metadata = _load_weights(model, folder / WEIGHTS)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     for file in (CONFIG, TOKENIZER):
-        if metadata.get(file, digest := _file_digest(folder / file)) != digest:
+        if metadata.get(file, digest := file_digest(folder / file)) != digest:
             raise GlassformerError(
                 f"{folder / file} is damaged: not what was saved with {WEIGHTS}. Copy it again."
             )
@@ -170,11 +170,6 @@ def _digest(weights: dict[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _in_order(file: bytes) -> bytes:

@@ -61,7 +61,7 @@ class Plan:
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
     setup = use_machine(recipe)
-    with rehearsed(recipe, say=lambda text: None) as ready:
+    with rehearsed(recipe) as ready:
         return _plan(ready, setup)
 
 
