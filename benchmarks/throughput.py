@@ -9,7 +9,7 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.machine import describe
@@ -20,6 +20,12 @@ from glassformer.training.optim import make_optimizer
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCABULARY = 6, 6, 384, 256, 16, 65
 ROUNDS, STEPS = 5, 3
 SIDE = 4096
+
+
+def update(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 def theirs() -> Callable[[Tensor], None]:
@@ -38,9 +44,7 @@ def theirs() -> Callable[[Tensor], None]:
 
     def step(ids: Tensor) -> None:
         model(input_ids=ids[:, :-1], labels=ids[:, :-1]).loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer)
 
     return step
 
@@ -64,9 +68,7 @@ def ours(kind: str) -> Callable[[Tensor], None]:
 
     def step(ids: Tensor) -> None:
         next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:]).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer)
 
     return step
 

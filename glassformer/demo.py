@@ -17,9 +17,10 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.wording import command
 
 PROMPT = "The class statement"
+STEPS = 600
 
 
-def train_demo(folder: Path, max_steps: int, force: bool, stream: TextIO) -> Outcome | None:
+def train_demo(folder: Path, max_steps: int | None, force: bool, stream: TextIO) -> Outcome | None:
     """Train on Python's reference topics, or go on with a demo that was stopped. None if there is
     a finished one already."""
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
@@ -28,12 +29,17 @@ def train_demo(folder: Path, max_steps: int, force: bool, stream: TextIO) -> Out
     _say("A GPT learns to write like Python's reference manual, character by character,", stream)
     _say("starting from nothing. Each sample below continues a topic it has never seen.\n", stream)
     if run.exists and not force:
-        if run.last_step() == run.recipe().training.max_steps:
+        if max_steps not in (None, planned := run.recipe().training.max_steps):
+            raise GlassformerError(
+                f"{folder} was begun with {planned:,} steps. Leave out --max-steps to go on with "
+                "it, or say --force to train it again."
+            )
+        if run.is_finished():
             _say(f"{folder} holds a finished one; --force trains it again.", stream)
             return None
         return resume(run, stream)
     _write_topics(data)
-    return train(_recipe(data, max_steps), run, stream)
+    return train(_recipe(data, max_steps or STEPS), run, stream)
 
 
 def show_demo(folder: Path, stream: TextIO) -> dict[str, Any]:

@@ -34,6 +34,11 @@ def readable_size(num_bytes: int) -> str:
     return f"{num_bytes} byte{'s' if num_bytes != 1 else ''}"
 
 
+def counted(number: int, what: str) -> str:
+    """1 step, 2,000 steps."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def clock(seconds: float) -> str:
     """1:05 or 2:00:00."""
     minutes, rest = divmod(round(seconds), 60)

@@ -5,6 +5,7 @@ at whatever moment the power fails, finds the old one or the new one. A folder c
 the size and SHA-256 of each of its files, so that later damage is found before it is believed.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,12 @@ from typing import Any
 from glassformer.errors import GlassformerError
 
 MANIFEST = "manifest.json"
+CURES = {
+    errno.ENOSPC: " Make room there; a training then goes on with --resume.",
+    errno.EDQUOT: " Make room there; a training then goes on with --resume.",
+    errno.EROFS: " Say another --out, or make it writable.",
+    errno.EACCES: " Say another --out, or make it writable.",
+}
 
 
 def write_file(path: Path, content: bytes | str) -> None:
@@ -61,15 +68,16 @@ def new_folder(path: Path) -> Iterator[Path]:
         sync(path.parent)
 
 
-def check_folder(path: Path, cure: str) -> None:
+def check_folder(path: Path, cure: str = "") -> None:
     """Raise, with advice, unless the folder holds what its manifest says, and nothing else."""
     try:
         saved, found = json.loads((path / MANIFEST).read_text()), _manifest(path)
         damaged = [name for name in saved | found if saved.get(name) != found.get(name)]
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise GlassformerError(f"{path} is damaged: {error}. {cure}") from None
+        raise GlassformerError(f"{path} is damaged: {error}. {cure}".rstrip()) from None
     if damaged:
-        raise GlassformerError(f"{path / damaged[0]} is damaged: not what was saved. {cure}")
+        what = f"{path / damaged[0]} is damaged: not what was saved."
+        raise GlassformerError(f"{what} {cure}".rstrip())
 
 
 def take_place(partial: Path, path: Path) -> None:
@@ -119,5 +127,5 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise GlassformerError(f"{path} cannot be written: {reason}.") from error
+        reason, cure = error.strerror or str(error), CURES.get(error.errno or 0, "")
+        raise GlassformerError(f"{path} cannot be written: {reason}.{cure}") from error

@@ -141,10 +141,13 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
             if shapes.get(name) != tuple(tensor.shape):
                 found = f"has shape {shapes[name]}" if name in shapes else "is missing"
                 raise GlassformerError(
-                    f"{path}: {name} {found}; {CONFIG} asks for {tuple(tensor.shape)}."
+                    f"{path}: {name} {found}; {CONFIG} asks for {tuple(tensor.shape)}. Copy both "
+                    "from one place."
                 )
         if extra := sorted(shapes.keys() - stored_once.keys()):
-            raise GlassformerError(f"{path}: {extra[0]} is no part of this model.")
+            raise GlassformerError(
+                f"{path}: {extra[0]} is no part of the model of {CONFIG}. Copy both from one place."
+            )
         weights = load_file(path)
     except FileNotFoundError:
         raise GlassformerError(
@@ -155,7 +158,7 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
             f"{path} is not a safetensors file, or is damaged: {error}. Copy it again."
         ) from None
     if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # none: another tool wrote it
-        raise GlassformerError(f"{path} is damaged: its weights are not those that were saved.")
+        raise GlassformerError(f"{path} is damaged: not what was saved. Copy it again.")
     # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
     parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}

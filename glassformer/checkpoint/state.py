@@ -33,8 +33,17 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
 def load_state(folder: Path) -> dict[str, Any]:
     """The state as it was saved, bit for bit; an error if anything in the folder has changed."""
     check_folder(folder, cure=f"Delete {folder} to go on from an earlier state.")
+    return _load(folder, with_tensors=True)
+
+
+def load_values(folder: Path) -> dict[str, Any]:
+    """A state that is known to be undamaged, without its tensors: each is None here."""
+    return _load(folder, with_tensors=False)
+
+
+def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
     try:
-        tensors = load_file(folder / TENSORS)
+        tensors = load_file(folder / TENSORS) if with_tensors else None
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise GlassformerError(f"{folder} is no training state: {error}.") from None
@@ -62,10 +71,10 @@ def _pack(value: Any, tensors: Tensors) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be part of a training state")
 
 
-def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _unpack(value: Any, tensors: dict[str, Tensor] | None) -> Any:
     match value:
         case {"tensor": number}:
-            return tensors[str(number)]
+            return None if tensors is None else tensors[str(number)]
         case {"dict": items}:
             return {_unpack(k, tensors): _unpack(v, tensors) for k, v in items}
         case {"tuple": items}:

@@ -12,7 +12,9 @@ from glassformer.cli.inputs import count
 
 def demo(
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
-    max_steps: Annotated[int, typer.Option(parser=count, help="Updates of the weights.")] = 600,
+    max_steps: Annotated[
+        int | None, typer.Option(parser=count, help="Updates of the weights; 600.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Train it again.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:

@@ -15,15 +15,16 @@ from glassformer.runtime import Setup
 from glassformer.runtime import prepare as prepare_machine
 from glassformer.runtime.host import silently
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import Prepared, Say, prepare
+from glassformer.training.prepare import Prepared, Say, prepare, prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import Recipe
+from glassformer.training.recipe import Recipe, TrainingConfig, essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.speed import seconds_of_training, seconds_per_step
-from glassformer.wording import clock, install
+from glassformer.wording import clock, counted, install
 
 RESERVE = 0.1  # of a time limit: for saving, and for steps slower than those that were measured
 SETTING_UP = 5.0  # seconds until the first step
+FEW = 50  # steps in which nothing much is learned
 
 
 def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
@@ -39,8 +40,7 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
         if recipe.training.time_limit is not None:
             model = build_model(ready.recipe).to(setup.device)
             ready = within_time_limit(ready, seconds_per_step(ready, setup, model))
-            limit = clock(recipe.training.time_limit)
-            say(f"time limit: {ready.recipe.decided.max_steps:,} steps are planned for {limit}")
+            say(_plan(ready.recipe.decided.max_steps, recipe.training.time_limit))
         chosen = {
             "device": setup.device,
             "precision": setup.precision,
@@ -48,6 +48,13 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
         }
         training = ready.recipe.training.model_copy(update=chosen)
         RunFolder(folder).write_recipe(ready.recipe.model_copy(update={"training": training}))
+
+
+def _plan(steps: int, limit: float) -> str:
+    plan = f"time limit: {counted(steps, 'step')} planned for {clock(limit)}"
+    if steps < FEW:
+        plan += "; that is very little: give it more time, or a smaller --preset"
+    return plan
 
 
 def train(recipe: Recipe, run: RunFolder, stream: TextIO) -> Outcome:
@@ -58,9 +65,33 @@ def train(recipe: Recipe, run: RunFolder, stream: TextIO) -> Outcome:
 
 def resume(run: RunFolder, stream: TextIO) -> Outcome:
     """Go on from the last saved state of a run, or from its beginning if there is none."""
+    if run.is_finished():
+        return _finished(run)
     from glassformer.training.fit import fit  # here, because Lightning takes seconds to import
 
     return fit(run, stream)
+
+
+def _finished(run: RunFolder) -> Outcome:
+    recipe, (step, _) = run.recipe(), run.last_good_step()
+    run.check_recipe(step, essence(recipe))
+    if gone := run.lost():
+        raise GlassformerError(
+            f"{run.path} is finished, and its {gone[0]} is gone. --force trains it again: the same "
+            "recipe gives the same model."
+        )
+    standing = run.standing(step)
+    return Outcome(
+        folder=run.path,
+        step=step,
+        max_steps=recipe.decided.max_steps,
+        best_loss=standing["best_loss"],
+        best_step=standing["best_step"],
+        stopped_by=None,
+        stopped_early=step < recipe.decided.max_steps,
+        opening=prepared(recipe, run.path).opening(),
+        is_old=True,
+    )
 
 
 def within_time_limit(ready: Prepared, seconds_per_step: float) -> Prepared:
@@ -93,6 +124,11 @@ def build_model(recipe: Recipe) -> LanguageModel:
     if not isinstance(model, LanguageModel):
         raise GlassformerError(f"{recipe.model_name} is not a language model.")
     return model
+
+
+def bytes_per_parameter(config: TrainingConfig) -> int:
+    """In training: weight, gradient, at most two averages and perhaps the running mean."""
+    return 20 if config.ema else 16
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -12,12 +12,13 @@ from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import (
-    CHANGEABLE,
     HARMLESS,
     Recipe,
     differences,
     given_values,
+    in_words,
     make_recipe,
+    refused,
 )
 from glassformer.training.run_folder import RunFolder
 
@@ -70,13 +71,13 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
     saved = run.recipe()
     given, _ = request.given()
     changed = list(differences(saved, given))
-    refused = [each for each in changed if not (request.force and each[0] in CHANGEABLE)]
-    if refused:
-        said = "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in refused)
+    if wrong := refused(changed, request.force):
         cure = "Leave that out to go on as it was, or say another --out to begin anew."
-        if all(key in CHANGEABLE for key, _, _ in refused):
+        if not refused(wrong, is_forced=True):
             cure = cure[:-1] + "; --force goes on with it, and the run is no longer exact."
-        raise GlassformerError(f"{run.path} was begun with another recipe: {said}. {cure}")
+        raise GlassformerError(
+            f"{run.path} was begun with another recipe: {in_words(wrong)}. {cure}"
+        )
     for key, _, new in changed:
         if key == "training.max_steps" and new <= run.last_step():
             raise GlassformerError(
@@ -98,7 +99,7 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
         run = RunFolder(request.out, request.force)
         if not run.exists:
-            raise GlassformerError(f"{run.path} holds no run to resume.")
+            raise GlassformerError(f"{run.missing()} There is nothing to resume.")
         return run.recipe(), run
     if request.recipe is None:
         recipe = make_recipe(values, "the command", error=UsageError)
@@ -118,13 +119,12 @@ def _default_folder(recipe: Recipe) -> Path:
 def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:
     if not run.exists or request.force or request.resume:
         return
-    step, last = run.last_step(), run.recipe().training.max_steps
-    if step == last or run.has_given_up():
+    if run.is_finished():
         raise GlassformerError(
             f"{run.path} exists and holds a finished run. Say --force to start over, or another "
             "--out."
         )
     raise GlassformerError(
         f"{run.path} exists and holds a run that stopped. Say --resume to go on from step "
-        f"{step:,}, --force to start over, or another --out."
+        f"{run.last_step():,}, --force to start over, or another --out."
     )

@@ -6,6 +6,7 @@ from typing import Any
 from glassformer.runtime import Setup
 from glassformer.training.begin import (
     build_model,
+    bytes_per_parameter,
     count_parameters,
     use_machine,
     within_time_limit,
@@ -14,8 +15,6 @@ from glassformer.training.prepare import Prepared, rehearsed
 from glassformer.training.recipe import Recipe
 from glassformer.training.speed import seconds_of_training, seconds_per_step, tokens_per_step
 from glassformer.wording import clock, readable_size
-
-BYTES_PER_PARAMETER = 16  # weight, gradient and at most two averages, in float32
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _plan(ready: Prepared, setup: Setup) -> Plan:
         tokens_per_step=tokens,
         epochs=steps * tokens / len(ready.training),
         tokens_per_parameter=steps * tokens / parameters,
-        state_bytes=parameters * (BYTES_PER_PARAMETER + 4 * (ready.recipe.training.ema > 0)),
+        state_bytes=parameters * bytes_per_parameter(ready.recipe.training),
         seconds_per_step=seconds,
         seconds=seconds_of_training(ready, seconds),
     )

@@ -1,6 +1,7 @@
 """The training itself: a run that has been set up, from its last saved state to the end."""
 
 import logging
+import shutil
 import signal
 import warnings
 from collections.abc import Iterator
@@ -15,12 +16,18 @@ from torch.utils.data import DataLoader
 
 from glassformer.checkpoint.folder import save_model
 from glassformer.data.tokens import Batch, StepSampler, Windows
+from glassformer.errors import GlassformerError
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup, seed_step
 from glassformer.text.streaming import continuation
-from glassformer.training.begin import build_model, count_parameters, use_machine
+from glassformer.training.begin import (
+    build_model,
+    bytes_per_parameter,
+    count_parameters,
+    use_machine,
+)
 from glassformer.training.card import model_card
 from glassformer.training.evaluate import Evaluation, evaluate
 from glassformer.training.metrics import Metrics
@@ -31,6 +38,7 @@ from glassformer.training.progress import Progress
 from glassformer.training.recipe import DecidedTraining, essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import Duties, StateIO, Steward
+from glassformer.wording import readable_size
 
 PRECISIONS: dict[str, Any] = {
     "float32": "32-true",
@@ -59,18 +67,16 @@ def _fit(
     model = build_model(ready.recipe)
     context = model.context_length
     batch_size = config.per_device_train_batch_size
-    first, damaged = run.last_good_step()
-    run.forget_after(first)
+    _check_room(run, model, config)
+    first, news = _where_to_begin(run, ready)
     tokens_per_step = batch_size * context * config.gradient_accumulation_steps
     with (
         closing(Metrics(run.path, first, config.report_to)) as metrics,
         Progress(stream, tokens_per_step) as progress,
     ):
         progress.say(_headline(ready, model, setup))
-        for problem in damaged:
-            progress.say(f"warning: {problem}")
-        if first or damaged:
-            progress.say(f"going on from step {first:,}")
+        for line in news:
+            progress.say(line)
         module = NextToken(model, config)
         duties = _duties(ready, run, module.result)
         steward = Steward(
@@ -111,6 +117,32 @@ def _fit(
         stopped_early=steward.has_given_up,
         opening=ready.opening(),
     )
+
+
+def _where_to_begin(run: RunFolder, ready: Prepared) -> tuple[int, list[str]]:
+    """The last good step, after which all is made anew; and what a person should know of it."""
+    first, damaged = run.last_good_step()
+    news = [f"warning: {problem}" for problem in damaged]
+    if first:
+        run.check_recipe(first, essence(ready.recipe))
+        if run.standing(first)["best_step"] is not None:
+            gone = [run.path / name for name in run.lost()]
+            news += [f"warning: {path} is gone. It begins anew from here." for path in gone]
+        news.append(f"going on from step {first:,}")
+    elif damaged:
+        news.append("no undamaged state is left: the training begins again")
+    run.forget_after(first)
+    return first, news
+
+
+def _check_room(run: RunFolder, model: LanguageModel, config: DecidedTraining) -> None:
+    """Better told now than after the first hour."""
+    needed = count_parameters(model) * bytes_per_parameter(config)
+    if (free := shutil.disk_usage(run.path).free) < needed:
+        raise GlassformerError(
+            f"{run.path}: a saved state takes {readable_size(needed)}, and the disk has "
+            f"{readable_size(free)} left. Make room there, then go on with --resume."
+        )
 
 
 def _loader(windows: Windows, config: DecidedTraining, first: int) -> DataLoader[Batch]:

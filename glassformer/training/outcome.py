@@ -20,6 +20,8 @@ class Outcome:
     """The signal that ended it early, if one did."""
     stopped_early: bool = False
     """It did not become better for as long as `early_stopping` says."""
+    is_old: bool = False
+    """There was nothing left to do."""
     opening: str = ""
     """Some words that the model can continue."""
 
@@ -37,6 +39,8 @@ class Outcome:
         if self.best_loss is None:
             return f"{self.folder}: nothing was validated."
         why = f"stopped at step {self.step:,}, no longer better. " if self.stopped_early else ""
+        if self.is_old:
+            why = f"finished already, at step {self.step:,}. "
         return (
             f"{why}{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
             f"Try: {command('generate', self.folder, self.opening)}"

@@ -22,7 +22,7 @@ from glassformer.models import entry
 from glassformer.runtime.host import silently
 from glassformer.text.tokenizers import Tokenizer, choose_kind, default_vocab_size, train_tokenizer
 from glassformer.training.recipe import Recipe, make_recipe
-from glassformer.wording import readable_size
+from glassformer.wording import counted, readable_size
 
 Say = Callable[[str], None]
 
@@ -66,13 +66,15 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
     """Read the data, train the tokenizer, write tokens to `folder`/data, complete the recipe."""
     split = read_corpus(recipe.data, recipe.training.seed)
-    say(f"data: {_amount(split.training)} to learn from; held out: {split.held_out}")
-    if (size := _num_bytes(split.training)) < LITTLE:
+    num_bytes = _num_bytes(split.training)
+    amount = f"{readable_size(num_bytes)} in {counted(len(split.training), 'document')}"
+    say(f"data: {amount} to learn from; held out: {split.held_out}")
+    if num_bytes < LITTLE:
         say(
-            f"note: {readable_size(size)} of text is very little: the model will know it by heart "
-            "rather than learn from it"
+            f"note: {readable_size(num_bytes)} of text is very little: the model will know it by "
+            "heart rather than learn from it"
         )
-    tokenizer = _make_tokenizer(recipe, split, say)
+    tokenizer = _make_tokenizer(recipe, split, num_bytes, say)
     size = tokenizer.vocab_size
     facts = {"validation_bytes": _num_bytes(split.validation)}
     with new_folder(folder / DATA) as data:
@@ -86,7 +88,7 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
 
 def prepared(recipe: Recipe, folder: Path) -> Prepared:
     """What `prepare` left in `folder`, for a run that goes on."""
-    check_folder(folder / DATA, cure="Begin anew with --force.")
+    check_folder(folder / DATA, cure="Train it anew with --force.")
     return _open(recipe, Tokenizer.load(folder / DATA / TOKENIZER), folder / DATA)
 
 
@@ -109,9 +111,9 @@ def _open(recipe: Recipe, tokenizer: Tokenizer, data: Path) -> Prepared:
     )
 
 
-def _make_tokenizer(recipe: Recipe, split: Split, say: Say) -> Tokenizer:
+def _make_tokenizer(recipe: Recipe, split: Split, num_bytes: int, say: Say) -> Tokenizer:
+    """`num_bytes` is the size of the text to learn from."""
     config, everything = recipe.tokenizer, split.training + split.validation
-    num_bytes = _num_bytes(split.training)
     if config.kind == "auto":
         characters = len(set().union(*(document.text for document in everything)))
         kind, reason = choose_kind(num_bytes, characters)
@@ -190,11 +192,6 @@ def _checked(found: Prepared) -> Prepared:
             "Give more text."
         )
     return found
-
-
-def _amount(documents: list[Document]) -> str:
-    plural = "s" if len(documents) != 1 else ""
-    return f"{readable_size(_num_bytes(documents))} in {len(documents):,} document{plural}"
 
 
 def _num_bytes(documents: list[Document]) -> int:

@@ -67,6 +67,7 @@ class Progress:
         self._last = ""
         self._logged = 0
         self._pause = 0.0
+        self._first: tuple[int, float] | None = None  # (step, when)
 
     def __enter__(self) -> "Progress":
         if self._live:
@@ -89,8 +90,7 @@ class Progress:
     def show(self, standing: Standing) -> None:
         self._times.append((standing.step, time.perf_counter() - self._pause))
         speed = self.tokens_per_second
-        left = standing.max_steps - standing.step
-        seconds = left * self._tokens_per_step / speed if speed else 0.0
+        seconds = self._seconds_left(standing)
         width = self._console.width if self._live else None
         self._last = standing.line(speed, seconds, width)
         if self._live:
@@ -100,6 +100,13 @@ class Progress:
         if part > self._logged:
             self._logged = part
             self.say(self._last)
+
+    def _seconds_left(self, standing: Standing) -> float:
+        """Judged by all the time since the first step: validation comes again, too."""
+        now = (standing.step, time.perf_counter())
+        self._first = first = self._first or now
+        per_step = (now[1] - first[1]) / max(1, now[0] - first[0])
+        return (standing.max_steps - standing.step) * per_step
 
     def not_training(self, seconds: float) -> None:
         """Time spent on validation and saving, which says nothing about the speed of a step."""

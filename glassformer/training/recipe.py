@@ -11,7 +11,7 @@ run has no such keys left.
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,12 +38,18 @@ from glassformer.training.schedule import ScheduleKind
 
 def _seconds(value: Any) -> Any:
     """15m is 900 seconds; a number is seconds already."""
-    match = re.fullmatch(r"([\d.]+)\s*([smhd])", value.strip()) if isinstance(value, str) else None
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else value
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+|\d*\.\d+)\s*([smhd]?)", value.strip())
+    if match is None:
+        raise ValueError("say a number of seconds, or 90s, 15m, 2h, 1d")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
 
 
 Page = Literal["tensorboard", "wandb"]
 Duration = Annotated[float, BeforeValidator(_seconds)]
+
+Change = tuple[str, Any, Any]  # a key, what it was, what it is now
 
 RECIPE = "recipe.yaml"  # in a run's folder
 
@@ -65,7 +71,7 @@ class TrainingConfig(Config):
     """The highest one; null: chosen from the model's width."""
     lr_scheduler_type: ScheduleKind = "linear"
     min_lr_rate: float = Field(0.0, ge=0, le=1)
-    """Share of the learning rate that is left at the last step."""
+    """Share of the learning rate that is left at the end."""
     warmup_steps: Count | None = Field(None, ge=0)
     weight_decay: float = Field(0.1, ge=0)
     adam_beta1: float = Field(0.9, ge=0, lt=1)
@@ -210,7 +216,16 @@ def essence(recipe: Recipe) -> Values:
     return {key: value for key, value in values if key not in HARMLESS}
 
 
-def differences(saved: Recipe, given: Values) -> Iterator[tuple[str, Any, Any]]:
+def refused(changes: Iterable[Change], is_forced: bool) -> list[Change]:
+    """The changes with which a run cannot go on."""
+    return [change for change in changes if not (is_forced and change[0] in CHANGEABLE)]
+
+
+def in_words(changes: Iterable[Change]) -> str:
+    return "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in changes)
+
+
+def differences(saved: Recipe, given: Values) -> Iterator[Change]:
     """(key, saved value, given value) for each given key that says something else.
 
     A key that leaves the choice open, null or auto, says nothing.

@@ -16,16 +16,19 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from glassformer.checkpoint.atomic import check_folder, explained, sync, take_place, write_file
-from glassformer.checkpoint.state import load_state
-from glassformer.config import read_yaml, write_yaml
+from glassformer.checkpoint.folder import CONFIG, TOKENIZER, WEIGHTS
+from glassformer.checkpoint.state import load_values
+from glassformer.config import Values, read_yaml, write_yaml
 from glassformer.errors import GlassformerError
-from glassformer.training.recipe import RECIPE, Recipe, make_recipe
+from glassformer.training.recipe import RECIPE, Recipe, in_words, make_recipe, refused
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest|tokenizer)\.json)|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
+    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest|tokenizer)\.json)"
+    r"|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
@@ -64,20 +67,51 @@ class RunFolder:
         problems = []
         for step, folder in reversed(self.checkpoints()):
             try:
-                check_folder(folder, cure="An earlier state is taken.")
+                check_folder(folder)
             except GlassformerError as error:
                 problems.append(str(error))
             else:
                 return step, problems
         return 0, problems
 
-    def has_given_up(self) -> bool:
-        """Did it stop early, because it no longer became better?"""
+    def is_finished(self) -> bool:
+        """Has it made all its steps, or stopped because it no longer became better?"""
+        config = self.recipe().training
+        if self.last_step() != config.max_steps and config.early_stopping is None:
+            return False  # known without reading all of the state
         step, _ = self.last_good_step()
-        patience = self.recipe().training.early_stopping
-        if not step or patience is None:
-            return False
-        return bool(load_state(self.checkpoint(step))["callbacks"]["Steward"]["stale"] >= patience)
+        if not step or config.early_stopping is None:
+            return step == config.max_steps
+        stale: int = self.standing(step)["stale"]
+        return step == config.max_steps or stale >= config.early_stopping
+
+    def standing(self, step: int) -> dict[str, Any]:
+        """What the undamaged state of `step` says of the run: its recipe, its best loss …"""
+        found: dict[str, Any] = load_values(self.checkpoint(step))["callbacks"]["Steward"]
+        return found
+
+    def check_recipe(self, step: int, now: Values) -> None:
+        """Raise if the state of `step` was trained with a recipe that gives other models."""
+        before = self.standing(step)["recipe"]
+        changed = [(key, before.get(key), now[key]) for key in now if before.get(key) != now[key]]
+        if wrong := refused(changed, self.is_forced):
+            raise GlassformerError(
+                f"{self.path / RECIPE} is not the recipe that was trained with: "
+                f"{in_words(wrong)}. Change it back."
+            )
+
+    def missing(self) -> str:
+        """In words, why there is no run here."""
+        if not self.path.exists():
+            return f"{self.path} does not exist."
+        if not self.path.is_dir():
+            return f"{self.path} is a file, not a run's folder."
+        return f"{self.path} holds no run: there is no {RECIPE} in it."
+
+    def lost(self) -> list[str]:
+        """Those files of a run that has validated which are no longer there."""
+        names = (CONFIG, WEIGHTS, TOKENIZER, "metrics.csv", "samples.txt")
+        return [name for name in names if not (self.path / name).is_file()]
 
     def forget_after(self, step: int) -> None:
         """Delete the states of later steps: the training makes them anew."""

@@ -19,10 +19,11 @@ def rate(
     step: int, *, kind: ScheduleKind, warmup_steps: int, max_steps: int, min_rate: float
 ) -> float:
     """Share of the full learning rate at `step` (from 0): up to 1 in a line, then along `kind`,
-    down to `min_rate` at the last step. Noam never asks for the last step, nor for `min_rate`."""
+    down to `min_rate` where the step after the last would be: a step that changes nothing would be
+    wasted. Noam never asks for the last step, nor for `min_rate`."""
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
-    done = min(1.0, (step - warmup_steps) / max(1, max_steps - 1 - warmup_steps))
+    done = min(1.0, (step - warmup_steps) / max(1, max_steps - warmup_steps))
     match kind:
         case "cosine":
             share = (1 + math.cos(math.pi * done)) / 2

@@ -32,7 +32,7 @@ def tokens_per_step(ready: Prepared) -> int:
 def seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel) -> float:
     """The fastest of a few steps: the first ones also warm up.
 
-    A large model is tried with one window first, and if that takes long, with no more.
+    A large model is tried with few windows first, and if that takes long, with no more.
     """
     config = ready.recipe.decided
     batch, accumulated = config.per_device_train_batch_size, config.gradient_accumulation_steps
@@ -59,9 +59,11 @@ def seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel) -> flo
         optimizer.zero_grad()
         return learned - begin, time.perf_counter() - learned
 
-    learning, update = min(seconds(1), seconds(1))  # the very first warms up
-    if learning * batch > PATIENCE:
-        learning *= batch
-    else:
+    tried = 1
+    learning, update = min(seconds(tried), seconds(tried))  # the very first warms up
+    while tried < batch and 2 * learning < PATIENCE:
+        tried = min(2 * tried, batch)
+        learning, update = seconds(tried)
+    if tried == batch and learning < PATIENCE:
         learning, update = min(seconds(batch) for _ in range(MEASURED_STEPS))
-    return learning * accumulated + update
+    return learning * batch / tried * accumulated + update

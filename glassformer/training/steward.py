@@ -28,7 +28,7 @@ from glassformer.runtime.facts import cpu_name
 from glassformer.training.evaluate import Evaluation
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
-from glassformer.training.recipe import CHANGEABLE, RECIPE, DecidedTraining
+from glassformer.training.recipe import DecidedTraining
 from glassformer.training.run_folder import RunFolder
 
 
@@ -105,22 +105,11 @@ class Steward(lightning.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._check_recipe(state_dict["recipe"])
         self._losses = list(state_dict["losses"])
         self._stale = state_dict["stale"]
         self.trace = [] if self._is_due(self.config.save_steps) else list(state_dict["trace"])
         for name in ("val_loss", "best_loss", "best_step"):
             setattr(self.standing, name, state_dict[name])
-
-    def _check_recipe(self, saved: dict[str, Any]) -> None:
-        changed = [key for key in self.recipe if self.recipe[key] != saved.get(key)]
-        refused = [key for key in changed if not (self.run.is_forced and key in CHANGEABLE)]
-        if refused:
-            said = "; ".join(f"{k} was {saved.get(k)!r}, now {self.recipe[k]!r}" for k in refused)
-            raise GlassformerError(
-                f"{self.run.path / RECIPE} is not the recipe that was trained with: {said}. Change "
-                "it back."
-            )
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self.heed_signals()  # again: by now Lightning has put a handler of its own in front

@@ -13,10 +13,11 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
+from glassformer.checkpoint.folder import load_model
 from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.training.prepare import DATA
-from glassformer.training.recipe import essence
+from glassformer.training.prepare import DATA, prepared
+from glassformer.training.recipe import RECIPE, essence
 from glassformer.training.run_folder import RunFolder
 
 
@@ -48,7 +49,7 @@ class Verdict:
 def verify(run: RunFolder, stream: TextIO) -> Verdict:
     """Replay from the last state but one (or the beginning) to the last, in a temporary place."""
     if not run.exists:
-        raise GlassformerError(f"{run.path} holds no run.")
+        raise GlassformerError(f"{run.missing()} Name a folder that glassformer train wrote.")
     states = run.checkpoints()
     if not states:
         raise GlassformerError(f"{run.path} has saved no state yet: there is nothing to verify.")
@@ -59,7 +60,12 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
     if first:
         recipes.append(_steward(load_state(run.checkpoint(first)))["recipe"])
     if keys := [key for key in recipes[0] if any(recipes[0][key] != r.get(key) for r in recipes)]:
-        return verdict(False, None, f"the recipe was changed on the way ({', '.join(keys)})")
+        changed = f"{RECIPE} has changed since ({', '.join(keys)}), so they cannot be compared"
+        return verdict(False, None, changed)
+    prepared(run.recipe(), run.path)  # damage is told by its own name, not by that of the copy
+    if _steward(saved)["best_step"] is not None:
+        load_model(run.path)  # the best model so far: all of it is checked
+
     with TemporaryDirectory(prefix="glassformer-") as folder:
         copy = RunFolder(Path(folder) / run.path.name)
         _copy(run, copy, first)

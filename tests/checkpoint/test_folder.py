@@ -187,7 +187,7 @@ def test_a_giant_config_is_refused_without_taking_memory(saved: Path) -> None:
 def test_a_weight_too_few_or_too_many_is_named(saved: Path) -> None:
     weights = weights_of(saved)
     save_file(weights | {"backdoor": torch.ones(2)}, saved / "model.safetensors")
-    assert "backdoor is no part of this model" in complaint(saved)
+    assert "backdoor is no part of the model" in complaint(saved)
     del weights["embedding.weight"]
     save_file(weights, saved / "model.safetensors")
     assert "embedding.weight is missing" in complaint(saved)
@@ -223,7 +223,7 @@ def test_a_damaged_byte_anywhere_in_the_weights_is_found(saved: Path, gpt: Make)
 def test_a_damaged_weight_is_told_as_such(saved: Path) -> None:
     path = saved / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
-    assert "is damaged: its weights are not those that were saved" in complaint(saved)
+    assert "is damaged: not what was saved" in complaint(saved)
 
 
 # --- a disk that fails ---

@@ -157,7 +157,7 @@ def test_resuming_with_another_recipe(glassformer: Any, run: Any) -> None:
 
 def test_resuming_nothing(glassformer: Any, tmp_path: Path) -> None:
     result = glassformer("train", "--resume", "--out", "nothing")
-    assert (result.code, result.error) == (1, "nothing holds no run to resume.")
+    assert (result.code, result.error) == (1, "nothing does not exist. There is nothing to resume.")
     assert names(tmp_path) == []
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
         (("kills", "5"), "5 kills in "),
         (("signals", "3"), "3 SIGTERMs: saved, 143, identical"),
         (("mutations", "2000"), "2,000 mutations: "),
-        (("faults", "30"), ""),
+        (("faults", "30"), "12 faults at "),
     ],
 )
 def test_a_promise_holds(proof: tuple[str, str], verdict: str) -> None:

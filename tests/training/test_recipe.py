@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from glassformer.checkpoint.state import save_state
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.training import command
 from glassformer.training.recipe import Recipe, complete, differences, given_values, make_recipe
@@ -160,7 +161,7 @@ def test_how_often_to_save_may_change_on_resume(
 
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(GlassformerError, match="holds no run to resume"):
+    with pytest.raises(GlassformerError, match="There is nothing to resume"):
         command.train(request(tmp_path / "nothing", resume=True), io.StringIO())
 
 
@@ -168,7 +169,7 @@ def test_a_run_that_is_there_is_not_overwritten(run: RunFolder, notes: Path) -> 
     said = request(run.path, "model.name=gpt", f"data.paths={notes}")
     with pytest.raises(GlassformerError, match=r"--resume to go on from step 0, --force"):
         command.train(said, io.StringIO())
-    run.checkpoint(12).mkdir(parents=True)
+    save_state(run.checkpoint(12), {})
     with pytest.raises(GlassformerError, match="holds a finished run"):
         command.train(said, io.StringIO())
 

@@ -1,6 +1,7 @@
 """A training that was stopped or killed goes on as if nothing had happened."""
 
 import io
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,7 +117,40 @@ def test_a_finished_run_resumes_to_itself(
 ) -> None:
     outcome = begin.resume(RunFolder(tmp_path / "straight"), io.StringIO())
     assert (outcome.step, outcome.best_step) == (12, 12)
+    assert "finished already, at step 12" in outcome.summary()
     assert contents(tmp_path / "straight") == straight
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.csv"])
+def test_a_finished_run_that_lost_a_file_does_not_claim_success(
+    tmp_path: Path, straight: dict[str, bytes], name: str
+) -> None:
+    (tmp_path / "straight" / name).unlink()
+    with pytest.raises(GlassformerError, match=rf"its {name} is gone. --force trains it again"):
+        begin.resume(RunFolder(tmp_path / "straight"), io.StringIO())
+
+
+def test_a_run_that_lost_its_best_model_goes_on_and_says_so(
+    tmp_path: Path, straight: dict[str, bytes]
+) -> None:
+    run = RunFolder(tmp_path / "straight")
+    shutil.rmtree(run.checkpoint(12))
+    (run.path / "model.safetensors").unlink()
+    stream = io.StringIO()
+    begin.resume(run, stream)
+    assert f"warning: {run.path / 'model.safetensors'} is gone" in stream.getvalue()
+    assert (run.path / "model.safetensors").is_file()
+
+
+def test_too_little_room_for_a_state_is_told_before_the_first_step(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    run = RunFolder(tmp_path / "run")
+    with pytest.raises(GlassformerError, match="and the disk has 1 kB left"):
+        begin.train(tiny(), run, io.StringIO())
+    assert run.checkpoints() == []
 
 
 # --- by hand and by accident ---
@@ -176,7 +210,8 @@ def test_instead_of_a_damaged_state_an_earlier_one_is_taken_and_that_is_said(
     said = stream.getvalue()
     for step in steps:
         assert f"warning: {run.checkpoint(step)}" in said
-    assert f"going on from step {9 if steps == (12,) else 0}" in said
+    told = "going on from step 9" if steps == (12,) else "no undamaged state is left"
+    assert told in said
     assert contents(run.path) == straight
 
 

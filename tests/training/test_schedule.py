@@ -25,23 +25,25 @@ def test_without_warm_up_the_first_step_has_the_full_rate(kind):
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
-def test_the_rate_falls_to_the_lowest_at_the_very_last_step(kind):
-    falling = rates(kind)[4:]
+def test_the_rate_falls_so_that_the_step_after_the_last_would_have_the_lowest(kind):
+    falling = rates(kind, steps=24)[4:]
     assert falling == sorted(falling, reverse=True)
-    assert (falling[0], falling[10], falling[20]) == pytest.approx((1.0, 0.55, 0.1))
+    assert (falling[0], falling[10]) == pytest.approx((1.0, 0.55))
+    assert falling[19] > 0.1
+    assert rate(24, kind=kind, warmup_steps=4, max_steps=24, min_rate=0.1) == pytest.approx(0.1)
 
 
 def test_a_cosine_stays_high_longer_than_a_line_and_low_longer_too():
-    cosine, line = rates("cosine"), rates("linear")
+    cosine, line = rates("cosine", steps=24), rates("linear", steps=24)
     assert cosine[9] == pytest.approx(0.1 + 0.9 * (1 + 0.5**0.5) / 2)
     assert cosine[9] > line[9]
     assert cosine[19] < line[19]
 
 
 def test_wsd_stays_and_then_falls_in_a_line():
-    falling = rates("wsd")[4:]
+    falling = rates("wsd", steps=24)[4:]
     assert falling[:13] == pytest.approx([1.0] * 13)
-    assert (falling[16], falling[20]) == pytest.approx((0.55, 0.1))
+    assert (falling[16], falling[18]) == pytest.approx((0.55, 0.325))
 
 
 def test_noam_falls_with_the_root_of_the_step():
@@ -69,5 +71,5 @@ def test_after_the_last_step_the_rate_stays_the_lowest():
 def test_every_rate_is_above_zero_and_at_most_one(kind, warmup, steps, lowest, step):
     found = rate(step, kind=kind, warmup_steps=warmup, max_steps=steps, min_rate=lowest)
     assert 0 <= found <= 1 + 1e-12
-    if step < steps - 1:
+    if step < steps:
         assert found > 0

@@ -72,7 +72,7 @@ def test_a_run_that_no_longer_gets_better_stops_and_stays_stopped(
     assert outcome.exit_code == 0
     assert outcome.step < 200
     assert "no longer better" in outcome.summary()
-    assert RunFolder(tmp_path / "run").has_given_up()
+    assert RunFolder(tmp_path / "run").is_finished()
     again = begin.resume(RunFolder(tmp_path / "run"), io.StringIO())
     assert (again.step, again.stopped_early) == (outcome.step, True)
 
@@ -83,6 +83,18 @@ def test_a_run_that_no_longer_gets_better_stops_and_stays_stopped(
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("15m", 900), ("1.5 h", 5400), (20, 20)])
 def test_a_time_limit_may_have_a_unit(text: str | int, seconds: float) -> None:
     assert TrainingConfig.model_validate({"time_limit": text}).time_limit == seconds
+
+
+@pytest.mark.parametrize("text", ["abc", "-5m", "5 minutes", ""])
+def test_a_time_limit_that_is_none_is_answered_with_a_good_one(tiny: Make, text: str) -> None:
+    with pytest.raises(GlassformerError, match="say a number of seconds, or 90s, 15m, 2h, 1d"):
+        tiny(time_limit=text)
+
+
+def test_a_time_limit_that_is_too_short_is_told(tmp_path: Path, tiny: Make) -> None:
+    stream = io.StringIO()
+    begin.train(tiny(time_limit=5.01), RunFolder(tmp_path / "run"), stream)
+    assert "1 step planned for 0:05; that is very little" in stream.getvalue()
 
 
 def test_a_time_limit_lowers_the_steps_and_all_that_follows(tiny: Make) -> None:

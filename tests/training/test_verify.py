@@ -50,6 +50,14 @@ def test_a_run_with_one_state_is_replayed_from_its_beginning(tmp_path: Path, tin
     assert (verdict.identical, verdict.first, verdict.last) == (True, 0, 12)
 
 
+@pytest.mark.parametrize("name", ["data/train.bin", "model.safetensors"])
+def test_damage_is_named_by_the_place_it_has_in_the_run(run: RunFolder, name: str) -> None:
+    path = run.path / name
+    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    with pytest.raises(GlassformerError, match=rf"{path} is (damaged|not a safetensors)"):
+        verify(run, io.StringIO())
+
+
 def test_a_changed_beginning_differs_at_the_first_step(run: RunFolder) -> None:
     def edit(state: dict[str, Any]) -> None:
         state["state_dict"]["model.embedding.weight"] += 0.01
@@ -96,7 +104,7 @@ def test_a_recipe_that_changed_on_the_way_is_the_reason(run: RunFolder) -> None:
     begin.resume(forced, io.StringIO())
     verdict = verify(run, io.StringIO())
     assert not verdict.identical
-    assert "the recipe was changed on the way (training.max_steps, training" in verdict.text()
+    assert "recipe.yaml has changed since (training.max_steps, training" in verdict.text()
 
 
 def test_how_often_one_logs_makes_no_difference(run: RunFolder) -> None:
@@ -113,7 +121,7 @@ def test_a_damaged_state_is_an_error(run: RunFolder) -> None:
 
 
 def test_what_is_no_run_or_has_no_state_is_an_error(tmp_path: Path, tiny: Make) -> None:
-    with pytest.raises(GlassformerError, match="holds no run"):
+    with pytest.raises(GlassformerError, match="nothing does not exist"):
         verify(RunFolder(tmp_path / "nothing"), io.StringIO())
     run = RunFolder(tmp_path / "begun")
     begin.begin(tiny(), run, lambda text: None)

@@ -1,0 +1,147 @@
+"""The baseline to beat: logistic regression on TF-IDF.
+
+    tfidf(t, d) = (1 + log count(t, d)) · (1 + log((1 + N) / (1 + texts with t)))
+    p(class | d) = softmax(W tfidf(d) / |tfidf(d)| + b)
+
+over single words and pairs of neighbours. It trains in seconds and knows nothing of order beyond
+pairs: a Transformer that does not beat it has learnt little from its attention.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.training.scores import judge
+
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C, the inverse of weight decay
+DEFAULT_STRENGTH = 3.0  # where there is too little to choose by
+WORD = r"[\w']+|[^\w\s]"  # keeps n't, ! and words of one letter, which scikit-learn would drop
+LARGE = 2000  # texts: from here on, words and pairs that occur in one text only are left out
+MAX_WEIGHTS = 5_000_000  # the solver holds some 25 copies of them: 1 GB
+MAX_WORDS = 200_000
+HELD_OUT = 0.2
+ENOUGH_TO_CHOOSE = 50  # texts
+CHOOSING = 20_000  # texts are enough to choose C by
+
+Floats = NDArray[np.float64]
+
+
+class TfidfBaseline:
+    """Trained when made; the same texts and seed give the same weights."""
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[tuple[str, ...]],
+        classes: Sequence[str],
+        multi_label: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.classes = tuple(classes)
+        self.multi_label = multi_label
+        self._targets = _targets(labels, self.classes, multi_label)
+        self._words = _vectorizer(len(texts), len(classes))
+        try:
+            features = self._words.fit_transform(texts)
+        except ValueError:  # scikit-learn's "empty vocabulary"
+            raise GlassformerError(
+                f"The baseline finds no words in the {len(texts):,} training texts: "
+                "are they empty, or is each of them a single word of its own?"
+            ) from None
+        self.strength = self._choose(features, seed)
+        self._solvers = self._fit(features, self._targets, self.strength)
+
+    def logits(self, texts: Sequence[str]) -> Tensor:
+        """(N, C) log-probabilities in the order of `classes`; with several labels, log-odds."""
+        return self._logits(self._solvers, self._words.transform(texts))
+
+    def _choose(self, features: Any, seed: int) -> float:
+        """The C with the least loss on a fifth of the texts, trained on the others."""
+        order = np.random.default_rng(seed).permutation(features.shape[0])[:CHOOSING]
+        if len(order) < ENOUGH_TO_CHOOSE:
+            return DEFAULT_STRENGTH
+        held_out, rest = np.split(order, [int(HELD_OUT * len(order))])
+        true = torch.from_numpy(self._targets[held_out])
+
+        def loss(strength: float) -> float:
+            solvers = self._fit(features[rest], self._targets[rest], strength)
+            logits = self._logits(solvers, features[held_out])
+            return judge(logits, true, self.classes, multi_label=self.multi_label).loss
+
+        return min(STRENGTHS, key=loss)
+
+    def _fit(self, features: Any, targets: NDArray[np.int64], strength: float) -> list["_Solver"]:
+        """One solver for all classes, or with several labels one for each."""
+        columns = targets.T if self.multi_label else targets[None]
+        return [_Solver(features, column, strength) for column in columns]
+
+    def _logits(self, solvers: Sequence["_Solver"], features: Any) -> Tensor:
+        num_classes = 2 if self.multi_label else len(self.classes)
+        found = torch.stack([solver.log_p(features, num_classes) for solver in solvers])
+        return (found[..., 1] - found[..., 0]).T if self.multi_label else found[0]
+
+
+class _Solver:
+    """Logistic regression that also knows what to say of classes it never saw."""
+
+    def __init__(self, features: Any, targets: NDArray[np.int64], strength: float) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        self._seen = np.unique(targets)
+        self._unseen = -float(np.log(len(targets) + 1))  # as rare as one in one text more
+        self._model = None
+        if len(self._seen) > 1:
+            self._model = LogisticRegression(C=strength, max_iter=1000).fit(features, targets)
+
+    def log_p(self, features: Any, num_classes: int) -> Tensor:
+        size = features.shape[0]
+        logits = np.zeros((size, len(self._seen)))
+        if self._model is not None:
+            found: Floats = self._model.decision_function(features)
+            if found.ndim == 1:  # two classes: the log-odds of the second
+                logits[:, 1] = found
+            else:
+                logits = found
+        log_p = torch.full((size, num_classes), self._unseen, dtype=torch.double)
+        log_p[:, self._seen] = torch.from_numpy(logits).log_softmax(-1)
+        return log_p.log_softmax(-1)
+
+
+def _vectorizer(num_texts: int, num_classes: int) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        min_df=2 if num_texts >= LARGE else 1,
+        max_features=min(MAX_WORDS, MAX_WEIGHTS // max(num_classes, 1)),
+        token_pattern=WORD,
+    )
+
+
+def _targets(
+    labels: Sequence[tuple[str, ...]], classes: tuple[str, ...], multi_label: bool
+) -> NDArray[np.int64]:
+    """Numbers of classes (N,), or several labels as 0 and 1 (N, C)."""
+    number = {name: n for n, name in enumerate(classes)}
+    unknown = {name for names in labels for name in names} - number.keys()
+    if unknown:
+        raise GlassformerError(
+            f"{sorted(unknown)[0]!r} is none of the classes {', '.join(classes)}."
+        )
+    if not multi_label:
+        several = next((names for names in labels if len(names) != 1), None)
+        if several is not None:
+            raise GlassformerError(
+                f"A text has {len(several)} labels, not one: say that there are several labels."
+            )
+        return np.array([number[name] for (name,) in labels], dtype=np.int64)
+    targets = np.zeros((len(labels), len(classes)), dtype=np.int64)
+    for row, names in enumerate(labels):
+        targets[row, [number[name] for name in names]] = 1
+    return targets
