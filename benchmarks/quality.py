@@ -65,7 +65,7 @@ def train(
         begin.begin(make_recipe(values), run, lambda said: None)
         start = time.perf_counter()
         outcome = fit(run, stream)
-        return time.perf_counter() - start, outcome.best_loss or float("nan")
+        return time.perf_counter() - start, outcome.best["val_loss"]
 
 
 def main() -> None:

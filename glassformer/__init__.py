@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
-    from glassformer.predict import LanguagePredictor
+    from glassformer.predict import Predictor
 
 __version__ = "0.1.0"
 
 
-def load(path: "str | PathLike[str]") -> "LanguagePredictor":
+def load(path: "str | PathLike[str]") -> "Predictor":
     """The model in a folder that `glassformer train` wrote, with the verbs of its task."""
     from glassformer.predict import load
 

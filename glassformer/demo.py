@@ -8,7 +8,8 @@ from pydoc_data.topics import topics
 from typing import Any, TextIO
 
 from glassformer.errors import GlassformerError
-from glassformer.predict import load
+from glassformer.predict import load_for
+from glassformer.predict.language import LanguagePredictor
 from glassformer.training.begin import resume, train
 from glassformer.training.metrics import best_loss
 from glassformer.training.outcome import Outcome
@@ -44,7 +45,8 @@ def train_demo(folder: Path, max_steps: int | None, force: bool, stream: TextIO)
 
 def show_demo(folder: Path, stream: TextIO) -> dict[str, Any]:
     """Let the model write, name the next commands; the same as values for a program."""
-    model, loss = load(folder), best_loss(folder)
+    model = load_for(folder, LanguagePredictor, "generate")
+    loss = best_loss(folder)
     guess = math.log(model.tokenizer.vocab_size)
     written = model.generate(PROMPT, max_new_tokens=400, temperature=0.6, seed=1)
     _say(f"\nheld-out loss {loss:.3f} per character", stream)

@@ -143,13 +143,12 @@ def test_the_sine_and_cosine_of_a_pair_share_their_frequency():
 
 
 def test_the_loss_is_taken_on_the_targets_one_further_on():
-    from glassformer.training.objectives import NextToken
-    from glassformer.training.recipe import TrainingConfig
+    from glassformer.training.tasks.language import Language
 
     model, sequence = small_gpt(9), torch.randint(0, 9, (1, 12))
     inputs, targets = sequence[:, :-1], sequence[:, 1:]
     output = model(inputs).log_softmax(-1).flatten(0, 1)
-    found = NextToken(model, TrainingConfig()).training_step(sequence, 0)
+    found = Language.loss(None, model, sequence)
     torch.testing.assert_close(found, nn.NLLLoss()(output, targets.reshape(-1)))
     assert not torch.allclose(found, nn.NLLLoss()(output, inputs.reshape(-1)))
 

@@ -72,16 +72,7 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str =
 def load_model(folder: Path) -> Saved:
     """Read the folder. Nothing in it is executed, and a shape that does not fit is refused before
     memory is taken for it."""
-    if not (folder / CONFIG).is_file():
-        raise GlassformerError(_missing(folder))
-    _check_files(folder)
-    values = _read_json(folder / CONFIG)
-    name = str(values.pop("model_type", None))
-    if name not in MODELS:
-        raise GlassformerError(
-            f'{folder / CONFIG}: model_type is "{name}". Known are: {", ".join(MODELS)}.'
-        )
-    config = parse(entry(name).config, values, where=str(folder / CONFIG))
+    name, config = load_config(folder)
     with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
         model = entry(name).model(config)
     metadata = _load_weights(model, folder / WEIGHTS)
@@ -104,6 +95,20 @@ def load_model(folder: Path) -> Saved:
         tokenizer=tokenizer,
         generation=_read_json(generation) if generation.is_file() else {},
     )
+
+
+def load_config(folder: Path) -> tuple[str, Config]:
+    """Which model a folder holds, and its shape."""
+    if not (folder / CONFIG).is_file():
+        raise GlassformerError(_missing(folder))
+    _check_files(folder)
+    values = _read_json(folder / CONFIG)
+    name = str(values.pop("model_type", None))
+    if name not in MODELS:
+        raise GlassformerError(
+            f'{folder / CONFIG}: model_type is "{name}". Known are: {", ".join(MODELS)}.'
+        )
+    return name, parse(entry(name).config, values, where=str(folder / CONFIG))
 
 
 def name_of(model: nn.Module) -> str:
@@ -160,7 +165,11 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
     if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # none: another tool wrote it
         raise GlassformerError(f"{path} is damaged: not what was saved. Copy it again.")
     # float32 whatever the file has: other types are a choice of speed, and can be fatal (runtime).
-    parameters = {id(stored_once[name]): nn.Parameter(weights[name].float()) for name in weights}
+    parameters = {
+        id(known): nn.Parameter(value) if isinstance(known, nn.Parameter) else value
+        for name, known in stored_once.items()
+        for value in [weights[name].float()]
+    }
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
     return metadata

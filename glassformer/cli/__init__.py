@@ -9,11 +9,16 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.classify import classify
+from glassformer.cli.compare import compare
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
 from glassformer.cli.evaluate import evaluate
+from glassformer.cli.fill import fill
+from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
 from glassformer.cli.score import score
+from glassformer.cli.tag import tag
 from glassformer.cli.train import train
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
@@ -27,7 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for verb in (train, generate, score, evaluate, verify, doctor, demo):
+USES = (generate, score, classify, tag, fill)
+for verb in (train, finetune, *USES, evaluate, compare, verify, doctor, demo):
     app.command()(verb)
 
 

@@ -1,8 +1,8 @@
-"""glassformer evaluate: how well does a model predict a text it has not seen?"""
+"""glassformer evaluate: how good is a model on data that it has not seen?"""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,20 +17,33 @@ def evaluate(
     text_column: Annotated[
         list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
     ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="The column that holds the label or the tags.")
+    ] = None,
     encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
     context_length: Annotated[
         int | None, typer.Option(parser=count, help="Tokens seen at once; at most the model's.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Measure loss, perplexity and bits per byte on a text."""
+    """Measure a model: loss and perplexity, accuracy and F1, or whatever its task is judged by."""
+    from glassformer.errors import UsageError
     from glassformer.predict import load
+    from glassformer.predict.language import LanguagePredictor
+    from glassformer.predict.masked import MaskedPredictor
 
-    found = load(model).evaluate(data, text_column or (), encoding, context_length)
-    if as_json:
-        typer.echo(json.dumps(found.as_json()))
-        return
-    typer.echo(
-        f"loss {found.loss:.4f}  perplexity {found.perplexity:.3f}  "
-        f"bits per byte {found.bits_per_byte:.4f}  ({found.num_tokens:,} tokens)"
-    )
+    predictor = load(model)
+    columns = text_column or ()
+    found: Any
+    if isinstance(predictor, LanguagePredictor | MaskedPredictor):
+        if label_column is not None:
+            raise UsageError(f"{model} is no model of labels: leave out --label-column.")
+        said = {"context_length": context_length} if context_length is not None else {}
+        found = predictor.evaluate(data, columns, encoding=encoding, **said)
+    else:
+        if context_length is not None:
+            raise UsageError(f"{model} reads texts as it was trained: leave out --context-length.")
+        found = predictor.evaluate(data, columns, label_column, encoding)
+    for note in getattr(found, "notes", ()):
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())

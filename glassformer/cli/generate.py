@@ -48,7 +48,8 @@ def generate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Continue a prompt, or show what may come next (--top 10)."""
-    from glassformer.predict import load
+    from glassformer.predict import load_for
+    from glassformer.predict.language import LanguagePredictor
 
     text = read_text(prompt)
     said: dict[str, Any] = {
@@ -67,7 +68,7 @@ def generate(
     if top is not None and settings:
         flag = next(iter(settings)).replace("_", "-")
         raise UsageError(f"--top shows the model's own probabilities: leave out --{flag}.")
-    predictor = load(model)
+    predictor = load_for(model, LanguagePredictor, "generate")
     note_unknown(predictor.tokenizer, text)
     if top is not None:
         _show_candidates(predictor.next_tokens(text, top), as_json)

@@ -1,7 +1,9 @@
 """What several verbs read alike."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -9,6 +11,8 @@ from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
     from glassformer.text.tokenizers import Tokenizer
+
+T = TypeVar("T")
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 
@@ -23,6 +27,27 @@ def read_text(argument: str | None) -> str:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
+
+
+def read_lines(argument: str | None) -> Iterator[str]:
+    """The argument, or the lines of stdin as they come."""
+    if argument is not None:
+        yield argument
+        return
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError("no text. Give it as an argument, or pipe it in, a text per line.")
+    try:
+        for line in sys.stdin:
+            yield line.rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
+
+
+def some_at_once(items: Iterable[T], number: int = 1024) -> Iterator[list[T]]:
+    """In lists, so that many are worked on together and none has to wait for the last."""
+    rest = iter(items)
+    while batch := list(islice(rest, number)):
+        yield batch
 
 
 def note_unknown(tokenizer: "Tokenizer", text: str) -> None:

@@ -17,10 +17,11 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show how likely a text is: token by token, in total, as perplexity and bits per byte."""
-    from glassformer.predict import load
+    from glassformer.predict import load_for
+    from glassformer.predict.language import LanguagePredictor
 
     text = read_text(text)
-    predictor = load(model)
+    predictor = load_for(model, LanguagePredictor, "score")
     note_unknown(predictor.tokenizer, text)
     found = predictor.score(text)
     if as_json:

@@ -197,7 +197,8 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
             yield raw
 
 
-def _lines(path: Path, encoding: str) -> Iterator[str]:
+def read_lines(path: Path, encoding: str) -> Iterator[str]:
+    """The lines of a file or its gzip, one at a time, each with its `\\n`."""
     with open_text(path, encoding) as stream:
         for number, line in enumerate(stream, 1):
             if "\0" in line:
@@ -235,7 +236,7 @@ def _missing(path: Path) -> GlassformerError:
 
 def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(_NO_LIMIT)  # a document is often longer than the default of 128 KiB
-    lines = _lines(path, encoding)
+    lines = read_lines(path, encoding)
     first = next(lines, "")
     delimiter = ";" if ";" in first and "," not in first else ","  # Excel, in much of Europe
     reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
@@ -251,7 +252,7 @@ def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _tsv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(_lines(path, encoding), 1):
+    for number, line in enumerate(read_lines(path, encoding), 1):
         yield number, line.rstrip("\n").split("\t")
 
 
@@ -275,7 +276,7 @@ def _with_header(path: Path, records: Iterator[tuple[int, list[str]]], cure: str
 
 def _jsonl_rows(path: Path, encoding: str) -> Iterator[Row]:
     is_empty = True
-    for number, line in enumerate(_lines(path, encoding), 1):
+    for number, line in enumerate(read_lines(path, encoding), 1):
         if line.strip():
             is_empty = False
             yield Row(_json_object(line, f"{path}:{number}"), str(path), number)
@@ -289,9 +290,7 @@ def _json_object(line: str, place: str) -> dict[str, Any]:
         if "\\ud" in line or "\\uD" in line:  # JSON can spell half a character; UTF-8 cannot
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise GlassformerError(
-            f"{place}: half of a surrogate pair. Mend the \\ud… there."
-        ) from None
+        raise GlassformerError(f"{place}: half of a surrogate pair. Mend that \\ud….") from None
     except (ValueError, RecursionError) as error:
         reason = str(error).replace("line 1 ", "")  # our own line is the one that helps
         raise GlassformerError(

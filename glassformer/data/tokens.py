@@ -84,17 +84,14 @@ class Windows(Dataset[Batch]):
         return int(self._starts[place])
 
 
-class StepSampler(Sampler[list[int]]):
-    """The numbers of the windows of each micro-batch, from micro-step `first` to the last.
+class StepSampler(Sampler[int]):
+    """The numbers of the micro-batches from micro-step `first` to the last.
 
     Its length is that of the whole training: the loop counts from there, wherever it resumes.
     """
 
-    def __init__(
-        self, steps: int, batch_size: int, first: int = 0, rank: int = 0, world_size: int = 1
-    ) -> None:
+    def __init__(self, steps: int, first: int = 0, rank: int = 0, world_size: int = 1) -> None:
         self.steps = steps
-        self.batch_size = batch_size
         self.first = first
         self.rank = rank
         self.world_size = world_size
@@ -102,10 +99,9 @@ class StepSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         return self.steps
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[int]:
         for step in range(self.first, self.steps):
-            begin = (step * self.world_size + self.rank) * self.batch_size
-            yield list(range(begin, begin + self.batch_size))
+            yield step * self.world_size + self.rank
 
 
 class ValidationWindows(Dataset[Batch]):

@@ -1,5 +1,6 @@
 """Every model by its name. The table is closed: a file on disk can only choose from it."""
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,14 +8,38 @@ from torch import nn
 
 from glassformer.config import Config
 from glassformer.errors import UsageError
+from glassformer.models.bag import BAG_PRESETS, BAG_SIZES, Bag, BagConfig
+from glassformer.models.bert import Bert, BertConfig
+from glassformer.models.bert_presets import ENCODER_PRESETS, ENCODER_SIZES
+from glassformer.models.classifier import (
+    Classifier,
+    ClassifierConfig,
+    GPTClassifier,
+    GPTClassifierConfig,
+    GPTTagger,
+    GPTTaggerConfig,
+    Tagger,
+    TaggerConfig,
+)
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.gpt_presets import GPT_PRESETS, GPT_SIZES
+from glassformer.models.rnn import (
+    RNN_CLASSIFIER_PRESETS,
+    RNN_PRESETS,
+    RNN_SIZES,
+    RNNClassifier,
+    RNNClassifierConfig,
+    RNNLanguageModel,
+    RNNLanguageModelConfig,
+)
 
 
 @dataclass(frozen=True)
 class Entry:
     """A model, its config, and the presets that users know by name."""
 
+    task: str
+    """What it is trained for: one of the names in training/tasks."""
     config: type[Config]
     model: type[nn.Module]
     presets: dict[str, dict[str, Any]]
@@ -32,11 +57,23 @@ class Entry:
 
 
 MODELS: dict[str, Entry] = {
-    "gpt": Entry(GPTConfig, GPT, GPT_PRESETS, GPT_SIZES),
+    "gpt": Entry("language", GPTConfig, GPT, GPT_PRESETS, GPT_SIZES),
+    "rnn-lm": Entry("language", RNNLanguageModelConfig, RNNLanguageModel, RNN_PRESETS, RNN_SIZES),
+    "bert": Entry("masked", BertConfig, Bert, ENCODER_PRESETS, ENCODER_SIZES),
+    "bag": Entry("classify", BagConfig, Bag, BAG_PRESETS, BAG_SIZES),
+    "rnn-classifier": Entry(
+        "classify", RNNClassifierConfig, RNNClassifier, RNN_CLASSIFIER_PRESETS, RNN_SIZES
+    ),
+    "classifier": Entry("classify", ClassifierConfig, Classifier, ENCODER_PRESETS, ENCODER_SIZES),
+    "gpt-classifier": Entry("classify", GPTClassifierConfig, GPTClassifier, GPT_PRESETS, GPT_SIZES),
+    "tagger": Entry("tag", TaggerConfig, Tagger, ENCODER_PRESETS, ENCODER_SIZES),
+    "gpt-tagger": Entry("tag", GPTTaggerConfig, GPTTagger, GPT_PRESETS, GPT_SIZES),
 }
 
 
 def entry(name: str) -> Entry:
     if name not in MODELS:
-        raise UsageError(f'there is no model "{name}". There are: {", ".join(MODELS)}.')
+        near = difflib.get_close_matches(name, MODELS, n=1)
+        cure = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(MODELS)}."
+        raise UsageError(f'there is no model "{name}". {cure}')
     return MODELS[name]

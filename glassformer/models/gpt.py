@@ -10,7 +10,7 @@ model, GPT-2 and today's models is data: see `gpt_presets.py`.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -21,20 +21,13 @@ from torch import Tensor, nn
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.models.language_model import LanguageModel
+from glassformer.models.parts import PositionKind, initialize, make_block, make_positions
 from glassformer.nn import masks
-from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block
 from glassformer.nn.cache import KVCache
-from glassformer.nn.feedforward import Activation, FeedForward
+from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
 from glassformer.nn.norms import NormKind, norm
-from glassformer.nn.positions import (
-    LearnedPositions,
-    Positions,
-    RelativePositions,
-    RotaryPositions,
-    SinusoidalPositions,
-)
 
 
 class GPTConfig(Config):
@@ -55,7 +48,7 @@ class GPTConfig(Config):
     """Width of the token embedding, projected to d_model when they differ; null: d_model."""
     d_feedforward: Count | None = Field(None, ge=1, le=2**20)
     """Width inside the feed-forward layers; null: 4 · d_model."""
-    positions: Literal["learned", "sinusoidal", "relative", "rotary", "none"] = "learned"
+    positions: PositionKind = "learned"
     rotary_base: float = Field(10000.0, gt=0)
     norm: NormKind = "layer"
     norm_eps: float = Field(1e-5, gt=0)
@@ -122,15 +115,23 @@ class GPT(LanguageModel):
         d_embedding = config.d_embedding or config.d_model
         self.embedding = nn.Embedding(config.vocab_size, d_embedding)
         self.widen = Linear(d_embedding, config.d_model) if d_embedding != config.d_model else None
-        self.positions = self._make_positions(config)
+        self.positions = make_positions(
+            config.positions,
+            context_length=config.context_length,
+            d_model=config.d_model,
+            num_heads=config.num_heads,
+            head_dim=config.width_of_head,
+            rotary_base=config.rotary_base,
+        )
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(self._make_block(config) for _ in range(config.num_layers))
-        make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
-        self.final_norm = make_norm() if config.final_norm else nn.Identity()
+        make_norm = partial(norm, config.norm, eps=config.norm_eps, bias=config.bias)
+        new_block = partial(_make_block, config, make_norm)
+        self.blocks = nn.ModuleList(new_block() for _ in range(config.num_layers))
+        self.final_norm = make_norm(config.d_model) if config.final_norm else nn.Identity()
         self.head = Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
-        self._initialize()
+        initialize(self, config.initialization, config.num_layers)
 
     @property
     def context_length(self) -> int:
@@ -173,59 +174,23 @@ class GPT(LanguageModel):
         added = self.positions.added(positions)
         return self.dropout(x if added is None else x + added.to(x.dtype))
 
-    @staticmethod
-    def _make_positions(config: GPTConfig) -> Positions:
-        match config.positions:
-            case "learned":
-                return LearnedPositions(config.context_length, config.d_model)
-            case "sinusoidal":
-                return SinusoidalPositions(config.d_model)
-            case "relative":
-                return RelativePositions(config.num_heads, config.context_length - 1)
-            case "rotary":
-                return RotaryPositions(config.width_of_head, config.rotary_base)
-            case "none":
-                return Positions()
 
-    @staticmethod
-    def _make_block(config: GPTConfig) -> Block:
-        head_norm = partial(norm, config.norm, config.width_of_head, config.norm_eps, config.bias)
-        attention = MultiHeadAttention(
-            config.d_model,
-            config.num_heads,
-            num_kv_heads=config.num_kv_heads,
-            head_dim=config.head_dim,
-            bias=config.bias,
-            query_norm=head_norm() if config.qk_norm else None,
-            key_norm=head_norm() if config.qk_norm else None,
-            dropout=config.attention_dropout,
-        )
-        feedforward = FeedForward(
-            config.d_model,
-            config.d_feedforward or 4 * config.d_model,
-            config.activation,
-            config.bias,
-            config.feedforward_dropout,
-        )
-        make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
-        return Block(
-            attention, feedforward, make_norm, pre_norm=config.pre_norm, dropout=config.dropout
-        )
-
-    def _initialize(self) -> None:
-        if self.config.initialization == "torch":
-            return
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
-        # 2 · num_layers of these outputs are added up along the residual path.
-        std = 0.02 / math.sqrt(2 * self.config.num_layers)
-        for name, weight in self.named_parameters():
-            if name.endswith(("attention.output.weight", "feedforward.down.weight")):
-                zero = self.config.initialization == "zero_output"
-                nn.init.normal_(weight, std=0.0 if zero else std)
+def _make_block(config: GPTConfig, make_norm: Callable[[int], nn.Module]) -> Block:
+    return make_block(
+        d_model=config.d_model,
+        num_heads=config.num_heads,
+        num_kv_heads=config.num_kv_heads,
+        head_dim=config.width_of_head,
+        d_feedforward=config.d_feedforward,
+        make_norm=make_norm,
+        pre_norm=config.pre_norm,
+        qk_norm=config.qk_norm,
+        activation=config.activation,
+        bias=config.bias,
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+        feedforward_dropout=config.feedforward_dropout,
+    )
 
 
 def _places(ids: Tensor, state: GPTState | None, length: int) -> tuple[Tensor, Tensor | None]:

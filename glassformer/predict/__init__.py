@@ -1,29 +1,71 @@
-"""Text in; text, probabilities and scores out. The command line and Python both stand on this."""
+"""Text in; text, labels, probabilities and scores out. The command line and Python both stand on
+this, so that they cannot differ."""
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from glassformer.predict.language import LanguagePredictor, Settings
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
-__all__ = ["LanguagePredictor", "load"]
+    from glassformer.predict.classifier import ClassifyPredictor
+    from glassformer.predict.language import LanguagePredictor
+    from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.tagger import TagPredictor
+
+    Predictor: TypeAlias = LanguagePredictor | ClassifyPredictor | TagPredictor | MaskedPredictor
+
+PredictorT = TypeVar("PredictorT")
+
+VERBS = {
+    "LanguagePredictor": "generate, score and evaluate",
+    "ClassifyPredictor": "classify and evaluate",
+    "TagPredictor": "tag and evaluate",
+    "MaskedPredictor": "fill and evaluate",
+}
 
 
-def load(path: str | os.PathLike[str]) -> LanguagePredictor:
-    """The model in a folder, ready to use. Loading never runs code from the folder."""
+def load(path: str | os.PathLike[str]) -> "Predictor":
+    """The model in a folder, ready to use: an object with the verbs of its task. Loading never runs
+    code from the folder."""
     import torch
 
     from glassformer import runtime
     from glassformer.checkpoint.folder import GENERATION, load_model
     from glassformer.config import parse
     from glassformer.errors import GlassformerError
+    from glassformer.models.bert import Bert
+    from glassformer.models.classifier import TextClassifier, TokenTagger
     from glassformer.models.language_model import LanguageModel
     from glassformer.nn.attention import merge_projections
+    from glassformer.predict.classifier import ClassifyPredictor
+    from glassformer.predict.language import LanguagePredictor, Settings
+    from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.tagger import TagPredictor
 
     saved = load_model(Path(path))
-    if not isinstance(saved.model, LanguageModel):
-        raise GlassformerError(f"{path} holds a {saved.name}, which is not a language model.")
-    parse(Settings, saved.generation, where=str(Path(path) / GENERATION))
     setup = runtime.prepare(threads=torch.get_num_threads(), precision="float32")
     model = saved.model.to(setup.device)
     merge_projections(model)
-    return LanguagePredictor(model, saved.tokenizer, saved.generation)
+    match model:
+        case LanguageModel():
+            parse(Settings, saved.generation, where=str(Path(path) / GENERATION))
+            return LanguagePredictor(model, saved.tokenizer, saved.generation)
+        case TextClassifier():
+            return ClassifyPredictor(model, saved.tokenizer)
+        case TokenTagger():
+            return TagPredictor(model, saved.tokenizer)
+        case Bert():
+            return MaskedPredictor(model, saved.tokenizer)
+    raise GlassformerError(f"{path} holds a {saved.name}, for which there is no verb yet.")
+
+
+def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
+    """The model in a folder, if it has that verb."""
+    from glassformer.errors import UsageError
+
+    found = load(path)
+    if not isinstance(found, kind):
+        verbs = VERBS[type(found).__name__]
+        raise UsageError(f"{path} cannot {verb}: the verbs of this model are {verbs}.")
+    return found

@@ -44,7 +44,8 @@ class TokenizerConfig(Config):
 
     kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] = "auto"
     vocab_size: Count | None = None
-    lowercase: bool = False
+    lowercase: bool | None = None
+    """null: for classifying texts yes, for everything else no."""
 
 
 class Tokenizer:
@@ -250,7 +251,7 @@ def train_tokenizer(
     names = list(dict.fromkeys([END_OF_TEXT, *special_tokens]))
     size = settings.vocab_size if vocab_size is None else vocab_size
     size = default_vocab_size(settings.kind) if size is None else size
-    pieces = learning.training_pieces(texts, settings.lowercase)
+    pieces = learning.training_pieces(texts, bool(settings.lowercase))
     backend = learning.LEARN[settings.kind](pieces, size - len(names))
     if settings.lowercase:
         backend.normalizer = normalizers.Lowercase()

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.training.scores import judge
+from glassformer.wording import counted
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # C, the inverse of weight decay
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # C, the inverse of weight decay
 DEFAULT_STRENGTH = 3.0  # where there is too little to choose by
 WORD = r"[\w']+|[^\w\s]"  # keeps n't, ! and words of one letter, which scikit-learn would drop
-LARGE = 2000  # texts: from here on, words and pairs that occur in one text only are left out
+LARGE = 10_000  # texts: from here on, words and pairs that occur in one text only are left out
 MAX_WEIGHTS = 5_000_000  # the solver holds some 25 copies of them: 1 GB
 MAX_WORDS = 200_000
 HELD_OUT = 0.2
@@ -44,33 +45,31 @@ class TfidfBaseline:
     ) -> None:
         self.classes = tuple(classes)
         self.multi_label = multi_label
-        self._targets = _targets(labels, self.classes, multi_label)
-        self._words = _vectorizer(len(texts), len(classes))
-        try:
-            features = self._words.fit_transform(texts)
-        except ValueError:  # scikit-learn's "empty vocabulary"
-            raise GlassformerError(
-                f"The baseline finds no words in the {len(texts):,} training texts: "
-                "are they empty, or is each of them a single word of its own?"
-            ) from None
-        self.strength = self._choose(features, seed)
-        self._solvers = self._fit(features, self._targets, self.strength)
+        targets = _targets(labels, self.classes, multi_label)
+        self.strength = self._choose(texts, targets, seed)
+        self._words, features = _read(texts, len(self.classes))
+        self._solvers = self._fit(features, targets, self.strength)
 
     def logits(self, texts: Sequence[str]) -> Tensor:
         """(N, C) log-probabilities in the order of `classes`; with several labels, log-odds."""
         return self._logits(self._solvers, self._words.transform(texts))
 
-    def _choose(self, features: Any, seed: int) -> float:
-        """The C with the least loss on a fifth of the texts, trained on the others."""
-        order = np.random.default_rng(seed).permutation(features.shape[0])[:CHOOSING]
+    def _choose(self, texts: Sequence[str], targets: NDArray[np.int64], seed: int) -> float:
+        """The C with the least loss on a fifth of the texts, trained on the others.
+
+        The words, too, are those of the others: a word that is known only because it also occurs
+        in the held-out texts makes a large C look good.
+        """
+        order = np.random.default_rng(seed).permutation(len(texts))[:CHOOSING]
         if len(order) < ENOUGH_TO_CHOOSE:
             return DEFAULT_STRENGTH
         held_out, rest = np.split(order, [int(HELD_OUT * len(order))])
-        true = torch.from_numpy(self._targets[held_out])
+        words, features = _read([texts[n] for n in rest], len(self.classes))
+        unseen = words.transform([texts[n] for n in held_out])
+        true = torch.from_numpy(targets[held_out])
 
         def loss(strength: float) -> float:
-            solvers = self._fit(features[rest], self._targets[rest], strength)
-            logits = self._logits(solvers, features[held_out])
+            logits = self._logits(self._fit(features, targets[rest], strength), unseen)
             return judge(logits, true, self.classes, multi_label=self.multi_label).loss
 
         return min(STRENGTHS, key=loss)
@@ -112,16 +111,24 @@ class _Solver:
         return log_p.log_softmax(-1)
 
 
-def _vectorizer(num_texts: int, num_classes: int) -> Any:
+def _read(texts: Sequence[str], num_classes: int) -> tuple[Any, Any]:
+    """The words of texts, and the texts as rows of TF-IDF, (N, words) and sparse."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    return TfidfVectorizer(
+    words = TfidfVectorizer(
         ngram_range=(1, 2),
         sublinear_tf=True,
-        min_df=2 if num_texts >= LARGE else 1,
+        min_df=2 if len(texts) >= LARGE else 1,
         max_features=min(MAX_WORDS, MAX_WEIGHTS // max(num_classes, 1)),
         token_pattern=WORD,
     )
+    try:
+        return words, words.fit_transform(texts)
+    except ValueError:  # scikit-learn's "empty vocabulary", or all of it left out
+        raise GlassformerError(
+            f"The baseline finds no words in {counted(len(texts), 'training text')}: "
+            "are they empty, or is each of them a single word of its own?"
+        ) from None
 
 
 def _targets(

@@ -6,20 +6,17 @@ So a mistake in the data is told at once, and not after seconds of importing.
 from importlib.util import find_spec
 from typing import TextIO
 
-from torch import nn
-
 from glassformer.errors import GlassformerError
-from glassformer.models import entry
-from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup
 from glassformer.runtime import prepare as prepare_machine
 from glassformer.runtime.host import silently
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import Prepared, Say, prepare, prepared
+from glassformer.training.prepare import prepare, prepared
 from glassformer.training.progress import Progress
 from glassformer.training.recipe import Recipe, TrainingConfig, essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.speed import seconds_of_training, seconds_per_step
+from glassformer.training.tasks import Say, Task
 from glassformer.wording import clock, counted, install
 
 RESERVE = 0.1  # of a time limit: for saving, and for steps slower than those that were measured
@@ -38,7 +35,7 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
         ready = prepare(recipe, folder, say)
         setup = use_machine(recipe, say)
         if recipe.training.time_limit is not None:
-            model = build_model(ready.recipe).to(setup.device)
+            model = ready.build().to(setup.device)
             ready = within_time_limit(ready, seconds_per_step(ready, setup, model))
             say(_plan(ready.recipe.decided.max_steps, recipe.training.time_limit))
         chosen = {
@@ -85,16 +82,16 @@ def _finished(run: RunFolder) -> Outcome:
         folder=run.path,
         step=step,
         max_steps=recipe.decided.max_steps,
-        best_loss=standing["best_loss"],
+        best=standing["best"],
         best_step=standing["best_step"],
         stopped_by=None,
         stopped_early=step < recipe.decided.max_steps,
-        opening=prepared(recipe, run.path).opening(),
+        task=prepared(recipe, run.path),
         is_old=True,
     )
 
 
-def within_time_limit(ready: Prepared, seconds_per_step: float) -> Prepared:
+def within_time_limit(ready: Task, seconds_per_step: float) -> Task:
     """With fewer steps, if the recipe has a time limit that demands it. What depends on the number
     of steps follows; so the learning rate has come down when the time is over."""
     limit = ready.recipe.training.time_limit
@@ -119,17 +116,6 @@ def use_machine(recipe: Recipe, say: Say = silently) -> Setup:
     )
 
 
-def build_model(recipe: Recipe) -> LanguageModel:
-    model = entry(recipe.model_name).model(recipe.architecture())
-    if not isinstance(model, LanguageModel):
-        raise GlassformerError(f"{recipe.model_name} is not a language model.")
-    return model
-
-
 def bytes_per_parameter(config: TrainingConfig) -> int:
     """In training: weight, gradient, at most two averages and perhaps the running mean."""
     return 20 if config.ema else 16
-
-
-def count_parameters(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())

@@ -4,15 +4,16 @@ import shlex
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from glassformer import __version__
-from glassformer.training.evaluate import Evaluation
-from glassformer.training.prepare import Prepared
+from glassformer.training.tasks import Judgement, Task
 
 
-def model_card(ready: Prepared, num_parameters: int, found: Evaluation, step: int) -> str:
+def model_card(task: Task, num_parameters: int, found: Judgement, step: int) -> str:
     """Markdown without dates and paths: equal models have equal cards."""
-    recipe = ready.recipe
+    recipe = task.recipe
+    context = recipe.model.get("context_length")
     data = ", ".join(Path(path).name for path in recipe.data.paths)
     lines = [
         f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
@@ -23,19 +24,20 @@ def model_card(ready: Prepared, num_parameters: int, found: Evaluation, step: in
         "| | |",
         "|---|---|",
         f"| parameters | {num_parameters:,} |",
-        f"| context | {recipe.model['context_length']:,} tokens |",
-        f"| tokenizer | {recipe.tokenizer.kind}, {ready.tokenizer.vocab_size:,} tokens |",
+        f"| context | {f'{context:,} tokens' if context else 'any'} |",
+        f"| tokenizer | {recipe.tokenizer.kind}, {task.tokenizer.vocab_size:,} tokens |",
         f"| data | {data} |",
-        f"| text | {len(ready.training):,} tokens to learn from, "
-        f"{len(ready.validation):,} held out |",
-        f"| held-out loss | {found.loss:.4f} per token, perplexity {found.perplexity:.3f}, "
-        f"{found.bits_per_byte:.4f} bits per byte, after step {step:,} |",
+        f"| amount | {task.amount()} |",
+        f"| held out | {found.headline()}, after step {step:,} |",
         f"| seed | {recipe.training.seed} |",
         "",
         "```",
-        f"glassformer generate THIS_FOLDER {shlex.quote(ready.opening())}",
-        f"glassformer score THIS_FOLDER {shlex.quote(ready.opening())}",
+        *(f"glassformer {shlex.join(map(str, words))}" for words in task.trials("THIS_FOLDER")),
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

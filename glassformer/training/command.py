@@ -4,10 +4,12 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
+from glassformer.checkpoint.folder import load_config
 from glassformer.config import Lines, Values, flatten, write_yaml
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.models.classifier import body_config
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
@@ -108,12 +110,21 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     return recipe, RunFolder(request.out or _default_folder(recipe), request.force)
 
 
+def on_top_of(folder: Path, task: Literal["classify", "tag"]) -> Values:
+    """The section `model` of a recipe that gives the model in a folder a new head."""
+    _, config = load_config(folder)
+    name, values = body_config(config, task)
+    return {"name": name, **values}
+
+
 def _default_folder(recipe: Recipe) -> Path:
-    """runs/gpt-notes for notes.txt, runs/gpt-wiki for a data set somebody/wiki:config@split."""
+    """runs/gpt-notes for notes.txt, runs/gpt-wiki for a data set somebody/wiki:config@split;
+    runs/bert-reviews for what began with runs/bert."""
     name = recipe.data.paths[0]
     path = Path(name).expanduser()
     found = path.resolve().name if path.exists() else re.split("[@:]", name)[0]
-    return Path("runs") / f"{recipe.model_name}-{Path(found).name.split('.')[0] or 'data'}"
+    first = recipe.model_name if recipe.start is None else Path(recipe.start.model).name
+    return Path("runs") / f"{first}-{Path(found).name.split('.')[0] or 'data'}"
 
 
 def _refuse_to_overwrite(request: Request, run: RunFolder) -> None:

@@ -5,15 +5,15 @@ from typing import Any
 
 from glassformer.runtime import Setup
 from glassformer.training.begin import (
-    build_model,
     bytes_per_parameter,
-    count_parameters,
     use_machine,
     within_time_limit,
 )
-from glassformer.training.prepare import Prepared, rehearsed
+from glassformer.training.card import count_parameters
+from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import Recipe
-from glassformer.training.speed import seconds_of_training, seconds_per_step, tokens_per_step
+from glassformer.training.speed import seconds_of_training, seconds_per_step
+from glassformer.training.tasks import Task
 from glassformer.wording import clock, readable_size
 
 
@@ -26,9 +26,9 @@ class Plan:
     num_parameters: int
     tokenizer: str
     vocab_size: int
-    context_length: int
-    num_tokens: int
-    num_validation_tokens: int
+    context_length: int | None
+    amount: str
+    facts: dict[str, Any]
     max_steps: int
     tokens_per_step: int
     epochs: float
@@ -38,17 +38,19 @@ class Plan:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        values = asdict(self)
+        facts = values.pop("facts")
+        del values["amount"]
+        return values | facts
 
     def text(self) -> str:
         rows = {
-            "model": f"{self.model} {self.preset or ''}, {self.num_parameters:,} parameters, "
-            f"context {self.context_length:,}",
+            "model": f"{self.model} {self.preset or ''}, {self.num_parameters:,} parameters"
+            + (f", context {self.context_length:,}" if self.context_length else ""),
             "tokenizer": f"{self.tokenizer}, {self.vocab_size:,} tokens",
-            "text": f"{self.num_tokens:,} tokens to learn from, "
-            f"{self.num_validation_tokens:,} held out; nothing is truncated",
+            "data": self.amount,
             "training": f"{self.max_steps:,} steps of {self.tokens_per_step:,} tokens: "
-            f"{self.epochs:.3g} times the text, "
+            f"{self.epochs:.3g} times the data, "
             f"{self.tokens_per_parameter:.3g} tokens per parameter",
             "memory": f"{readable_size(self.state_bytes)} for weights and optimizer, and the batch",
             "time": f"about {clock(self.seconds)} at {self.seconds_per_step:.3g} s a step, "
@@ -64,11 +66,11 @@ def rehearse(recipe: Recipe) -> Plan:
         return _plan(ready, setup)
 
 
-def _plan(ready: Prepared, setup: Setup) -> Plan:
-    model = build_model(ready.recipe).to(setup.device)
+def _plan(ready: Task, setup: Setup) -> Plan:
+    model = ready.build().to(setup.device)
     seconds = seconds_per_step(ready, setup, model)
     ready = within_time_limit(ready, seconds)
-    steps, tokens = ready.recipe.decided.max_steps, tokens_per_step(ready)
+    steps, tokens = ready.recipe.decided.max_steps, ready.tokens_per_step
     parameters = count_parameters(model)
     return Plan(
         model=ready.recipe.model_name,
@@ -76,12 +78,12 @@ def _plan(ready: Prepared, setup: Setup) -> Plan:
         num_parameters=parameters,
         tokenizer=ready.tokenizer.kind,
         vocab_size=ready.tokenizer.vocab_size,
-        context_length=model.context_length,
-        num_tokens=len(ready.training),
-        num_validation_tokens=len(ready.validation),
+        context_length=ready.recipe.model.get("context_length"),
+        amount=ready.amount(),
+        facts=ready.facts(),
         max_steps=steps,
         tokens_per_step=tokens,
-        epochs=steps * tokens / len(ready.training),
+        epochs=steps * tokens / ready.num_tokens,
         tokens_per_parameter=steps * tokens / parameters,
         state_bytes=parameters * bytes_per_parameter(ready.recipe.training),
         seconds_per_step=seconds,

@@ -117,9 +117,9 @@ def judge_tags(gold: Sequence[Tags], predicted: Sequence[Tags], loss: float) -> 
     return Tagging(
         loss=loss,
         accuracy=num_right / len(pairs),
-        precision=total and total.precision,
-        recall=total and total.recall,
-        f1=total and total.f1,
+        precision=total.precision if total else None,
+        recall=total.recall if total else None,
+        f1=total.f1 if total else None,
         num_words=len(pairs),
         num_sentences=len(gold),
         types=types,

@@ -35,6 +35,21 @@ class Evaluation:
     def bits_per_byte(self) -> float:
         return self.loss * self.num_tokens / math.log(2) / self.num_bytes
 
+    def columns(self) -> dict[str, float]:
+        return {"val_loss": self.loss, "val_bits_per_byte": self.bits_per_byte}
+
+    def headline(self) -> str:
+        return (
+            f"loss {self.loss:.4f} per token, perplexity {self.perplexity:.3f}, "
+            f"{self.bits_per_byte:.4f} bits per byte"
+        )
+
+    def text(self) -> str:
+        return (
+            f"loss {self.loss:.4f}  perplexity {self.perplexity:.3f}  "
+            f"bits per byte {self.bits_per_byte:.4f}  ({self.num_tokens:,} tokens)"
+        )
+
     def as_json(self) -> dict[str, Any]:
         return {
             "loss": self.loss,

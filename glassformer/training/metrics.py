@@ -15,19 +15,24 @@ from glassformer.checkpoint.atomic import explained, sync, write_file
 from glassformer.errors import GlassformerError
 
 HEADING = re.compile(r"--- step (\d+) ---\n")
-COLUMNS = ("step", "train_loss", "learning_rate", "val_loss", "val_bits_per_byte")
+COLUMNS = ("step", "train_loss", "learning_rate")  # and those of the task
 
 
 class Metrics:
     """Appends rows by step. A resumed run first forgets what came after `resumed_at`."""
 
     def __init__(
-        self, folder: Path, resumed_at: int = 0, report_to: Sequence[str] = ("tensorboard",)
+        self,
+        folder: Path,
+        columns: Sequence[str],
+        resumed_at: int = 0,
+        report_to: Sequence[str] = ("tensorboard",),
     ) -> None:
+        self.columns = (*COLUMNS, *columns)
         self.path = folder / "metrics.csv"
         rows = [row for row in read_metrics(self.path) if int(row["step"]) <= resumed_at]
         text = io.StringIO()
-        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        table = csv.DictWriter(text, self.columns, lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
         write_file(self.path, text.getvalue())
@@ -38,7 +43,7 @@ class Metrics:
     def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
         with explained(self.path), self.path.open("a", newline="") as file:
             row: dict[str, Any] = {"step": step} | values
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
+            csv.DictWriter(file, self.columns, lineterminator="\n").writerow(row)
         for page in self._pages:
             page.write(step, values | clocked)
 

@@ -1,5 +1,7 @@
 """The optimizer of a model: what learns by Muon, what by AdamW, and what shrinks meanwhile."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -20,20 +22,29 @@ def make_optimizer(
     learning_rate: float,
     weight_decay: float,
     betas: tuple[float, float],
+    shares: Mapping[str, float] | None = None,
 ) -> torch.optim.Optimizer:
-    """Weight decay for matrices; none for biases and norms, whose size is their meaning."""
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """Weight decay for matrices; none for biases and norms, whose size is their meaning.
+
+    `shares` has the parameters, by name, that learn at a part of the learning rate.
+    """
     inner = _inner_matrices(model) if kind == "muon" else set()
-    groups = _filled(
-        {"params": [p for p in learned if id(p) in inner], "muon": True},
-        {"params": [p for p in learned if id(p) not in inner and p.dim() >= 2]},
-        {"params": [p for p in learned if p.dim() < 2]},
-    )
-    for group in groups:
-        group["weight_decay"] = weight_decay if group["params"][0].dim() >= 2 else 0.0
-    if kind == "muon":
-        for group in groups:
-            group["lr"] = learning_rate * (1 if group.get("muon") else BOLDER)
+    alike: dict[tuple[bool, bool, float], list[nn.Parameter]] = defaultdict(list)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            share = 1.0 if shares is None else shares.get(name, 1.0)
+            alike[id(parameter) in inner, parameter.dim() >= 2, share].append(parameter)
+    groups: list[dict[str, Any]] = []
+    for (is_inner, is_matrix, share), parameters in sorted(
+        alike.items(), key=lambda item: item[0], reverse=True
+    ):
+        bolder = BOLDER if kind == "muon" and not is_inner else 1
+        group = {
+            "params": parameters,
+            "lr": learning_rate * share * bolder,
+            "weight_decay": weight_decay if is_matrix else 0.0,
+        }
+        groups.append(group | ({"muon": True} if is_inner else {}))
     # For both kinds: torch's own fused AdamW cannot be clipped by Lightning in fewer bits.
     return MuonAndAdamW(groups, lr=learning_rate, betas=betas)
 
@@ -43,7 +54,3 @@ def _inner_matrices(model: nn.Module) -> set[int]:
     head = getattr(model, "head", None)
     linear = (module for module in model.modules() if isinstance(module, nn.Linear))
     return {id(module.weight) for module in linear if module is not head}
-
-
-def _filled(*groups: dict[str, Any]) -> list[dict[str, Any]]:
-    return [group for group in groups if group["params"]]

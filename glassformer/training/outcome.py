@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.training.tasks import Task
 from glassformer.wording import command
 
 
@@ -14,16 +15,16 @@ class Outcome:
     folder: Path
     step: int
     max_steps: int
-    best_loss: float | None
+    best: dict[str, float] | None
+    """What was found of the best model, as metrics.csv names it."""
     best_step: int | None
     stopped_by: int | None
     """The signal that ended it early, if one did."""
+    task: Task
     stopped_early: bool = False
     """It did not become better for as long as `early_stopping` says."""
     is_old: bool = False
     """There was nothing left to do."""
-    opening: str = ""
-    """Some words that the model can continue."""
 
     @property
     def exit_code(self) -> int:
@@ -36,14 +37,15 @@ class Outcome:
                 f"stopped {where if self.step else 'before the first step'}. "
                 f"Go on with: {command('train', '--resume', '--out', self.folder)}"
             )
-        if self.best_loss is None:
+        if self.best is None:
             return f"{self.folder}: nothing was validated."
         why = f"stopped at step {self.step:,}, no longer better. " if self.stopped_early else ""
         if self.is_old:
             why = f"finished already, at step {self.step:,}. "
+        measure = self.task.measure
         return (
-            f"{why}{self.folder}: validation loss {self.best_loss:.4f} at step {self.best_step:,}. "
-            f"Try: {command('generate', self.folder, self.opening)}"
+            f"{why}{self.folder}: validation {measure} {self.best[f'val_{measure}']:.4f} at step "
+            f"{self.best_step:,}. Try: {command(*self.task.trials(self.folder)[0])}"
         )
 
     def as_json(self) -> str:
@@ -52,7 +54,7 @@ class Outcome:
                 "run": str(self.folder),
                 "step": self.step,
                 "max_steps": self.max_steps,
-                "val_loss": self.best_loss,
+                **(self.best or dict.fromkeys(self.task.columns)),
                 "best_step": self.best_step,
                 "finished": self.stopped_by is None,
             }

@@ -23,9 +23,11 @@ class Standing:
     step: int
     max_steps: int
     loss: float | None = None
-    val_loss: float | None = None
-    best_loss: float | None = None
+    val: float | None = None
+    """What was found last by the measure that decides which model is the best."""
+    best: float | None = None
     best_step: int | None = None
+    measure: str = "loss"
 
     def line(self, tokens_per_second: float, seconds_left: float, width: int | None) -> str:
         """On a terminal of this width the least important parts give way; in a log all are said."""
@@ -33,11 +35,10 @@ class Standing:
         loss = val = best = speed = left = ""
         if self.loss is not None:
             loss = f"loss {self.loss:.2f}"
-        if self.val_loss is not None:
-            val, best = (
-                f"val {self.val_loss:.2f}",
-                f"(best {self.best_loss:.2f} @ {self.best_step:,})",
-            )
+        if self.val is not None and self.best is not None:
+            name, digits = ("val", 2) if self.measure == "loss" else (f"val {self.measure}", 3)
+            val = f"{name} {self.val:.{digits}f}"
+            best = f"(best {self.best:.{digits}f} @ {self.best_step:,})"
         if tokens_per_second:  # not known at the very first step
             speed = f"{tokens_per_second / 1000:.1f}k tok/s"
             left = f"ETA {clock(seconds_left)}"

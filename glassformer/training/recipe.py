@@ -29,6 +29,8 @@ from glassformer.config import (
     several,
 )
 from glassformer.data.corpus import CorpusConfig
+from glassformer.data.labelled import LabelledConfig
+from glassformer.data.tagged import TaggedConfig
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, entry
 from glassformer.text.tokenizers import TokenizerConfig
@@ -59,8 +61,10 @@ class TrainingConfig(Config):
 
     max_steps: Count | None = Field(None, ge=1)
     """Updates of the weights; null: chosen from the amount of text."""
+    num_train_epochs: float | None = Field(None, gt=0)
+    """Times through the data, where max_steps is not said."""
     per_device_train_batch_size: Count | None = Field(None, ge=1)
-    """Windows of text read at once; null: as many as make a good batch of tokens."""
+    """Windows of text, or examples, read at once; null: as many as make a good batch."""
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches added up before each update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
@@ -128,6 +132,42 @@ CHANGEABLE = {
 }
 
 
+class MaskedConfig(Config):
+    """How tokens are hidden in masked-token training."""
+
+    mlm_probability: float = Field(0.15, gt=0, lt=1)
+    """Share of the tokens that are to be guessed: of these 80 % are hidden, 10 % replaced by
+    others, 10 % left as they are."""
+    whole_word_masking: bool = False
+    """Hide all the pieces of a word, or none."""
+
+
+class LabelsConfig(Config):
+    """How labels are learned."""
+
+    class_weights: bool = False
+    """Rare labels count more: each by the inverse of its frequency."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+
+
+class FinetuneConfig(Config):
+    """What a training begins with instead of nothing, and how much of it may change."""
+
+    model: str
+    """The folder of a trained model."""
+    digest: str | None = None
+    """The SHA-256 of its weights; null: taken when the training begins."""
+    freeze_layers: Count = Field(0, ge=0)
+    """The embedding and so many of the first layers stay as they are."""
+    freeze: bool = False
+    """All but the new head stays as it is."""
+    layer_lr_decay: float = Field(1.0, gt=0, le=1)
+    """Each layer learns this much slower than the one above it."""
+    lora_rank: Count = Field(0, ge=0)
+    """Learn the difference to each matrix as a product of two thin ones; 0: learn all of it."""
+    lora_alpha: float = Field(16.0, gt=0)
+
+
 class Recipe(Config):
     """The four sections. `model` is kept as written until the data has chosen its size."""
 
@@ -153,9 +193,44 @@ class Recipe(Config):
         """Is the size of the model left to the data?"""
         return self.preset is None
 
+    @property
+    def start(self) -> FinetuneConfig | None:
+        """The trained model that it begins with, if it does."""
+        return getattr(self, "finetune", None)
+
     def architecture(self) -> Config:
         """The model's typed config: its preset, then what the recipe says."""
         return _model_config(self.model)
+
+
+class MaskedRecipe(Recipe):
+    """And what is hidden."""
+
+    objective: MaskedConfig = MaskedConfig()
+
+
+class ClassifyRecipe(Recipe):
+    """Of labelled texts."""
+
+    data: LabelledConfig
+    objective: LabelsConfig = LabelsConfig()
+    finetune: FinetuneConfig | None = None
+
+
+class TagRecipe(Recipe):
+    """Of sentences with a tag for every word."""
+
+    data: TaggedConfig
+    objective: LabelsConfig = LabelsConfig()
+    finetune: FinetuneConfig | None = None
+
+
+RECIPES: dict[str, type[Recipe]] = {
+    "language": Recipe,
+    "masked": MaskedRecipe,
+    "classify": ClassifyRecipe,
+    "tag": TagRecipe,
+}
 
 
 def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tuple[Values, Lines]:
@@ -178,11 +253,12 @@ def make_recipe(
     error: type[GlassformerError] = GlassformerError,
 ) -> Recipe:
     """The typed recipe; what is wrong with it is told as `error`, with its place."""
-    for section in values.keys() - Recipe.model_fields.keys():
+    cls = _recipe_class(values.get("model"))
+    for section in values.keys() - cls.model_fields.keys():
         line = f", line {lines[section]}" if lines and section in lines else ""
-        raise error(f"unknown section {section} in {where}{line}. {_cure(section)}")
-    for section in Recipe.model_fields:
-        if not isinstance(values.get(section, {}), dict):
+        raise error(f"unknown section {section} in {where}{line}. {_cure(section, cls)}")
+    for section in cls.model_fields:
+        if not isinstance(values.get(section) or {}, dict):
             raise error(f"{section} in {where} must be a section of keys, not a value.")
     if "name" not in values.get("model", {}):
         raise UsageError(
@@ -190,9 +266,10 @@ def make_recipe(
             "model: {name: gpt} in the recipe."
         )
     data = values.get("data", {})
-    if not data.get("paths") and data.keys() <= CorpusConfig.model_fields.keys():
+    keys: Any = cls.model_fields["data"].annotation
+    if not data.get("paths") and data.keys() <= keys.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
-    recipe = parse(Recipe, values, where, lines, error=error)
+    recipe = parse(cls, values, where, lines, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
         recipe = recipe.model_copy(update={"model": said})
@@ -256,26 +333,36 @@ def _model_config(
     return parse(known.config, values | said, where, lines, "model.", error)
 
 
-def _cure(section: str) -> str:
+def _recipe_class(model: Any) -> type[Recipe]:
+    name = model.get("name") if isinstance(model, dict) else None
+    return RECIPES[entry(str(name)).task] if name is not None else Recipe
+
+
+def _cure(section: str, cls: type[Recipe]) -> str:
     """What may have been meant: another section, or a key that stands in one."""
-    if near := difflib.get_close_matches(section, Recipe.model_fields, n=1):
+    if near := difflib.get_close_matches(section, cls.model_fields, n=1):
         return f"Did you mean {near[0]}?"
     for name, keys in (
         ("training", TrainingConfig.model_fields),
         ("data", CorpusConfig.model_fields),
         ("tokenizer", TokenizerConfig.model_fields),
         *(("model", known.config.model_fields) for known in MODELS.values()),
+        ("objective", (MaskedConfig if cls is MaskedRecipe else LabelsConfig).model_fields),
+        ("finetune", FinetuneConfig.model_fields),
     ):
-        if near := difflib.get_close_matches(section, keys, n=1, cutoff=0.8):
+        near = difflib.get_close_matches(section, keys, n=1, cutoff=0.8)
+        if near and name in cls.model_fields:
             return f"Did you mean {name}.{near[0]}?"
-    return f"There are: {', '.join(Recipe.model_fields)}."
+    return f"There are: {', '.join(cls.model_fields)}."
 
 
 def _merge(base: Values, over: Values) -> None:
     """Put what `over` says into `base`; a value where a section must be is left to complain of."""
     for key, value in over.items():
         if isinstance(value, dict):
-            if isinstance(inner := base.setdefault(key, {}), dict):
+            if base.get(key) is None:
+                base[key] = {}
+            if isinstance(inner := base[key], dict):
                 _merge(inner, value)
         elif value is not None:
             base[key] = value

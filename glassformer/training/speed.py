@@ -1,57 +1,45 @@
 """How long a training will take: a few real steps are made, and their time is extrapolated."""
 
 import time
+from typing import Any
 
 import torch
+from torch import nn
 
-from glassformer.data.tokens import Windows
-from glassformer.models.language_model import LanguageModel
 from glassformer.runtime import Setup
-from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import make_optimizer
-from glassformer.training.prepare import Prepared
+from glassformer.training.tasks import Task
 
 MEASURED_STEPS = 3
 PATIENCE = 2.0  # seconds after which no further step is tried
 
 
-def seconds_of_training(ready: Prepared, seconds_per_step: float) -> float:
+def seconds_of_training(task: Task, seconds_per_step: float) -> float:
     """Of all its steps and validations: to read a token costs a third of learning from it."""
-    config = ready.recipe.decided
+    config = task.recipe.decided
     validations = -(-config.max_steps // config.eval_steps)
-    read = validations * len(ready.validation) / 3
-    return seconds_per_step * (config.max_steps + read / tokens_per_step(ready))
+    read = validations * task.num_validation_tokens / 3
+    return seconds_per_step * (config.max_steps + read / task.tokens_per_step)
 
 
-def tokens_per_step(ready: Prepared) -> int:
-    config, context = ready.recipe.decided, ready.recipe.model["context_length"]
-    batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
-    return int(batch * context)
+def seconds_per_step(task: Task, setup: Setup, model: nn.Module) -> float:
+    """The mean of a few steps, after some that warm up.
 
-
-def seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel) -> float:
-    """The fastest of a few steps: the first ones also warm up.
-
-    A large model is tried with few windows first, and if that takes long, with no more.
+    A large model is tried with few items first, and if that takes long, with no more.
     """
-    config = ready.recipe.decided
+    config = task.recipe.decided
     batch, accumulated = config.per_device_train_batch_size, config.gradient_accumulation_steps
-    windows = Windows(ready.training, model.context_length, seed=0)
     optimizer = make_optimizer(
-        config.optimizer,
-        model,
-        learning_rate=1e-3,
-        weight_decay=0.1,
-        betas=(0.9, 0.99),
+        config.optimizer, model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.99)
     )
     device, dtype = torch.device(setup.device), getattr(torch, setup.precision)
 
-    def seconds(batch: int) -> tuple[float, float]:
-        """To learn from so many windows, and to update the weights."""
+    def seconds(items: int, number: int = 0) -> tuple[float, float]:
+        """To learn from so many items, and to update the weights."""
         begin = time.perf_counter()
-        ids = torch.from_numpy(windows.__getitems__(list(range(batch)))).to(device)
+        inputs = moved(task.batch(number, most=items), device)
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-            loss = next_token_loss(model.hidden(ids[:, :-1]), model.head, ids[:, 1:])
+            loss = task.loss(model, inputs)
         loss.backward()
         loss.item()  # waits for the device
         learned = time.perf_counter()
@@ -65,5 +53,13 @@ def seconds_per_step(ready: Prepared, setup: Setup, model: LanguageModel) -> flo
         tried = min(2 * tried, batch)
         learning, update = seconds(tried)
     if tried == batch and learning < PATIENCE:
-        learning, update = min(seconds(batch) for _ in range(MEASURED_STEPS))
+        found = [seconds(batch, number) for number in range(MEASURED_STEPS)]
+        learning, update = (sum(times) / MEASURED_STEPS for times in zip(*found, strict=True))
     return learning * batch / tried * accumulated + update
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """A batch, or each of its parts, on the device."""
+    if isinstance(batch, tuple):
+        return type(batch)(*(moved(part, device) for part in batch))
+    return batch.to(device)

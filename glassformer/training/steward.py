@@ -10,26 +10,26 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import lightning.pytorch as lightning
 import torch
 from lightning.pytorch.plugins.io import CheckpointIO
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
+from glassformer.checkpoint.folder import save_model
 from glassformer.checkpoint.state import load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.runtime import seed_step
 from glassformer.runtime.facts import cpu_name
-from glassformer.training.evaluate import Evaluation
+from glassformer.training.card import count_parameters, model_card
 from glassformer.training.metrics import Metrics
 from glassformer.training.progress import Progress, Standing
-from glassformer.training.recipe import DecidedTraining
+from glassformer.training.recipe import essence
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.tasks import Task
 
 
 class StateIO(CheckpointIO):
@@ -49,15 +49,6 @@ class StateIO(CheckpointIO):
         raise NotImplementedError("RunFolder.prune does this")
 
 
-@dataclass(frozen=True)
-class Duties:
-    """What the steward does when the time comes."""
-
-    validate: Callable[[], Evaluation]
-    sample: Callable[[int], str]
-    keep: Callable[[Evaluation, int], None]
-
-
 class Steward(lightning.Callback):
     """Seeds, logs, validates, keeps the best model, saves, and stops when asked to."""
 
@@ -66,24 +57,25 @@ class Steward(lightning.Callback):
     def __init__(
         self,
         run: RunFolder,
-        config: DecidedTraining,
-        duties: Duties,
+        task: Task,
+        model: nn.Module,
         metrics: Metrics,
         progress: Progress,
-        recipe: dict[str, Any],
-        first: int = 0,
+        first: int,
         until: int | None = None,
     ) -> None:
-        """`recipe` are the keys on which the model depends; `first` is the step that is resumed
-        from; `until` the step to stop at and save."""
+        """`model` is the one to validate and keep; `first` the step to go on from; `until` the
+        step to stop at and save."""
         self.run = run
-        self.config = config
-        self.duties = duties
+        self.task = task
+        self.model = model
+        self.config = task.recipe.decided
         self.metrics = metrics
         self.progress = progress
-        self.recipe = recipe
-        self.until = until or config.max_steps
-        self.standing = Standing(step=first, max_steps=config.max_steps)
+        self.recipe = essence(task.recipe)
+        self.until = until or self.config.max_steps
+        self.standing = Standing(first, self.config.max_steps, measure=task.measure)
+        self.best: dict[str, float] | None = None
         self.stopped_by: int | None = None
         self.trace: list[float] = []  # the loss of each step since a state was due
         self._stale = 0  # validations since the best one
@@ -99,8 +91,8 @@ class Steward(lightning.Callback):
             "trace": self.trace,
             "machine": {"torch": torch.__version__, "processor": cpu_name()},
             "stale": self._stale,
-            "val_loss": standing.val_loss,
-            "best_loss": standing.best_loss,
+            "val": standing.val,
+            "best": self.best,
             "best_step": standing.best_step,
         }
 
@@ -108,8 +100,9 @@ class Steward(lightning.Callback):
         self._losses = list(state_dict["losses"])
         self._stale = state_dict["stale"]
         self.trace = [] if self._is_due(self.config.save_steps) else list(state_dict["trace"])
-        for name in ("val_loss", "best_loss", "best_step"):
-            setattr(self.standing, name, state_dict[name])
+        self.best = state_dict["best"]
+        self.standing.val, self.standing.best_step = state_dict["val"], state_dict["best_step"]
+        self.standing.best = None if self.best is None else self.best[f"val_{self.task.measure}"]
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         self.heed_signals()  # again: by now Lightning has put a handler of its own in front
@@ -193,25 +186,27 @@ class Steward(lightning.Callback):
         return self.standing.step % every == 0
 
     def _validate(self, step: int) -> dict[str, float]:
-        found = self.duties.validate()
+        found = self.task.validate(self.model)
         if not math.isfinite(found.loss):
             raise GlassformerError(
                 f"the validation loss became {found.loss} at step {step:,}, which is not saved. "
                 "Try a smaller --set training.learning_rate."
             )
-        standing = self.standing
-        standing.val_loss = found.loss
+        columns, standing = found.columns(), self.standing
+        standing.val = value = columns[f"val_{self.task.measure}"]
         self._stale += 1
-        if standing.best_loss is None or found.loss < standing.best_loss:
+        if self.task.is_better(columns, than=self.best):
             self._stale = 0
-            standing.best_loss, standing.best_step = found.loss, step
-            self.duties.keep(found, step)
-        text = self.duties.sample(step)
+            self.best, standing.best, standing.best_step = columns, value, step
+            kept = self.task.to_keep(self.model)
+            card = model_card(self.task, count_parameters(kept), found, step)
+            save_model(self.run.path, kept, self.task.tokenizer, card)
+        text = self.task.sample(self.model, step)
         self.metrics.sample(step, text)
         self.progress.say(
-            f"  step {step:,} val {found.loss:.3f} │ {' '.join(text.split())}", whole=False
+            f"  step {step:,} val {value:.3f} │ {' '.join(text.split())}", whole=False
         )
-        return {"val_loss": found.loss, "val_bits_per_byte": found.bits_per_byte}
+        return dict(columns)
 
     def heed_signals(self) -> None:
         for number in self.SIGNALS:

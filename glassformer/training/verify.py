@@ -16,9 +16,10 @@ from torch import Tensor
 from glassformer.checkpoint.folder import load_model
 from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.training.prepare import DATA, prepared
+from glassformer.training.prepare import prepared
 from glassformer.training.recipe import RECIPE, essence
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.tasks.task import DATA
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def test_a_missing_file_is_named(saved: Path, name: str) -> None:
     assert f"{name} does not exist" in complaint(saved)
 
 
-@pytest.mark.parametrize("kind", ["os.system", "bert", None, ["gpt"]])
+@pytest.mark.parametrize("kind", ["os.system", "llama", None, ["gpt"]])
 def test_a_model_can_only_be_one_of_the_table(saved: Path, kind: Any) -> None:
     rewrite(saved, model_type=kind)
     assert f'model_type is "{kind}". Known are: gpt' in complaint(saved)

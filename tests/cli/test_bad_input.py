@@ -102,7 +102,8 @@ def test_a_command_that_means_nothing(
 
 def test_a_model_that_is_not_there(glassformer: Any) -> None:
     result = glassformer("train", "gtp", "--data", "x")
-    assert (result.code, result.error) == (2, 'there is no model "gtp". There are: gpt.')
+    assert (result.code, result.error) == (2, 'there is no model "gtp". Did you mean gpt?')
+    assert "There are: gpt, rnn-lm, bert" in glassformer("train", "zzz", "--data", "x").error
 
 
 @pytest.mark.parametrize(("words", "error"), [((), "which model?"), (("gpt",), "no data.")])

@@ -101,7 +101,7 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(
     result = program("train", "gpt", "--data", run.notes, "--max-steps", "1e4", *small, "--dry-run")
     assert result.code == 0
     assert "10,000 steps of 128 tokens" in result.out
-    for row in ("model", "tokenizer", "text", "training", "memory", "time"):
+    for row in ("model", "tokenizer", "data", "training", "memory", "time"):
         assert f"\n{row} " in "\n" + result.out
     assert names(tmp_path) == []
 

@@ -6,7 +6,7 @@ from tokenizers import decoders, models
 import glassformer
 from glassformer.checkpoint.folder import save_model
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.predict import LanguagePredictor
+from glassformer.predict.language import LanguagePredictor
 from glassformer.text import Tokenizer, train_tokenizer
 from glassformer.text.learning import CHARACTERS
 

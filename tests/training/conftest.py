@@ -50,18 +50,18 @@ def tiny(notes: Path) -> Make:
 @pytest.fixture
 def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
     """Let something happen just before micro-batch `number` is learned from, once."""
-    from glassformer.training.objectives import NextToken
+    from glassformer.training.learner import Learner
 
     def arrange(number: int, happens: Callable[[], None]) -> None:
-        learn = NextToken.training_step
+        learn = Learner.training_step
 
-        def training_step(self: NextToken, batch: torch.Tensor, current: int) -> torch.Tensor:
+        def training_step(self: Learner, batch: torch.Tensor, current: int) -> torch.Tensor:
             if current == number:
-                monkeypatch.setattr(NextToken, "training_step", learn)
+                monkeypatch.setattr(Learner, "training_step", learn)
                 happens()
             return learn(self, batch, current)
 
-        monkeypatch.setattr(NextToken, "training_step", training_step)
+        monkeypatch.setattr(Learner, "training_step", training_step)
 
     return arrange
 

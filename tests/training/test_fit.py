@@ -14,11 +14,13 @@ from glassformer.checkpoint.folder import load_model
 from glassformer.checkpoint.state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.predict import load
-from glassformer.training import begin, fit, objectives
+from glassformer.training import begin
 from glassformer.training.evaluate import Evaluation, evaluate
+from glassformer.training.learner import Learner
 from glassformer.training.prepare import prepared
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.tasks import language
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
@@ -68,11 +70,11 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([3.0, 1.0, 2.0])  # at steps 4, 8 and 12
-    monkeypatch.setattr(fit, "evaluate", lambda *given: Evaluation(next(losses), 10, 10))
+    monkeypatch.setattr(language, "evaluate", lambda *given: Evaluation(next(losses), 10, 10))
     outcome = begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
     kept = load_file(tmp_path / "run" / "model.safetensors")
-    assert (outcome.best_loss, outcome.best_step) == (1.0, 8)
+    assert (outcome.best["val_loss"], outcome.best_step) == (1.0, 8)
     assert all(torch.equal(kept[name], state[f"model.{name}"]) for name in kept)
 
 
@@ -133,8 +135,8 @@ def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([1.0] * 13 + [math.nan] * 11)
-    real = objectives.next_token_loss
-    monkeypatch.setattr(objectives, "next_token_loss", lambda *given: real(*given) * next(losses))
+    real = language.next_token_loss
+    monkeypatch.setattr(language, "next_token_loss", lambda *given: real(*given) * next(losses))
     with pytest.raises(GlassformerError, match=r"^the loss became nan at step 7,.*learning_rate"):
         begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     run = RunFolder(tmp_path / "run")
@@ -147,7 +149,7 @@ def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([Evaluation(2.0, 10, 10), Evaluation(math.inf, 10, 10)])
-    monkeypatch.setattr(fit, "evaluate", lambda *given: next(found))
+    monkeypatch.setattr(language, "evaluate", lambda *given: next(found))
     with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
         begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").last_step() == 4
@@ -231,11 +233,11 @@ def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> 
 def test_a_gradient_that_is_no_number_stops_before_the_update(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(self: objectives.NextToken, batch: torch.Tensor, number: int) -> torch.Tensor:
+    def poisoned(self: Learner, batch: torch.Tensor, number: int) -> torch.Tensor:
         zero = next(self.parameters()).sum() * 0
         return zero.sqrt() + 1  # the loss is 1, and the slope of a root at zero infinite
 
-    monkeypatch.setattr(objectives.NextToken, "training_step", poisoned)
+    monkeypatch.setattr(Learner, "training_step", poisoned)
     with pytest.raises(GlassformerError, match="a gradient became infinite or NaN at step 1"):
         begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").checkpoints() == []

@@ -30,7 +30,7 @@ def steps(progress: Progress, number: int) -> None:
 
 
 def test_the_line_says_where_how_well_how_fast_and_how_long() -> None:
-    standing = Standing(1200, 2000, loss=1.619, val_loss=1.708, best_loss=1.699, best_step=1150)
+    standing = Standing(1200, 2000, loss=1.619, val=1.708, best=1.699, best_step=1150)
     assert standing.line(24_800, 31, width=None) == LINE
 
 
@@ -50,7 +50,7 @@ def test_what_is_not_known_yet_is_not_said() -> None:
     ],
 )
 def test_on_a_narrow_terminal_the_time_left_stays(width: int, line: str) -> None:
-    standing = Standing(1200, 2000, loss=1.619, val_loss=1.708, best_loss=1.699, best_step=1150)
+    standing = Standing(1200, 2000, loss=1.619, val=1.708, best=1.699, best_step=1150)
     assert standing.line(24_800, 31, width) == line
 
 

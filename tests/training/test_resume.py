@@ -17,6 +17,8 @@ from glassformer.training.metrics import Metrics, read_metrics
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 
+COLUMNS = ("val_loss", "val_bits_per_byte")
+
 Make = Callable[..., Recipe]
 AtBatch = Callable[[int, Callable[[], None]], None]
 Signalled = Callable[[int], Callable[[], None]]
@@ -256,12 +258,12 @@ def test_curves_for_weights_and_biases_need_its_package(
 
 
 def test_a_resumed_run_forgets_the_rows_after_its_step(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path)
+    metrics = Metrics(tmp_path, COLUMNS)
     for step in (2, 4, 6):
         metrics.write(step, {"train_loss": step / 2})
         metrics.sample(step, f"text of {step}\nin two lines")
     metrics.close()
-    Metrics(tmp_path, resumed_at=4).close()
+    Metrics(tmp_path, COLUMNS, resumed_at=4).close()
     assert [row["step"] for row in read_metrics(tmp_path / "metrics.csv")] == ["2", "4"]
     samples = (tmp_path / "samples.txt").read_text()
     assert samples.endswith("--- step 4 ---\ntext of 4\nin two lines\n")
@@ -270,7 +272,7 @@ def test_a_resumed_run_forgets_the_rows_after_its_step(tmp_path: Path) -> None:
 def test_a_row_that_a_kill_cut_short_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("step,train_loss,learning_rate,val_loss,val_bits_per_byte\n1,2,3,,\n2,2.5,0")
-    Metrics(tmp_path, resumed_at=9).close()
+    Metrics(tmp_path, COLUMNS, resumed_at=9).close()
     assert path.read_text().splitlines()[1:] == ["1,2,3,,"]
 
 

@@ -1,6 +1,6 @@
-"""What is being learned: one LightningModule per objective, whatever the model.
+"""The learner: one LightningModule for every task, whatever the model.
 
-next token    loss = mean of -log p(t_n | t_<n), at all positions of all windows at once
+loss → gradient → clip → learning rate of this step → update → running mean
 """
 
 from copy import deepcopy
@@ -8,36 +8,35 @@ from typing import Any
 
 import lightning.pytorch as lightning
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
-from glassformer.models.language_model import LanguageModel
-from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import make_optimizer
-from glassformer.training.recipe import DecidedTraining
 from glassformer.training.schedule import rate
+from glassformer.training.tasks import Task
 
 
-class NextToken(lightning.LightningModule):
-    """Teaches a language model to predict each token from those before it.
+class Learner(lightning.LightningModule):
+    """Teaches a model its task.
 
     `result` is the model to validate and to keep: the one that learns, or the running mean of its
     weights, which has less of the noise of the last few steps.
     """
 
-    def __init__(self, model: LanguageModel, config: DecidedTraining) -> None:
+    def __init__(self, model: nn.Module, task: Task) -> None:
         super().__init__()
         self.model = model
-        self.averaged = deepcopy(model).requires_grad_(False) if config.ema else None
-        self.training_config = config
+        self.task = task
+        self.training_config = task.recipe.decided
+        is_averaged = self.training_config.ema > 0
+        self.averaged = deepcopy(model).requires_grad_(False) if is_averaged else None
 
     @property
-    def result(self) -> LanguageModel:
+    def result(self) -> nn.Module:
         return self.model if self.averaged is None else self.averaged
 
-    def training_step(self, batch: Tensor, number: int) -> Tensor:
-        inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): the targets are one further on
-        loss = next_token_loss(self.model.hidden(inputs), self.model.head, targets)
+    def training_step(self, batch: Any, number: int) -> Tensor:
+        loss = self.task.loss(self.model, batch)
         if not torch.isfinite(loss):
             raise GlassformerError(
                 f"the loss became {loss.item()} at step {self.global_step + 1:,}, before the "
@@ -72,6 +71,7 @@ class NextToken(lightning.LightningModule):
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             betas=(config.adam_beta1, config.adam_beta2),
+            shares=self.task.learning_shares(self.model),
         )
         for group in optimizer.param_groups:
             group["highest_lr"] = group["lr"]

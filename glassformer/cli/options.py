@@ -1,0 +1,76 @@
+"""The options that `train` and `finetune` share, and what both do with them."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from glassformer.cli.inputs import count
+
+if TYPE_CHECKING:
+    from glassformer.training.command import Request
+
+Data = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat."),
+]
+ValidationData = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Held-out data; else a part of --data is held out."),
+]
+TextColumn = Annotated[
+    list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="The column that holds the label or the tags.")
+]
+Encoding = Annotated[str | None, typer.Option(help="Of text files; utf-8 if not said.")]
+MaxSteps = Annotated[int | None, typer.Option(parser=count, help="Updates of the weights.")]
+Epochs = Annotated[float | None, typer.Option(help="Instead: times through the data.")]
+TimeLimit = Annotated[
+    str | None, typer.Option(metavar="15m", help="Plan no more steps than fit in this time.")
+]
+Optimizer = Annotated[
+    Literal["muon", "adamw"] | None, typer.Option(help="How weights are moved; muon.")
+]
+Scheduler = Annotated[
+    Literal["cosine", "linear", "wsd", "noam", "constant"] | None,
+    typer.Option(help="How the learning rate falls; linear."),
+]
+Ema = Annotated[float | None, typer.Option(help="Keep a running mean of the weights, say 0.999.")]
+EarlyStopping = Annotated[
+    int | None, typer.Option(parser=count, help="Stop after N validations without a better one.")
+]
+Seed = Annotated[int | None, typer.Option(help="The same seed trains the same model.")]
+Out = Annotated[Path | None, typer.Option(help="The run's folder.")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Any key: --set training.learning_rate=1e-3; repeat."
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where the run stopped.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Start over, or with --resume: go on with changed training settings."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; write nothing.")]
+PrintRecipe = Annotated[bool, typer.Option("--print-recipe", help="Show every key with its value.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object at the end.")]
+
+
+def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bool) -> None:
+    """Train, or only say what would be trained."""
+    from glassformer.training import command
+
+    if print_recipe:
+        typer.echo(command.recipe_text(request, as_json), nl=False)
+    elif dry_run:
+        typer.echo(command.dry_run(request, as_json))
+    else:
+        outcome = command.train(request, sys.stderr)
+        typer.echo(outcome.as_json() if as_json else outcome.summary())
+        raise typer.Exit(outcome.exit_code)

@@ -1,0 +1,365 @@
+"""Sequences of numbers with a label: sensor readings, heartbeats, strokes of a pen.
+
+    id,step,x,y,label
+    a,0,0.1,0.2,walk   →  Series([[0.1, 0.2], …], "walk", "walks.csv:2")
+
+Two kinds of file are read: .csv with a row for each step, and .npz with arrays x (N, T, F) or
+(N, T), y (N,) and, where the sequences differ in length, lengths (N,). An .npz is opened as the
+zip of plain arrays that it is: objects, which could run code when they are loaded, are refused.
+"""
+
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from glassformer.data.corpus import TEXT_COLUMNS
+from glassformer.data.labelled import LABEL_COLUMNS, LabelledConfig, check_kinds, label_name
+from glassformer.data.splits import Items, Parts, in_order, separate, stratified
+from glassformer.data.tables import (
+    EmptyError,
+    Row,
+    Table,
+    column,
+    ending,
+    local_path,
+    open_table,
+    reading,
+)
+from glassformer.errors import GlassformerError
+from glassformer.wording import counted, readable_size
+
+ID_COLUMNS = ("id", "series", "series_id", "sequence", "sequence_id", "sample", "sample_id")
+LABELS = tuple(name for name in LABEL_COLUMNS if name != "y")  # which here is a coordinate
+STEP_COLUMNS = ("step", "time", "t", "timestep", "time_step", "timestamp", "frame", "tick")
+MOST_BYTES = 4 * 10**9  # of one array, unpacked: a small zip can claim to hold any amount
+_LARGEST = float(np.finfo(np.float32).max)
+_SAMPLE = 100  # rows that are looked at to tell numbers from text
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A sequence of numbers, its label, and where it came from."""
+
+    values: npt.NDArray[np.float32]
+    """(steps, features)"""
+    label: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSplit:
+    """Two disjoint parts of labelled sequences, and the labels that there are to learn."""
+
+    training: list[Series]
+    validation: list[Series]
+    labels: tuple[str, ...]
+    num_features: int
+    held_out: str
+    notes: list[str]
+
+
+def is_series(
+    paths: Iterable[str], label_column: str | None = None, encoding: str = "utf-8"
+) -> bool:
+    """Whether all of these hold sequences of numbers: .npz, or .csv with id, step and label."""
+    names = list(paths)
+    return bool(names) and all(_is_series(name, label_column, encoding) for name in names)
+
+
+def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
+    """All sequences, split as the config says."""
+    # Read in one go, so that both parts have the same features in the same order.
+    paths = (*config.paths, *config.validation_paths)
+    found = _read(paths, config.label_column, config.encoding)
+    everything = [series for each in found[: len(config.paths)] for series in each]
+    if not config.validation_paths:
+        return split_series(everything, config.validation_fraction, seed, config.paths)
+    other = [series for each in found[len(config.paths) :] for series in each]
+    training = _items(everything, config.paths)
+    check_kinds([(each.label,) for each in everything], training.where)
+    return _split(separate(training, _items(other, config.validation_paths)))
+
+
+def split_series(
+    series: list[Series], fraction: float, seed: int, paths: Sequence[str] = ()
+) -> SeriesSplit:
+    """Hold out about `fraction` of every label; `paths` are for errors."""
+    items = _items(series, paths or sorted({each.source.rpartition(":")[0] for each in series}))
+    check_kinds([(each.label,) for each in series], items.where)
+    return _split(stratified(items, fraction, seed))
+
+
+def read_series(
+    paths: Iterable[str], label_column: str | None = None, encoding: str = "utf-8"
+) -> list[Series]:
+    """The sequences of files, in a fixed order; all have the same number of features."""
+    return [series for each in _read(paths, label_column, encoding) for series in each]
+
+
+def _read(paths: Iterable[str], label_column: str | None, encoding: str) -> list[list[Series]]:
+    """The sequences of each file."""
+    found: list[list[Series]] = []
+    features: tuple[str, ...] = ()
+    for name in paths:
+        with reading(name):
+            path = local_path(name)
+            if path.is_file() and ending(path) == ".npz":
+                found.append(list(_npz_series(path)))
+            else:
+                table = open_table(name, encoding)
+                features = _features(table, label_column, features)
+                found.append(list(_table_series(table, label_column, features)))
+    _check_widths([each[0] for each in found])
+    return found
+
+
+def _split(parts: Parts[Series]) -> SeriesSplit:
+    labels = in_order(series.label for series in parts.training)
+    num_features = parts.training[0].values.shape[1]
+    return SeriesSplit(
+        parts.training, parts.validation, labels, num_features, parts.held_out, parts.notes
+    )
+
+
+def _items(series: list[Series], paths: Sequence[str]) -> Items[Series]:
+    return Items(
+        found=series,
+        content=lambda each: each.values.tobytes(),
+        labels=lambda each: (each.label,),
+        what="sequence",
+        where=", ".join(paths),
+    )
+
+
+def _check_widths(found: list[Series]) -> None:
+    for series in found:
+        if series.values.shape[1] != found[0].values.shape[1]:
+            raise GlassformerError(
+                f"{series.source} has {counted(series.values.shape[1], 'value')} at each step, but "
+                f"{found[0].source} has {found[0].values.shape[1]}. Give each sequence the same."
+            )
+
+
+# --- tables ---
+
+
+def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
+    path = local_path(name)
+    if not path.is_file() or ending(path) != ".csv":
+        return ending(path) == ".npz"
+    try:
+        table = open_table(name, encoding)
+    except GlassformerError:
+        return False  # whatever is wrong with it is said when it is read
+    roles = [
+        [each for each in table.columns if each in candidates or each.casefold() in candidates]
+        for candidates in (ID_COLUMNS, STEP_COLUMNS, [label_column] if label_column else LABELS)
+    ]
+    if not all(roles):
+        return False
+    head = list(islice(table.rows, _SAMPLE))
+    rest = [each for each in table.columns if not any(each in role for role in roles)]
+    return any(not _is_text(each, head) for each in rest) and not any(
+        each.casefold() in TEXT_COLUMNS for each in rest
+    )
+
+
+def _is_text(name: str, head: list[Row]) -> bool:
+    return all(_as_number(row.values.get(name)) is None for row in head)
+
+
+def _as_number(value: Any) -> float | None:
+    """A number that float32 can hold, or None."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) <= _LARGEST else None  # which NaN is not either
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A sequence of which some steps have been read."""
+
+    label: str
+    first: str
+    steps: dict[float, list[float]] = field(default_factory=dict)
+
+
+def _roles(table: Table, label_column: str | None) -> tuple[str, str, str]:
+    """The columns that tell the sequence, the step in it and the label."""
+    label = column(table, label_column, LABELS, "label")
+    keys = [_only(table, each, label) for each in (ID_COLUMNS, STEP_COLUMNS)]
+    return keys[0], keys[1], label
+
+
+def _only(table: Table, candidates: tuple[str, ...], taken: str) -> str:
+    found = [name for name in table.columns if name.casefold() in candidates and name != taken]
+    if len(found) != 1:
+        raise GlassformerError(
+            f"{table.name} must have exactly one column called {' or '.join(candidates[:2])}, but "
+            f"has {', '.join(found) or 'none'} among {', '.join(table.columns)}. Rename one."
+        )
+    return found[0]
+
+
+def _features(table: Table, label_column: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of values, in the order of the first table."""
+    roles = _roles(table, label_column)
+    found = tuple(name for name in table.columns if name not in roles)
+    if not found:
+        raise GlassformerError(
+            f"{table.name} has no column of values beside {', '.join(roles)}. Add one."
+        )
+    if known and {*found} != {*known}:
+        raise GlassformerError(
+            f"{table.name} has the values {', '.join(found)}, but the table before it "
+            f"{', '.join(known)}. Give all tables the same columns."
+        )
+    return known or found
+
+
+def _table_series(
+    table: Table, label_column: str | None, features: tuple[str, ...]
+) -> Iterator[Series]:
+    key, step, label = _roles(table, label_column)
+    growing: dict[str, _Growing] = {}
+    for row in table.rows:
+        own = row.values.get(key)
+        if own is None or not str(own).strip():
+            raise GlassformerError(f'{row.place} has nothing in column "{key}". Fill it in.')
+        name = label_name(row.values.get(label), row.place, f'column "{label}"')
+        series = growing.setdefault(str(own), _Growing(name, row.place))
+        if name != series.label:
+            raise GlassformerError(
+                f'{row.place}: {key} {own} has the label "{name}" here, but "{series.label}" in '
+                f"{series.first}. A sequence has one label."
+            )
+        at = _number_in(row, step)
+        if at in series.steps:
+            raise GlassformerError(
+                f"{row.place}: {step} {row.values[step]} of {key} {own} comes twice. Delete one."
+            )
+        series.steps[at] = [_number_in(row, feature) for feature in features]
+    for series in growing.values():
+        values = [series.steps[at] for at in sorted(series.steps)]
+        yield Series(np.asarray(values, dtype=np.float32), series.label, series.first)
+
+
+def _number_in(row: Row, name: str) -> float:
+    number = _as_number(row.values.get(name))
+    if number is None:
+        raise GlassformerError(
+            f'{row.place}: column "{name}" holds {row.values.get(name)!r}, which is not a number '
+            "that can be trained on. Fill it in, or delete the row."
+        )
+    return number
+
+
+# --- arrays ---
+
+
+def _npz_series(path: Path) -> Iterator[Series]:
+    arrays = _arrays(path)
+    missing = [name for name in ("x", "y") if name not in arrays]
+    if missing:
+        raise GlassformerError(
+            f"{path} has no array {' and '.join(missing)}. It has: {', '.join(arrays) or 'none'}. "
+            "Save it with np.savez(path, x=…, y=…)."
+        )
+    x, y = arrays["x"], arrays["y"]
+    lengths = arrays.get("lengths")
+    x = x[:, :, None] if x.ndim == 2 else x  # (N, T, F)
+    if x.ndim != 3 or x.dtype.kind not in "biuf":
+        raise _wrong_array(path, "x", x, "numbers of shape (N, T, F) or (N, T)")
+    if len(x) == 0:
+        raise EmptyError(f"{path} has no sequences in it.")
+    if 0 in x.shape:
+        raise _wrong_array(path, "x", x, "at least one step and one feature")
+    if y.shape != (len(x),) or y.dtype.kind not in "biufUS":
+        raise _wrong_array(path, "y", y, f"a label for each sequence of x, so shape ({len(x)},)")
+    if lengths is not None and (lengths.shape != (len(x),) or lengths.dtype.kind not in "iu"):
+        raise _wrong_array(path, "lengths", lengths, f"whole numbers of shape ({len(x)},)")
+    for index, label in enumerate(y.tolist()):
+        place = f"{path}:{index + 1}"
+        steps = x.shape[1] if lengths is None else int(lengths[index])
+        if not 1 <= steps <= x.shape[1]:
+            raise GlassformerError(f"{place}: the length is {steps}, not 1 to {x.shape[1]}.")
+        with np.errstate(over="ignore"):  # it becomes infinite, which is looked for next
+            values = x[index, :steps].astype(np.float32)
+        if not np.isfinite(values).all():
+            step, feature = np.argwhere(~np.isfinite(values))[0]
+            raise GlassformerError(
+                f"{place}: step {step}, feature {feature} of x is {x[index, step, feature]}, which "
+                "cannot be trained on. Fill it in, or leave the sequence out."
+            )
+        if isinstance(label, bytes):
+            label = label.decode("latin-1")
+        yield Series(values, label_name(label, place, 'array "y"'), place)
+
+
+def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) -> GlassformerError:
+    return GlassformerError(
+        f"{path}: array {name} has shape {array.shape} and type {array.dtype}, but must be "
+        f"{wanted}."
+    )
+
+
+def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays x, y and lengths of an .npz; others are not looked at."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {
+                entry.filename.removesuffix(".npy").lower(): entry for entry in archive.infolist()
+            }
+            return {
+                name: _array(archive, entries[name], f"{path}: array {name}")
+                for name in ("x", "y", "lengths")
+                if name in entries
+            }
+    except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise GlassformerError(
+            f"{path} is not .npz, or is damaged ({error}). Save it with np.savez(path, x=…, y=…)."
+        ) from None
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.NDArray[Any]:
+    """One array. Its size is checked before any room is made for it."""
+    if entry.file_size > MOST_BYTES:
+        raise GlassformerError(
+            f"{what} unpacks to {readable_size(entry.file_size)}; the most that is read is "
+            f"{readable_size(MOST_BYTES)}. Give it in several files."
+        )
+    try:
+        with archive.open(entry) as stream:
+            version = npy.read_magic(stream)
+            headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+            if version not in headers:
+                raise GlassformerError(f"{what} is not made of plain numbers or labels.")
+            shape, _, dtype = headers[version](stream)
+            num_bytes = math.prod(shape) * dtype.itemsize
+            if dtype.hasobject:
+                raise GlassformerError(
+                    f"{what} holds Python objects, which could run code when they are loaded. "
+                    "Save it as plain numbers, and labels as numbers or text."
+                )
+            if min(shape, default=0) < 0 or num_bytes != entry.file_size - stream.tell():
+                raise GlassformerError(
+                    f"{what} claims the shape {shape}, which is not what the file holds. "
+                    "Save it again."
+                )
+        with archive.open(entry) as stream:
+            return npy.read_array(stream, allow_pickle=False)
+    except (ValueError, TypeError, SyntaxError, MemoryError, TokenError) as error:
+        raise GlassformerError(f"{what} cannot be read: {error}. Save it again.") from None

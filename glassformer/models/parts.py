@@ -1,0 +1,127 @@
+"""The parts that every stack of blocks is built from: positions, blocks, first weights."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.errors import GlassformerError
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.blocks import Block
+from glassformer.nn.feedforward import Activation, FeedForward
+from glassformer.nn.linear import Linear
+from glassformer.nn.positions import (
+    LearnedPositions,
+    Positions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+
+PositionKind = Literal["learned", "sinusoidal", "relative", "rotary", "none"]
+Initialization = Literal["gpt2", "bert", "torch", "zero_output"]
+
+
+def make_embedding(
+    vocab_size: int | None, num_features: int | None, width: int
+) -> nn.Embedding | nn.Linear:
+    """What turns a token, or the numbers of a step, into a vector."""
+    if num_features is not None:
+        return Linear(num_features, width)
+    if vocab_size is None:
+        raise GlassformerError(
+            "a model needs vocab_size, the number of tokens it knows, or num_features, the "
+            "number of numbers it reads at each step."
+        )
+    return nn.Embedding(vocab_size, width)
+
+
+def make_positions(
+    kind: PositionKind,
+    *,
+    context_length: int,
+    d_model: int,
+    num_heads: int,
+    head_dim: int,
+    rotary_base: float = 10000.0,
+) -> Positions:
+    match kind:
+        case "learned":
+            return LearnedPositions(context_length, d_model)
+        case "sinusoidal":
+            return SinusoidalPositions(d_model)
+        case "relative":
+            return RelativePositions(num_heads, context_length - 1)
+        case "rotary":
+            return RotaryPositions(head_dim, rotary_base)
+        case "none":
+            return Positions()
+
+
+def make_block(
+    *,
+    d_model: int,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    head_dim: int,
+    d_feedforward: int | None,
+    make_norm: Callable[[int], nn.Module],
+    pre_norm: bool,
+    qk_norm: bool,
+    activation: Activation,
+    bias: bool,
+    dropout: float,
+    attention_dropout: float,
+    feedforward_dropout: float,
+) -> Block:
+    """`make_norm` makes a norm of the width it is told."""
+    attention = MultiHeadAttention(
+        d_model,
+        num_heads,
+        num_kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        bias=bias,
+        query_norm=make_norm(head_dim) if qk_norm else None,
+        key_norm=make_norm(head_dim) if qk_norm else None,
+        dropout=attention_dropout,
+    )
+    feedforward = FeedForward(
+        d_model, d_feedforward or 4 * d_model, activation, bias, feedforward_dropout
+    )
+    return Block(
+        attention, feedforward, partial(make_norm, d_model), pre_norm=pre_norm, dropout=dropout
+    )
+
+
+def initialize(model: nn.Module, kind: Initialization, num_layers: int) -> None:
+    """The first weights of a stack of `num_layers` blocks and of what is beside it."""
+    if kind == "torch":
+        return
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+    if kind == "bert":
+        return
+    # 2 · num_layers of these outputs are added up along the residual path.
+    std = 0.0 if kind == "zero_output" else 0.02 / math.sqrt(2 * num_layers)
+    for name, weight in model.named_parameters():
+        if name.endswith(("attention.output.weight", "feedforward.down.weight")):
+            nn.init.normal_(weight, std=std)
+
+
+class WordDropout(nn.Module):
+    """Silences whole tokens in training, so that no single word decides everything."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.share == 0:
+            return x
+        return x * F.dropout(x.new_ones(*x.shape[:2], 1), self.share)  # (B, T, D) · (B, T, 1)

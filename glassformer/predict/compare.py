@@ -1,0 +1,178 @@
+"""Models side by side on the same data, each with how sure one can be of its score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.data.labelled import LabelledConfig, read_examples, read_labelled
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.predict import load
+from glassformer.predict.classifier import ClassifyPredictor
+from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.masked import MaskedPredictor
+from glassformer.predict.tagger import TagPredictor
+from glassformer.training.baseline import TfidfBaseline
+from glassformer.training.card import count_parameters
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.scores import Classification, judge, wilson
+
+if TYPE_CHECKING:
+    from glassformer.predict import Predictor
+
+BASELINE = "TF-IDF + logistic regression"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model and its scores, the first of which is the one that counts."""
+
+    name: str
+    num_parameters: int | None
+    scores: dict[str, float]
+    interval: tuple[float, float] | None
+    """95 % interval of the first score, where it is a share of right answers."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "model": self.name,
+            "num_parameters": self.num_parameters,
+            **self.scores,
+            "interval": None if self.interval is None else list(self.interval),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    rows: list[Row]
+    notes: list[str]
+
+    def text(self) -> str:
+        names = list(self.rows[0].scores)
+        head = ["model", "parameters", names[0], "95 % interval", *names[1:]]
+        lines = [head, *(self._cells(row, names) for row in self.rows)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if column == 0 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
+
+    @staticmethod
+    def _cells(row: Row, names: list[str]) -> list[str]:
+        first, *rest = (f"{row.scores[name]:.4f}" if name in row.scores else "-" for name in names)
+        size = "-" if row.num_parameters is None else f"{row.num_parameters:,}"
+        interval = "-" if row.interval is None else "{:.4f} to {:.4f}".format(*row.interval)
+        return [row.name, size, first, interval, *rest]
+
+
+def compare(
+    folders: Sequence[Path],
+    paths: Sequence[str],
+    text_column: Sequence[str] = (),
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    with_baseline: bool = True,
+) -> Comparison:
+    """Evaluate every model on the same files. The best comes first."""
+    predictors = [load(folder) for folder in folders]
+    if len({type(predictor) for predictor in predictors}) > 1:
+        raise UsageError(
+            "these models have different tasks, so that their scores say nothing of each other. "
+            "Name models of one task."
+        )
+    rows, notes = [], []
+    for folder, predictor in zip(folders, predictors, strict=True):
+        row, said = _row(str(folder), predictor, paths, text_column, label_column, encoding)
+        rows.append(row)
+        notes += [note for note in said if note not in notes]
+    first = predictors[0]
+    if with_baseline and isinstance(first, ClassifyPredictor):
+        try:
+            rows.append(_baseline(folders[0], first, paths, text_column, label_column, encoding))
+        except GlassformerError as error:
+            notes.append(f"no baseline: {error}")
+    is_loss = isinstance(first, LanguagePredictor | MaskedPredictor)
+    rows.sort(key=lambda row: next(iter(row.scores.values())), reverse=not is_loss)
+    return Comparison(rows, notes)
+
+
+def _row(
+    name: str,
+    predictor: "Predictor",
+    paths: Sequence[str],
+    text_column: Sequence[str],
+    label_column: str | None,
+    encoding: str,
+) -> tuple[Row, tuple[str, ...]]:
+    size = count_parameters(predictor.model)
+    match predictor:
+        case ClassifyPredictor():
+            found = predictor.evaluate(paths, text_column, label_column, encoding)
+            return Row(name, size, _shown(found.scores), found.scores.interval), found.notes
+        case TagPredictor():
+            tags = predictor.evaluate(paths, text_column, label_column, encoding)
+            right = round(tags.scores.accuracy * tags.scores.num_words)
+            scores = {"accuracy": tags.scores.accuracy, "loss": tags.scores.loss}
+            if tags.scores.f1 is not None:  # a mean of two shares: it has no such interval
+                return Row(name, size, {"f1": tags.scores.f1} | scores, None), tags.notes
+            return Row(name, size, scores, wilson(right, tags.scores.num_words)), tags.notes
+        case MaskedPredictor():
+            hidden = predictor.evaluate(paths, text_column, encoding)
+            return Row(name, size, {"loss": hidden.loss, "accuracy": hidden.accuracy}, None), ()
+        case LanguagePredictor():
+            text = predictor.evaluate(paths, text_column, encoding)
+            scores = {
+                "bits_per_byte": text.bits_per_byte,
+                "loss": text.loss,
+                "perplexity": text.perplexity,
+            }
+            return Row(name, size, scores, None), ()
+
+
+def _shown(scores: Classification) -> dict[str, float]:
+    return {
+        "accuracy": scores.accuracy,
+        "macro_f1": scores.macro_f1,
+        "loss": scores.loss,
+        "calibration_error": scores.expected_calibration_error,
+    }
+
+
+def _baseline(
+    folder: Path,
+    predictor: ClassifyPredictor,
+    paths: Sequence[str],
+    text_column: Sequence[str],
+    label_column: str | None,
+    encoding: str,
+) -> Row:
+    """Trained on what the first run was trained on, and nothing else."""
+    run = RunFolder(folder)
+    if not run.exists:
+        raise GlassformerError(f"{folder} does not say what it was trained on.")
+    recipe = run.recipe()
+    if not isinstance(recipe.data, LabelledConfig):
+        raise GlassformerError(f"{folder} was not trained on labelled texts.")
+    split = read_labelled(recipe.data, recipe.training.seed)
+    config = predictor.config
+    test = read_examples(
+        paths, text_column or config.text_column, label_column or config.label_column, encoding
+    )
+    known = [each for each in test.examples if set(split.labels).issuperset(each.labels)]
+    baseline = TfidfBaseline(
+        [example.text for example in split.training],
+        [example.labels for example in split.training],
+        split.labels,
+        split.is_multi_label,
+        recipe.training.seed,
+    )
+    scores = judge(
+        baseline.logits([example.text for example in known]),
+        predictor.targets(known),
+        split.labels,
+        multi_label=split.is_multi_label,
+    )
+    return Row(BASELINE, None, _shown(scores), scores.interval)

@@ -1,0 +1,93 @@
+"""A masked language model with its tokenizer: it guesses what stands behind [MASK]."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.data.corpus import read_documents
+from glassformer.data.tokens import ids_of
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.generation.logits import checked
+from glassformer.models.bert import Bert
+from glassformer.text.framing import MASK, Frame
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.training.tasks.masked import MaskedFound, Masking, evaluate_masked
+
+SHARE = 0.15  # of the tokens that are hidden to evaluate
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A token that may stand behind the mask, and the text with it."""
+
+    token: str
+    probability: float
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class MaskedPredictor:
+    """The verbs of a masked language model: fill and evaluate."""
+
+    def __init__(self, model: Bert, tokenizer: Tokenizer) -> None:
+        if MASK not in tokenizer.special_tokens:
+            raise GlassformerError(f"the tokenizer of this model has no token {MASK}.")
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.mask = tokenizer.special_tokens[MASK]
+        self.frame = Frame.of(tokenizer, model.context_length, is_causal=False)
+
+    @torch.inference_mode()
+    def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """The `top` likeliest tokens for each [MASK] in the text."""
+        parts = text.split(MASK)
+        if len(parts) < 2:
+            raise UsageError(f'there is no {MASK} in "{text}". Write it where a word is missing.')
+        # Where tokens carry the blank before a word, the missing word would have it.
+        carries = self.tokenizer.kind in ("bpe", "unigram")
+        spelled = [
+            part.rstrip() if carries and place < len(parts) - 1 else part
+            for place, part in enumerate(parts)
+        ]
+        ids: list[int] = []
+        for place, part in enumerate(spelled):
+            ids += ([self.mask] if place else []) + self.tokenizer.encode(part)
+        if self.frame.is_too_long(ids):
+            raise GlassformerError(
+                f"the text has {len(ids):,} tokens, and the model sees {self.frame.room:,} at once."
+            )
+        shown = torch.tensor([self.frame.put(ids)], device=self.model.device)
+        hidden = self.model.hidden(shown)[0][shown[0] == self.mask]  # (masks, D)
+        logits = checked(self.model.predict(hidden).float())
+        best = logits.softmax(-1).topk(min(top, logits.size(-1)))
+        return [
+            [
+                self._guess(parts, place, id, probability)
+                for id, probability in zip(found.tolist(), scores.tolist(), strict=True)
+            ]
+            for place, (found, scores) in enumerate(zip(best.indices, best.values, strict=True))
+        ]
+
+    def _guess(self, parts: list[str], place: int, id: int, probability: float) -> Guess:
+        token = self.tokenizer.token(id)
+        before, after = MASK.join(parts[: place + 1]), MASK.join(parts[place + 1 :])
+        word = token.removeprefix("##")
+        joined = before.rstrip() if token.startswith(("##", " ")) else before
+        return Guess(token, probability, f"{joined}{word}{after}")
+
+    def evaluate(
+        self, paths: str | Sequence[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
+    ) -> MaskedFound:
+        """How many of the hidden tokens of a text it guesses; the same are hidden each time."""
+        names = [paths] if isinstance(paths, str) else list(paths)
+        pieces = ids_of(read_documents(names, text_column, encoding), self.tokenizer)
+        ids = np.concatenate([np.array(piece, dtype=np.uint32) for piece in pieces])
+        if len(ids) < 2:
+            raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
+        masking = Masking(self.tokenizer, SHARE, whole_words=False)
+        return evaluate_masked(self.model, ids, masking, self.frame)

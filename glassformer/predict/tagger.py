@@ -1,0 +1,161 @@
+"""A tagger with its tokenizer: a sentence in, a tag for every word out."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from glassformer.data.sequences import IGNORED, Sequences
+from glassformer.data.tagged import read_sentences
+from glassformer.errors import GlassformerError
+from glassformer.models.classifier import TokenTagger
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.words import encode_words, windows
+from glassformer.training.entities import Tagging, entities, judge_tags
+from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
+
+WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence and what the tagger says of its words."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    scores: tuple[float, ...]
+    """The probability of each tag."""
+
+    @property
+    def entities(self) -> list[dict[str, Any]]:
+        """What the tags B-… and I-… mark, in order."""
+        return [
+            {"type": kind, "text": " ".join(self.words[first : last + 1]), "words": [first, last]}
+            for kind, first, last in sorted(entities(self.tags), key=lambda found: found[1])
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "words": list(self.words),
+            "tags": list(self.tags),
+            "scores": list(self.scores),
+            "entities": self.entities,
+        }
+
+
+def split_words(text: str) -> list[str]:
+    """Words and punctuation marks, as the files of tagged sentences have them."""
+    return WORD.findall(text)
+
+
+class TagPredictor:
+    """The verbs of a tagger: tag and evaluate."""
+
+    def __init__(self, model: TokenTagger, tokenizer: Tokenizer) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+
+    def tag(self, sentence: str | Sequence[str]) -> Tagged:
+        """A text, which is split into words, or the words themselves."""
+        (found,) = self.tag_batch([sentence])
+        return found
+
+    def tag_batch(self, sentences: Sequence[str | Sequence[str]]) -> list[Tagged]:
+        """Every sentence, in order; a long one is read in pieces."""
+        words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
+        found = self._logits(words)
+        return [self._said(*pair) for pair in zip(words, found, strict=True)]
+
+    def _said(self, words: list[str], logits: torch.Tensor) -> Tagged:
+        device = self.model.device
+        scores, best = self.model.probabilities(logits.to(device)).cpu().max(dim=-1)
+        tags = tuple(self.model.labels[index] for index in best.tolist())
+        return Tagged(tuple(words), tags, tuple(scores.tolist()))
+
+    def _logits(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
+        """(words, tags) of every sentence."""
+        frame = frame_of(self.tokenizer, self.model.config)
+        rows: list[list[int]] = []
+        marks: list[int] = []
+        owners: list[int] = []  # the sentence that each row is of
+        for number, words in enumerate(sentences):
+            if not words:
+                continue
+            tokens = encode_words(self.tokenizer, words)
+            for first, last in windows([len(ids) for ids in tokens], frame.room):
+                ids = [id for word in tokens[first:last] for id in word][: frame.room]
+                begins = [
+                    0 if place == 0 else IGNORED
+                    for w in tokens[first:last]
+                    for place in range(len(w))
+                ]
+                rows.append([*frame.before, *ids, *frame.after])
+                marks += [IGNORED] * len(frame.before) + begins[: frame.room]
+                marks += [IGNORED] * len(frame.after)
+                owners.append(number)
+        found: list[list[torch.Tensor]] = [[] for _ in sentences]
+        if rows:
+            sequences = Sequences.of(rows, np.array(marks), dtype_of(self.tokenizer))
+            parts: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+            for numbers, batch, logits in LabelledTask.read(self.model, sequences):
+                is_word = batch.targets != IGNORED
+                for place, row in enumerate(numbers):
+                    parts[row] = logits[place][is_word[place]]
+            for owner, part in zip(owners, parts, strict=True):
+                found[owner].append(part)
+        none = torch.zeros(0, len(self.model.labels))
+        joined = [torch.cat(parts) if parts else none for parts in found]
+        if not all(logits.isfinite().all() for logits in joined):
+            raise GlassformerError("the model's weights are damaged: its scores are no numbers.")
+        return joined
+
+    def evaluate(
+        self,
+        paths: str | Sequence[str],
+        text_column: Sequence[str] = (),
+        label_column: str | None = None,
+        encoding: str = "utf-8",
+    ) -> "TaggingFound":
+        """Entity precision, recall and F1, or accuracy, on files of tagged sentences."""
+        names = [paths] if isinstance(paths, str) else list(paths)
+        column = label_column or self.model.config.label_column
+        sentences = list(read_sentences(names, column, encoding, text_column))
+        logits = self._logits([sentence.words for sentence in sentences])
+        number = {label: index for index, label in enumerate(self.model.labels)}
+        gold = [sentence.tags for sentence in sentences]
+        known = [
+            (row, number[tag])
+            for rows, tags in zip(logits, gold, strict=True)
+            for row, tag in zip(rows, tags, strict=True)
+            if tag in number
+        ]
+        loss = float("nan")
+        if known:
+            targets = torch.tensor([tag for _, tag in known])
+            loss = F.cross_entropy(torch.stack([row for row, _ in known]).double(), targets).item()
+        predicted = [[self.model.labels[best] for best in rows.argmax(-1)] for rows in logits]
+        unknown = sorted({tag for tags in gold for tag in tags} - number.keys())
+        notes = (
+            (f"words with tags that the model does not know count as wrong: {', '.join(unknown)}",)
+            if unknown
+            else ()
+        )
+        return TaggingFound(judge_tags(gold, predicted, loss), notes)
+
+
+@dataclass(frozen=True)
+class TaggingFound:
+    """Scores, and what to know of them."""
+
+    scores: Tagging
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return self.scores.as_json()
+
+    def text(self) -> str:
+        return self.scores.text()

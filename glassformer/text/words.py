@@ -1,0 +1,32 @@
+"""Words ↔ tokens: which tokens spell which word, so that what is said of one is said of the other.
+
+Ada   Lovelace   lives          words, each with a tag
+ada   love ##lace lives         tokens: the first of a word speaks for it
+"""
+
+from collections.abc import Sequence
+
+from glassformer.text.tokenizers import Tokenizer
+
+
+def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
+    """The tokens of each word of a sentence; at least one each."""
+    # Where tokens carry the blank before a word, all words but the first have one.
+    blank = " " if tokenizer.kind in ("bpe", "unigram") else ""
+    spelled = [word if place == 0 else blank + word for place, word in enumerate(words)]
+    filler = tokenizer.unknown or 0
+    return [ids or [filler] for ids in tokenizer.encode_batch(spelled)]
+
+
+def windows(lengths: Sequence[int], room: int | None) -> list[tuple[int, int]]:
+    """(first word, behind the last) of pieces of a sentence that fit into `room` tokens.
+
+    A word longer than all the room is a piece of its own; only its first tokens are read then.
+    """
+    pieces, first, size = [], 0, 0
+    for place, length in enumerate(lengths):
+        if room is not None and size and size + length > room:
+            pieces.append((first, place))
+            first, size = place, 0
+        size += length
+    return [*pieces, (first, len(lengths))]

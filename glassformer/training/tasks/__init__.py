@@ -1,0 +1,22 @@
+"""Every objective by its name; each model is trained for one."""
+
+from glassformer.models import entry
+from glassformer.training.recipe import Recipe
+from glassformer.training.tasks.classify import Classify
+from glassformer.training.tasks.language import Language
+from glassformer.training.tasks.masked import Masked
+from glassformer.training.tasks.tag import Tag
+from glassformer.training.tasks.task import Judgement, Say, Task
+
+__all__ = ["Judgement", "Say", "Task", "task_of"]
+
+TASKS: dict[str, type[Task]] = {
+    "language": Language,
+    "masked": Masked,
+    "classify": Classify,
+    "tag": Tag,
+}
+
+
+def task_of(recipe: Recipe) -> type[Task]:
+    return TASKS[entry(recipe.model_name).task]

@@ -1,0 +1,205 @@
+"""What classifying texts and tagging words share: rows of tokens, each with what to say of it."""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoint.atomic import file_digest, new_folder
+from glassformer.checkpoint.folder import TOKENIZER, WEIGHTS, load_model
+from glassformer.data.sequences import Array, Batch, Buckets, Sequences, sorted_batches
+from glassformer.errors import GlassformerError
+from glassformer.models.classifier import Labeller, load_body
+from glassformer.models.gpt import GPTConfig
+from glassformer.nn.lora import add_lora, merge_lora
+from glassformer.text.framing import Frame
+from glassformer.text.tokenizers import (
+    Tokenizer,
+    TokenizerConfig,
+    default_vocab_size,
+    train_tokenizer,
+)
+from glassformer.training.recipe import FinetuneConfig, Recipe
+from glassformer.training.tasks.task import DATA, Say, Task
+
+TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"
+LONGEST = 512  # tokens of a text that are read, if nobody says how many
+FRAME = 2  # tokens that may stand around a text
+READ_AT_ONCE = 8192  # tokens, with padding
+
+
+@dataclass(frozen=True)
+class LabelledTask(Task):
+    """Rows to learn from, and rows held out."""
+
+    training: Sequences
+    validation: Sequences
+
+    epochs: ClassVar[int] = 10
+    fewest_steps: ClassVar[int] = 200
+
+    @cached_property
+    def buckets(self) -> Buckets:
+        config = self.recipe.decided
+        return Buckets(self.training.lengths, config.per_device_train_batch_size, config.seed)
+
+    @property
+    def num_tokens(self) -> int:
+        return self.training.num_items
+
+    @property
+    def num_validation_tokens(self) -> int:
+        return self.validation.num_items
+
+    def tokens_per_item(self, model: Any) -> float:
+        return self.num_tokens / len(self.training)
+
+    def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
+        known = super().known_of_model(said)
+        if self.said.is_open and self.said.start is None and not said.get("context_length"):
+            longest = int(self.training.lengths.max()) + FRAME
+            known["context_length"] = min(LONGEST, -(-longest // 16) * 16)
+        return known
+
+    def items_per_batch(self, model: Any) -> int:
+        return 32
+
+    def batch(self, number: int, most: int | None = None) -> Batch:
+        return self.training.batch(self.buckets[number][:most])
+
+    def build(self, is_fresh: bool = True) -> nn.Module:
+        model = super().build(is_fresh)
+        start = self.recipe.start
+        if start is not None and isinstance(model, Labeller):
+            if is_fresh:
+                _begin_with(model, start)
+            _freeze(model, start)
+        return model
+
+    def to_keep(self, model: nn.Module) -> nn.Module:
+        """What LoRA has learned is folded into the matrices: what is kept is an ordinary model."""
+        start = self.recipe.start
+        if start is None or not start.lora_rank:
+            return model
+        kept = deepcopy(model)
+        merge_lora(kept)
+        return kept
+
+    def learning_shares(self, model: nn.Module) -> dict[str, float] | None:
+        """With layer_lr_decay d: the head learns at 1, the last layer at d, the next at d² …"""
+        start = self.recipe.start
+        if start is None or start.layer_lr_decay == 1 or not isinstance(model, Labeller):
+            return None
+        body = model.body
+        depth = {name: _layer(name) for name, _ in model.named_parameters()}
+        layers = max(depth.values()) + 1
+        depth |= {name: layers - 1 for name in depth if "final_norm" in name.split(".")}
+        inside = {id(p) for p in body.parameters()} if body is not None else set[int]()
+        return {
+            name: start.layer_lr_decay ** (layers - depth[name])
+            for name, parameter in model.named_parameters()
+            if id(parameter) in inside
+        }
+
+    @staticmethod
+    def read(model: Labeller, rows: Sequences) -> Iterator[tuple[Array, Batch, Tensor]]:
+        """Every row once, in batches of rows alike in length: their numbers, the batch, logits."""
+        was_training = model.training
+        model.eval()
+        with torch.no_grad():
+            for numbers in sorted_batches(rows.lengths, READ_AT_ONCE):
+                batch = rows.batch(numbers)
+                found = model(batch.ids.to(model.device), batch.is_text.to(model.device))
+                yield numbers, batch, found.float().cpu()
+        model.train(was_training)
+
+
+def frame_of(tokenizer: Tokenizer, model: Any) -> Frame:
+    """How a model with this config is shown a text."""
+    limit = getattr(model, "context_length", None)
+    return Frame.of(tokenizer, limit, is_causal=isinstance(model, GPTConfig))
+
+
+def make_tokenizer(
+    recipe: Recipe, texts: Sequence[str], default: TokenizerConfig, say: Say
+) -> Tokenizer:
+    """That of the model to begin with, or one learned from the texts."""
+    if recipe.start is not None:
+        return Tokenizer.load(Path(recipe.start.model) / TOKENIZER)
+    said = {key: value for key, value in recipe.tokenizer if value not in (None, "auto")}
+    config = default.model_copy(update=said)
+    if config.kind == "auto":
+        raise TypeError("the kind is still open")
+    num_bytes = sum(len(text.encode()) for text in texts)
+    size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
+    return train_tokenizer(config, texts, size or default_vocab_size(config.kind, num_bytes))
+
+
+def write(folder: Path, training: Sequences, validation: Sequences, tokenizer: Tokenizer) -> None:
+    with new_folder(folder / DATA) as data:
+        training.save(data / TRAIN)
+        validation.save(data / VALIDATION)
+        tokenizer.save(data / TOKENIZER)
+
+
+def balanced(counts: Tensor) -> Tensor:
+    """The weight of each label, so that all weigh the same together: N / (C · N of the label)."""
+    return counts.sum() / (len(counts) * counts.clamp(min=1))
+
+
+def dtype_of(tokenizer: Tokenizer) -> str:
+    return "<u2" if tokenizer.vocab_size <= 2**16 else "<u4"
+
+
+def with_digest(recipe: Recipe) -> Recipe:
+    """The recipe of a fine-tuning, with the checksum of the weights that it begins with."""
+    if recipe.start is None:
+        return recipe
+    weights = Path(recipe.start.model) / WEIGHTS
+    try:
+        digest = file_digest(weights)
+    except OSError as error:
+        raise GlassformerError(
+            f"{weights} cannot be read: {error.strerror}. Name the folder of a trained model."
+        ) from None
+    if recipe.start.digest not in (None, digest):
+        raise GlassformerError(
+            f"{weights} is not the one that finetune.digest tells of. Give the model that is "
+            "meant, or leave out the digest."
+        )
+    start = recipe.start.model_copy(update={"digest": digest})
+    return recipe.model_copy(update={"finetune": start})
+
+
+def _begin_with(model: Labeller, start: FinetuneConfig) -> None:
+    folder = Path(start.model)
+    source = load_model(folder).model
+    if start.digest not in (None, file_digest(folder / WEIGHTS)):
+        raise GlassformerError(
+            f"{folder / WEIGHTS} has changed since this training began. Begin anew with --force."
+        )
+    load_body(model, source)
+
+
+def _freeze(model: Labeller, start: FinetuneConfig) -> None:
+    if model.body is None:
+        return
+    if start.lora_rank:
+        add_lora(model.body, start.lora_rank, start.lora_alpha)
+    elif start.freeze:
+        model.body.requires_grad_(False)
+    elif start.freeze_layers:
+        for name, parameter in model.body.named_parameters():
+            if _layer(name) <= start.freeze_layers and not name.startswith("final_norm"):
+                parameter.requires_grad_(False)
+
+
+def _layer(name: str) -> int:
+    """0 for embeddings, 1 for the first block …; what stands outside the blocks is 0, too."""
+    parts = name.split(".")
+    return int(parts[parts.index("blocks") + 1]) + 1 if "blocks" in parts else 0

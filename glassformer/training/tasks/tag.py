@@ -1,0 +1,254 @@
+"""Tag: a label for every word. loss = mean of -log p(tag | sentence), at the first token of a word.
+
+Entities (B-PER, I-PER …) are judged as a whole, by F1; other tags word by word, by accuracy.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.checkpoint.atomic import new_folder
+from glassformer.checkpoint.folder import TOKENIZER
+from glassformer.data.sequences import IGNORED, Batch, Sequences
+from glassformer.data.tagged import Sentence, read_tagged
+from glassformer.models.classifier import TokenTagger
+from glassformer.text.framing import Frame
+from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
+from glassformer.text.words import encode_words, windows
+from glassformer.training.entities import Tagging, has_entities, judge_tags
+from glassformer.training.recipe import Recipe, TagRecipe
+from glassformer.training.tasks.labelled import (
+    TRAIN,
+    VALIDATION,
+    LabelledTask,
+    balanced,
+    dtype_of,
+    frame_of,
+    make_tokenizer,
+    with_digest,
+)
+from glassformer.training.tasks.task import DATA, Say
+from glassformer.wording import counted
+
+FACTS = "data.json"
+SHOWN = 12  # words
+
+
+@dataclass(frozen=True)
+class TagsFound:
+    """A validation, as a training sees it."""
+
+    scores: Tagging
+    f1: float | None
+    """Of entities, where there are any to learn: also if none is held out, and none was found."""
+
+    @property
+    def loss(self) -> float:
+        return self.scores.loss
+
+    def columns(self) -> dict[str, float]:
+        found = {"val_loss": self.scores.loss, "val_accuracy": self.scores.accuracy}
+        return found if self.f1 is None else found | {"val_f1": self.f1}
+
+    def headline(self) -> str:
+        f1 = "" if self.f1 is None else f"entity F1 {self.f1:.4f}, "
+        return f"{f1}accuracy {self.scores.accuracy:.4f} of {self.scores.num_words:,} words"
+
+
+@dataclass(frozen=True)
+class Tag(LabelledTask):
+    """Teaches a tagger to label each word of a sentence."""
+
+    pieces: tuple[int, ...] = ()
+    """How many rows each held-out sentence has: a long one is read in several."""
+    unseen: tuple[str, ...] = ()
+    """Tags that only the held-out sentences have. They cannot be learned, and count as wrong."""
+
+    tokenizer_default: ClassVar[TokenizerConfig] = TokenizerConfig(kind="wordpiece")
+
+    @classmethod
+    def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
+        split = read_tagged(checked(recipe).data, recipe.training.seed)
+        say(
+            f"data: {counted(len(split.training), 'sentence')} with {len(split.tags)} tags to "
+            f"learn from; held out: {split.held_out}"
+        )
+        for note in split.notes:
+            say(f"note: {note}")
+        texts = [" ".join(sentence.words) for sentence in split.training]
+        tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default, say)
+        tags = {"labels": list(split.tags), "label_column": split.label_column}
+        said = with_digest(recipe).model_copy(update={"model": recipe.model | tags})
+        known = set(split.tags)
+        unseen = sorted({tag for each in split.validation for tag in each.tags} - known)
+        names = (*split.tags, *unseen)
+        whole, _ = _encoded(split.training, tokenizer, names, Frame((), (), None))
+        rest, _ = _encoded(split.validation, tokenizer, names, Frame((), (), None))
+        sized = cls(said, said, tokenizer, whole, rest).completed()
+        frame = frame_of(tokenizer, sized.recipe.architecture())
+        training, cut = _encoded(split.training, tokenizer, names, frame)
+        if number := sum(rows > 1 for rows in cut):
+            say(
+                f"note: {counted(number, 'sentence')} are longer than the model's context of "
+                f"{frame.limit:,} tokens: they are read in pieces"
+            )
+        validation, pieces = _encoded(split.validation, tokenizer, names, frame)
+        with new_folder(folder / DATA) as data:
+            training.save(data / TRAIN)
+            validation.save(data / VALIDATION)
+            tokenizer.save(data / TOKENIZER)
+            (data / FACTS).write_text(json.dumps({"pieces": pieces, "unseen": unseen}) + "\n")
+        said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
+        return replace(cls.open(sized.recipe, folder), said=said).completed()
+
+    @classmethod
+    def open(cls, recipe: Recipe, folder: Path) -> Self:
+        data = folder / DATA
+        facts = json.loads((data / FACTS).read_text())
+        return cls(
+            recipe=recipe,
+            said=recipe,
+            tokenizer=Tokenizer.load(data / TOKENIZER),
+            training=Sequences.load(data / TRAIN),
+            validation=Sequences.load(data / VALIDATION),
+            pieces=tuple(facts["pieces"]),
+            unseen=tuple(facts["unseen"]),
+        )
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.recipe.model["labels"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        always = ("val_loss", "val_accuracy")
+        return (*always, "val_f1") if has_entities(self.tags) else always
+
+    @property
+    def measure(self) -> str:
+        return "f1" if has_entities(self.tags) else "accuracy"
+
+    def amount(self) -> str:
+        return (
+            f"{counted(len(self.training), 'sentence')} with {len(self.tags)} tags, "
+            f"{self.num_tokens:,} tokens; {len(self.pieces):,} held out; "
+            f"{self.buckets.padding():.1%} of the batches is padding"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_examples": len(self.training),
+            "num_validation_examples": len(self.pieces),
+            "num_labels": len(self.tags),
+            "num_tokens": self.num_tokens,
+            "padding": self.buckets.padding(),
+        }
+
+    def loss(self, model: TokenTagger, batch: Batch) -> Tensor:
+        is_word = batch.targets != IGNORED  # (B, T): the first token of each word
+        hidden = model.represent(batch.ids, batch.is_text)[is_word]  # (N, D)
+        logits = model.head(model.head_dropout(hidden)).float()
+        weights = None if self._weights is None else self._weights.to(logits)
+        smoothing = checked(self.recipe).objective.label_smoothing
+        return F.cross_entropy(logits, batch.targets[is_word], weights, label_smoothing=smoothing)
+
+    @cached_property
+    def _weights(self) -> Tensor | None:
+        """Of each tag, if rare ones are to count more."""
+        if not checked(self.recipe).objective.class_weights:
+            return None
+        targets = torch.from_numpy(self.training.targets)
+        return balanced(torch.bincount(targets[targets != IGNORED], minlength=len(self.tags)))
+
+    def validate(self, model: TokenTagger) -> TagsFound:
+        chosen, loss = self._predictions(model)
+        names = (*self.tags, *self.unseen)
+        gold: list[list[str]] = []
+        predicted: list[list[str]] = []
+        row = 0
+        for count in self.pieces:
+            rows = range(row, row + count)
+            truth = [self._targets(index) for index in rows]
+            gold.append([names[tag] for part in truth for tag in part[part != IGNORED]])
+            predicted.append([self.tags[tag] for index in rows for tag in chosen[index]])
+            row += count
+        scores = judge_tags(gold, predicted, loss)
+        return TagsFound(scores, (scores.f1 or 0.0) if self.measure == "f1" else None)
+
+    def _targets(self, row: int) -> Any:
+        end = int(self.validation.lengths[: row + 1].sum())
+        return self.validation.targets[end - int(self.validation.lengths[row]) : end]
+
+    @torch.no_grad()
+    def _predictions(self, model: TokenTagger) -> tuple[list[list[int]], float]:
+        """The likeliest tag of each held-out word, row by row, and the loss."""
+        chosen: list[list[int]] = [[] for _ in range(len(self.validation))]
+        total, count = 0.0, 0
+        for rows, batch, logits in self.read(model, self.validation):
+            is_word = batch.targets != IGNORED
+            can_be_known = is_word & (batch.targets < len(self.tags))
+            known = logits[can_be_known].double()
+            total += F.cross_entropy(known, batch.targets[can_be_known], reduction="sum").item()
+            count += len(known)
+            best = logits.argmax(-1)
+            for place, row in enumerate(rows):
+                chosen[row] = best[place][is_word[place]].tolist()
+        return chosen, total / max(1, count)
+
+    @torch.no_grad()
+    def sample(self, model: TokenTagger, step: int) -> str:
+        """What it says of the words of a held-out sentence."""
+        batch = self.validation.batch([step % len(self.validation)])
+        was_training = model.training
+        model.eval()
+        found = model(batch.ids.to(model.device), batch.is_text.to(model.device))[0].argmax(-1)
+        model.train(was_training)
+        starts = [place for place, tag in enumerate(batch.targets[0].tolist()) if tag != IGNORED]
+        ends = [*starts[1:], batch.ids.size(1)]
+        ids = batch.ids[0].tolist()
+        words = [
+            f"{self.tokenizer.decode(ids[start:end]).strip()}/{self.tags[int(found[start])]}"
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        return " ".join(words[:SHOWN])
+
+    def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
+        text = self.tokenizer.decode(self.validation.row(0).tolist())
+        return (("tag", folder, " ".join(text.split()[:SHOWN])),)
+
+
+def checked(recipe: Recipe) -> TagRecipe:
+    if not isinstance(recipe, TagRecipe):
+        raise TypeError("a recipe for another task")
+    return recipe
+
+
+def _encoded(
+    sentences: list[Sentence], tokenizer: Tokenizer, names: Sequence[str], frame: Frame
+) -> tuple[Sequences, list[int]]:
+    """The sentences in pieces that fit, and how many pieces each has."""
+    number = {name: index for index, name in enumerate(names)}
+    rows, targets, pieces = [], [], []
+    for sentence in sentences:
+        tokens = encode_words(tokenizer, sentence.words)
+        cuts = windows([len(ids) for ids in tokens], frame.room)
+        pieces.append(len(cuts))
+        for first, last in cuts:
+            ids = [id for word in tokens[first:last] for id in word][: frame.room]
+            marks = [
+                mark
+                for word, tag in zip(tokens[first:last], sentence.tags[first:last], strict=True)
+                for mark in (number[tag], *[IGNORED] * (len(word) - 1))
+            ][: frame.room]
+            rows.append([*frame.before, *ids, *frame.after])
+            around = [IGNORED] * len(frame.before), [IGNORED] * len(frame.after)
+            targets += [*around[0], *marks, *around[1]]
+    return Sequences.of(rows, np.array(targets), dtype_of(tokenizer), is_per_item=True), pieces

@@ -1,0 +1,140 @@
+"""Texts to classify and sentences to tag that a tiny model learns in a second."""
+
+import csv
+import io
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.training import begin
+from glassformer.training.recipe import Recipe, make_recipe
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.verify import verify
+
+NOISE = [
+    *("the", "film", "was", "a", "story", "of", "some", "people"),
+    *("in", "one", "town", "and", "it", "had", "music", "too"),
+]
+OPINIONS = {"good": ["good", "fine", "great"], "bad": ["bad", "awful", "poor"]}
+NAMES = ["Ada", "Grace", "Alan", "Emmy", "Kurt", "Sofia", "Carl", "Leonhard"]
+OTHERS = ["the", "works", "with", "and", "meets", "sees", "a", "who", "friend", "city", "in", "of"]
+
+ENCODER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_feedforward": 32}
+ENCODER |= {"context_length": 32}
+MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
+
+AtBatch = Callable[[int, Callable[[], None]], None]
+Contents = Callable[[Path], dict[str, bytes]]
+
+
+class PowerError(Exception):
+    """The end, at a moment of nobody's choosing."""
+
+
+def reviews(folder: Path, count: int = 240) -> Path:
+    """Words of noise, with one or two among them that tell the label."""
+    draw = random.Random(0)
+    path = folder / "reviews.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["review", "sentiment"])
+        for number in range(count):
+            label = ("good", "bad")[number % 2]
+            words = draw.choices(NOISE, k=draw.randint(2, 12))
+            for word in draw.choices(OPINIONS[label], k=draw.randint(1, 2)):
+                words.insert(draw.randint(0, len(words)), word)
+            table.writerow([" ".join(words), label])
+    return path
+
+
+def topics(folder: Path, count: int = 240) -> Path:
+    """Texts with none, one or both of two labels."""
+    draw = random.Random(0)
+    path = folder / "topics.jsonl"
+    with path.open("w") as file:
+        for number in range(count):
+            labels = [label for bit, label in enumerate(OPINIONS) if number >> bit & 1]
+            words = draw.choices(NOISE, k=draw.randint(2, 8))
+            for label in labels:
+                words.insert(draw.randint(0, len(words)), draw.choice(OPINIONS[label]))
+            file.write(json.dumps({"text": " ".join(words), "labels": labels}) + "\n")
+    return path
+
+
+def sentences(folder: Path, count: int = 150, name_tag: str = "B-NAME") -> Path:
+    """A capitalised word is a name, a number is a number, and the rest is nothing."""
+    draw = random.Random(0)
+    path = folder / "words.conll"
+    with path.open("w") as file:
+        for _ in range(count):
+            for _ in range(draw.randint(3, 10)):
+                kind = draw.random()
+                if kind < 0.25:
+                    file.write(f"{draw.choice(NAMES)}\t{name_tag}\n")
+                elif kind < 0.4:
+                    file.write(f"{draw.randint(10, 99)}\tNUM\n")
+                else:
+                    file.write(f"{draw.choice(OTHERS)}\tO\n")
+            file.write("\n")
+    return path
+
+
+def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **more: Any) -> Recipe:
+    """`more` are other sections, or keys of the training."""
+    sections = {key: more.pop(key) for key in ("objective", "finetune", "tokenizer") if key in more}
+    recurrent = {"d_embedding": 16, "d_model": 16}
+    sizes = {"bag": {"d_model": 16}, "rnn-classifier": recurrent}
+    steps = {"max_steps": 60, "eval_steps": 20, "save_steps": 20, "learning_rate": 0.02}
+    steps |= {"per_device_train_batch_size": 16, "warmup_steps": 3}
+    return make_recipe(
+        {
+            "model": {"name": name, **sizes.get(name, ENCODER), **(model or {})},
+            "data": {"paths": [str(data)]} | more.pop("data", {}),
+            "training": steps | MACHINE | more,
+            **sections,
+        }
+    )
+
+
+def trained(recipe: Recipe, folder: Path) -> Path:
+    begin.train(recipe, RunFolder(folder), io.StringIO())
+    return folder
+
+
+def best(folder: Path, column: str) -> float:
+    run = RunFolder(folder)
+    return float(run.standing(run.last_step())["best"][column])
+
+
+def curve(run: Path, column: str) -> list[float]:
+    with (run / "metrics.csv").open() as file:
+        return [float(row[column]) for row in csv.DictReader(file) if row[column]]
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return values
+
+
+def check_that_it_resumes_exactly(
+    recipe: Recipe, folder: Path, at_batch: AtBatch, contents: Contents, batch: int
+) -> None:
+    """Cut off before this batch and resumed, a run leaves what an undisturbed one does; and its
+    replay is identical."""
+
+    def cut() -> None:
+        raise PowerError
+
+    straight = contents(trained(recipe, folder / "straight"))
+    run = RunFolder(folder / "cut")
+    at_batch(batch, cut)
+    with pytest.raises(PowerError):
+        begin.train(recipe, run, io.StringIO())
+    assert 0 < run.last_step() < run.recipe().decided.max_steps
+    begin.resume(run, io.StringIO())
+    assert contents(run.path) == straight
+    assert verify(run, io.StringIO()).identical

@@ -1,0 +1,303 @@
+"""Classifiers learn what a text is, say how sure they are, and keep the best of themselves."""
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_tasks import (
+    ENCODER,
+    AtBatch,
+    Contents,
+    best,
+    check_that_it_resumes_exactly,
+    config_of,
+    curve,
+    recipe_for,
+    reviews,
+    topics,
+    trained,
+)
+from torch.nn import functional as F
+
+from glassformer.checkpoint.folder import load_model
+from glassformer.checkpoint.state import load_state
+from glassformer.data.sequences import Batch
+from glassformer.errors import GlassformerError
+from glassformer.models.classifier import TextClassifier
+from glassformer.training import begin
+from glassformer.training.prepare import prepare, prepared
+from glassformer.training.recipe import Recipe, differences, make_recipe
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.scores import Classification, judge
+from glassformer.training.tasks import classify
+from glassformer.training.tasks.classify import Classify
+
+
+def ready(recipe: Recipe, folder: Path, said: list[str] | None = None) -> Classify:
+    task = prepare(recipe, folder, [].append if said is None else said.append)
+    assert isinstance(task, Classify)
+    return task
+
+
+# --- learning ---
+
+
+@pytest.mark.parametrize("name", ["bag", "rnn-classifier", "classifier", "gpt-classifier"])
+def test_every_kind_learns_what_is_plain_to_see(tmp_path: Path, name: str):
+    run = trained(recipe_for(name, reviews(tmp_path)), tmp_path / "run")
+    assert best(run, "val_accuracy") >= 0.9
+    assert load_model(run).name == name
+
+
+def test_what_was_learned_is_said_of_new_texts(tmp_path: Path):
+    run = trained(recipe_for("classifier", reviews(tmp_path)), tmp_path / "run")
+    saved = load_model(run)
+    texts = ["it was a great film", "an awful story", "the fine music", "poor people"]
+    found = []
+    for text in texts:
+        logits = saved.model(torch.tensor([saved.tokenizer.encode(text)]))
+        found.append(saved.model.labels[int(saved.model.probabilities(logits).argmax())])
+    assert found == ["good", "bad", "good", "bad"]
+
+
+def test_several_labels_at_once_are_learned(tmp_path: Path):
+    run = trained(recipe_for("bag", topics(tmp_path), max_steps=120), tmp_path / "run")
+    config = config_of(run)
+    assert config["multi_label"]
+    assert config["labels"] == ["bad", "good"]
+    assert best(run, "val_accuracy") >= 0.9
+    saved = load_model(run)
+    ids = torch.tensor([saved.tokenizer.encode("the good and bad film")])
+    assert (saved.model.probabilities(saved.model(ids)) > 0.5).all()
+    none = torch.tensor([saved.tokenizer.encode("the film was in one town")])
+    assert (saved.model.probabilities(saved.model(none)) < 0.5).all()
+
+
+def test_the_model_knows_its_labels_and_its_columns(tmp_path: Path):
+    recipe = recipe_for("bag", reviews(tmp_path), max_steps=2, eval_steps=1, save_steps=2)
+    config = config_of(trained(recipe, tmp_path / "run"))
+    assert config["labels"] == ["bad", "good"]
+    assert config["text_column"] == ["review"]
+    assert config["label_column"] == "sentiment"
+    assert config["multi_label"] is False
+
+
+def test_the_saved_model_is_as_good_as_it_was_in_training(tmp_path: Path):
+    run = trained(recipe_for("classifier", reviews(tmp_path)), tmp_path / "run")
+    task, model = prepared(RunFolder(run).recipe(), run), load_model(run).model
+    assert task.validate(model).columns() == pytest.approx(RunFolder(run).standing(60)["best"])
+
+
+# --- the loss ---
+
+
+def uneven(folder: Path) -> Path:
+    """Thirty texts of one label, twenty of another and ten of a third."""
+    path = folder / "uneven.csv"
+    labels = ["much"] * 30 + ["some"] * 20 + ["few"] * 10
+    rows = [f"text number {number},{label}\n" for number, label in enumerate(labels)]
+    path.write_text("text,label\n" + "".join(rows))
+    return path
+
+
+def test_rare_labels_weigh_more_by_the_inverse_of_their_number(tmp_path: Path):
+    task = ready(recipe_for("bag", uneven(tmp_path), objective={"class_weights": True}), tmp_path)
+    counts = np.bincount(task.training.targets)
+    weights = torch.tensor([counts.sum() / (3 * count) for count in counts], dtype=torch.float32)
+    assert task.labels == ("few", "much", "some")
+    assert counts[1] > counts[2] > counts[0]
+    model, batch = task.build().eval(), task.batch(0)
+    assert isinstance(model, TextClassifier)
+    expected = F.cross_entropy(model(batch.ids, batch.is_text), batch.targets, weights)
+    torch.testing.assert_close(task.loss(model, batch), expected)
+
+
+def test_of_several_labels_the_rare_weigh_as_much_as_all_without_them(tmp_path: Path):
+    recipe = recipe_for("bag", topics(tmp_path), objective={"class_weights": True})
+    task = ready(recipe, tmp_path)
+    targets = torch.from_numpy(task.training.targets)
+    positive = targets.sum(0)
+    model, batch = task.build().eval(), task.batch(0)
+    assert isinstance(model, TextClassifier)
+    expected = F.binary_cross_entropy_with_logits(
+        model(batch.ids, batch.is_text),
+        batch.targets.float(),
+        pos_weight=(len(targets) - positive) / positive,
+    )
+    torch.testing.assert_close(task.loss(model, batch), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_labels_are_smoothed_as_the_recipe_says(tmp_path: Path, smoothing: float):
+    recipe = recipe_for("bag", reviews(tmp_path), objective={"label_smoothing": smoothing})
+    task = ready(recipe, tmp_path)
+    model, batch = task.build().eval(), task.batch(0)
+    assert isinstance(model, TextClassifier)
+    log_p = model(batch.ids, batch.is_text).log_softmax(-1)
+    goal = F.one_hot(batch.targets, 2) * (1 - smoothing) + smoothing / 2
+    torch.testing.assert_close(task.loss(model, batch), -(goal * log_p).sum(-1).mean())
+
+
+# --- judging ---
+
+
+def test_the_temperature_is_kept_with_the_model_and_makes_the_loss_no_worse(tmp_path: Path):
+    run = trained(recipe_for("bag", reviews(tmp_path)), tmp_path / "run")
+    task, model = prepared(RunFolder(run).recipe(), run), load_model(run).model
+    assert isinstance(task, Classify)
+    assert model.temperature.item() != 1
+    logits = torch.cat([found for *_, found in task.read(model, task.validation)])
+    targets = torch.cat([batch.targets for _, batch, _ in task.read(model, task.validation)])
+    raw, cooled = (
+        judge(logits, targets, task.labels, temperature=temperature)
+        for temperature in (1.0, model.temperature.item())
+    )
+    assert cooled.loss < raw.loss
+    assert best(run, "val_loss") == pytest.approx(cooled.loss)
+
+
+def found(accuracy: float, loss: float) -> Classification:
+    return Classification(loss, accuracy, 0.5, 0.1, 24, (), (0.0, 1.0))
+
+
+def test_the_model_of_the_highest_accuracy_is_kept_and_among_equals_of_the_lowest_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    judged = iter([found(0.7, 0.1), found(0.8, 0.5), found(0.8, 0.4), found(0.8, 0.45)])
+    monkeypatch.setattr(classify, "judge", lambda *given, **named: next(judged))
+    recipe = recipe_for("bag", reviews(tmp_path), max_steps=4, eval_steps=1, save_steps=3)
+    outcome = begin.train(recipe, RunFolder(tmp_path / "run"), io.StringIO())
+    assert outcome.best_step == 3
+    assert (outcome.best["val_accuracy"], outcome.best["val_loss"]) == (0.8, 0.4)
+    state = load_state(tmp_path / "run" / "checkpoints" / "step-3")["state_dict"]
+    for name, weight in load_model(tmp_path / "run").model.state_dict().items():
+        assert torch.equal(weight, state[f"model.{name}"])
+
+
+def test_validation_leaves_the_model_learning(tmp_path: Path):
+    task = ready(recipe_for("classifier", reviews(tmp_path)), tmp_path)
+    model = task.build().train()
+    task.validate(model)
+    task.sample(model, 3)
+    assert model.training
+
+
+# --- texts ---
+
+
+def long_and_short(folder: Path) -> Path:
+    path = folder / "long.csv"
+    rows = [f"{'film ' * (3 + 17 * (n % 4 == 0))}number,{'ab'[n % 2]}{n}\n" for n in range(40)]
+    rows = [f"{row.split(',')[0]} {n},{'ab'[n % 2]}\n" for n, row in enumerate(rows)]
+    path.write_text("text,label\n" + "".join(rows))
+    return path
+
+
+def test_texts_that_are_too_long_are_told_of_and_cut(tmp_path: Path):
+    said: list[str] = []
+    recipe = recipe_for("classifier", long_and_short(tmp_path), {"context_length": 8})
+    task = ready(recipe, tmp_path, said)
+    notes = [line for line in said if "longer than the model's context of 8 tokens" in line]
+    assert notes
+    assert all(line.startswith("note: ") for line in notes)
+    assert sum(int(line.split()[1]) for line in notes) == 10
+    assert task.training.lengths.max() == 8
+
+
+def test_nothing_is_said_where_all_fits(tmp_path: Path):
+    said: list[str] = []
+    ready(recipe_for("classifier", reviews(tmp_path)), tmp_path, said)
+    assert said[0].startswith("data: 216 examples of 2 labels to learn from; held out: ")
+    assert not [line for line in said if "longer" in line]
+
+
+def test_texts_are_read_in_small_letters_unless_the_recipe_says_otherwise(tmp_path: Path):
+    for lowercase in (None, False):
+        recipe = recipe_for("bag", reviews(tmp_path), tokenizer={"lowercase": lowercase})
+        tokenizer = ready(recipe, tmp_path / str(lowercase)).tokenizer
+        assert (tokenizer.encode("Good") == tokenizer.encode("good")) == (lowercase is None)
+
+
+@pytest.mark.parametrize("length", [12, 13, 14, 15])
+@pytest.mark.parametrize("name", ["classifier", "gpt-classifier"])
+def test_the_context_that_is_chosen_is_the_one_that_the_texts_were_cut_for(
+    tmp_path: Path, name: str, length: int
+):
+    path = tmp_path / "texts.csv"
+    rows = [f"{'word ' * length},{'ab'[number % 2]}\n" for number in range(40)]
+    path.write_text("text,label\n" + "".join(f"{n} {row}" for n, row in enumerate(rows)))
+    recipe = recipe_for(name, path, {"context_length": None}, tokenizer={"kind": "word"})
+    task = ready(recipe, tmp_path / "run")
+    raw = length + 1
+    assert task.recipe.model["context_length"] == (16 if raw + 2 <= 16 else 32)
+    assert task.with_steps(7).recipe.model == task.recipe.model
+    assert task.training.lengths.max() == raw + (name == "gpt-classifier")
+
+
+def test_a_batch_holds_texts_with_their_own_labels(tmp_path: Path):
+    task = ready(recipe_for("bag", reviews(tmp_path)), tmp_path)
+    for number in range(3):
+        batch = task.batch(number)
+        assert isinstance(batch, Batch)
+        for ids, target in zip(batch.ids.tolist(), batch.targets.tolist(), strict=True):
+            words = set(task.tokenizer.decode(ids).split())
+            assert words & ({"bad", "awful", "poor"}, {"good", "fine", "great"})[target]
+
+
+def test_at_most_so_many_items_are_taken_of_a_batch(tmp_path: Path):
+    task = ready(recipe_for("bag", reviews(tmp_path)), tmp_path)
+    assert task.batch(2, most=3).ids.size(0) == 3
+
+
+# --- exactly ---
+
+
+def test_a_run_cut_off_resumes_to_the_same_bytes_and_is_verified(
+    tmp_path: Path, at_batch: AtBatch, contents: Contents
+):
+    steps: dict[str, Any] = {"max_steps": 12, "eval_steps": 4, "save_steps": 3, "ema": 0.9}
+    recipe = recipe_for("classifier", reviews(tmp_path), {"dropout": 0.1}, **steps)
+    check_that_it_resumes_exactly(recipe, tmp_path, at_batch, contents, batch=7)
+
+
+def test_every_run_has_a_curve_of_each_measure(tmp_path: Path):
+    recipe = recipe_for("bag", reviews(tmp_path), max_steps=4, eval_steps=2, save_steps=4)
+    run = trained(recipe, tmp_path / "run")
+    for column in ("val_loss", "val_accuracy", "val_macro_f1", "val_calibration_error"):
+        assert len(curve(run, column)) == 2
+        assert all(math.isfinite(value) for value in curve(run, column))
+
+
+# --- recipes ---
+
+
+def test_a_misspelt_key_names_the_nearest(tmp_path: Path):
+    path = reviews(tmp_path)
+    with pytest.raises(GlassformerError, match=r"objective\.label_smothing.*label_smoothing"):
+        recipe_for("bag", path, objective={"label_smothing": 0.1})
+    with pytest.raises(GlassformerError, match=r"finetune\.lora_ranks.*lora_rank"):
+        recipe_for("classifier", path, finetune={"model": "x", "lora_ranks": 2})
+
+
+def test_a_key_that_stands_outside_its_section_is_shown_the_way(tmp_path: Path):
+    values = {"model": {"name": "classifier"}, "data": {"paths": ["x.csv"]}}
+    for key, cure in (
+        ("class_weights", "objective.class_weights"),
+        ("lora_rank", "finetune.lora_rank"),
+        ("finetunes", "finetune"),
+    ):
+        with pytest.raises(GlassformerError, match=rf"unknown section {key}.* mean {cure}\?"):
+            make_recipe(values | {key: 1})
+    gpt = {"model": {"name": "gpt"}, "data": {"paths": ["x.txt"]}}
+    with pytest.raises(GlassformerError, match=r"unknown section lora_rank.* There are: model"):
+        make_recipe(gpt | {"lora_rank": 1})
+
+
+def test_asking_to_fine_tune_what_began_from_nothing_is_a_difference(tmp_path: Path):
+    saved = recipe_for("classifier", reviews(tmp_path))
+    assert [*differences(saved, {"finetune": {"model": "x"}})] == [("finetune.model", None, "x")]
+    assert not [*differences(saved, {"model": {"d_model": ENCODER["d_model"]}})]
