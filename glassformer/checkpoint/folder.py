@@ -44,11 +44,12 @@ class Saved:
 
     name: str
     model: nn.Module
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
+    """None for a model that reads numbers."""
     generation: dict[str, Any]
 
 
-def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str = "") -> None:
+def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer | None, card: str = "") -> None:
     """Write the folder. The weights go last but are replaced at once, so that a model that is
     being improved can be used at any moment."""
     config = model.config
@@ -56,8 +57,9 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str =
         raise TypeError(f"{type(model).__name__} has no config")
     values = {"model_type": name_of(model), **config.model_dump(mode="json")}
     write_file(folder / CONFIG, _json(values))
-    with new_file(folder / TOKENIZER) as partial:
-        tokenizer.save(partial)
+    if tokenizer is not None:
+        with new_file(folder / TOKENIZER) as partial:
+            tokenizer.save(partial)
     if card:
         write_file(folder / CARD, card)
     weights = {
@@ -65,7 +67,8 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, card: str =
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
     metadata = {"format": "pt", DIGEST: _digest(weights)}
-    metadata |= {name: file_digest(folder / name) for name in (CONFIG, TOKENIZER)}
+    beside = (CONFIG,) if tokenizer is None else (CONFIG, TOKENIZER)
+    metadata |= {name: file_digest(folder / name) for name in beside}
     write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
 
 
@@ -76,14 +79,15 @@ def load_model(folder: Path) -> Saved:
     with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
         model = entry(name).model(config)
     metadata = _load_weights(model, folder / WEIGHTS)
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    for file in (CONFIG, TOKENIZER):
+    reads_numbers = getattr(config, "num_features", None) is not None
+    tokenizer = None if reads_numbers else Tokenizer.load(folder / TOKENIZER)
+    for file in (CONFIG,) if reads_numbers else (CONFIG, TOKENIZER):
         if metadata.get(file, digest := file_digest(folder / file)) != digest:
             raise GlassformerError(
                 f"{folder / file} is damaged: not what was saved with {WEIGHTS}. Copy it again."
             )
     known = getattr(config, "vocab_size", None)
-    if known is not None and tokenizer.vocab_size > known:
+    if tokenizer is not None and known is not None and tokenizer.vocab_size > known:
         raise GlassformerError(
             f"{folder / TOKENIZER} has {tokenizer.vocab_size:,} tokens and the model of "
             f"{folder / CONFIG} knows {known:,}: they do not belong together."

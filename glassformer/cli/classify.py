@@ -1,13 +1,18 @@
 """glassformer classify: which label does a text have?"""
 
 import json
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glassformer.cli.inputs import read_lines, some_at_once
 from glassformer.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.predict.classifier import Prediction
 
 
 def classify(
@@ -27,23 +32,40 @@ def classify(
 ) -> None:
     """Name the label of a text, and how sure the model is."""
     from glassformer.data.corpus import read_documents
-    from glassformer.predict import load_for
+    from glassformer.data.series import read_series
+    from glassformer.predict import checked, load
     from glassformer.predict.classifier import ClassifyPredictor
+    from glassformer.predict.series import SeriesPredictor
 
     if data and text is not None:
         raise UsageError("a text and --data were given. Leave out one.")
-    predictor = load_for(model, ClassifyPredictor, "classify")
+    if text_column and not data:
+        raise UsageError("--text-column is of tables, and there is no --data. Leave it out.")
+    predictor = load(model)
+    if isinstance(predictor, SeriesPredictor) and data:
+        series = read_series(data, encoding=encoding)
+        found = predictor.classify_batch([each.values for each in series])
+        _show(found, as_json, is_one=False)
+        return
+    predictor = checked(predictor, model, ClassifyPredictor, "classify")
     columns = text_column or predictor.text_column
-    texts = (
-        (document.text for document in read_documents(data, columns, encoding))
-        if data
-        else read_lines(text)
-    )
-    for batch in some_at_once(texts):
-        for found in predictor.classify_batch(batch):
-            if as_json:
-                typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
-                continue
-            score = next(iter(found.scores.values()))
-            shown = "" if text is not None else f"  {' '.join(found.text.split())[:80]}"
-            typer.echo(f"{found.label or '-'}  {score:.3f}{shown}")
+    if data:  # rows without text are passed over: the source says whose answer this is
+        for documents in some_at_once(read_documents(data, columns, encoding)):
+            found = predictor.classify_batch([each.text for each in documents])
+            _show(found, as_json, is_one=False, sources=[each.source for each in documents])
+        return
+    for batch in some_at_once(read_lines(text)):
+        _show(predictor.classify_batch(batch), as_json, is_one=text is not None)
+
+
+def _show(
+    found: "list[Prediction]", as_json: bool, is_one: bool, sources: Sequence[str] = ()
+) -> None:
+    for each, source in zip_longest(found, sources):
+        if as_json:
+            place = {"source": source} if source else {}
+            typer.echo(json.dumps(each.as_json() | place, ensure_ascii=False))
+            continue
+        score = next(iter(each.scores.values()))
+        shown = "" if is_one else f"  {' '.join(each.text.split())[:80]}"
+        typer.echo(f"{each.label or '-'}  {score:.3f}{shown}")

@@ -34,16 +34,19 @@ def evaluate(
 
     predictor = load(model)
     columns = text_column or ()
+    is_of_text = isinstance(predictor, LanguagePredictor | MaskedPredictor)
+    if is_of_text and label_column is not None:
+        raise UsageError(f"{model} is no model of labels: leave out --label-column.")
+    if context_length is not None and not isinstance(predictor, LanguagePredictor):
+        raise UsageError(f"{model} reads texts as it was trained: leave out --context-length.")
     found: Any
-    if isinstance(predictor, LanguagePredictor | MaskedPredictor):
-        if label_column is not None:
-            raise UsageError(f"{model} is no model of labels: leave out --label-column.")
-        said = {"context_length": context_length} if context_length is not None else {}
-        found = predictor.evaluate(data, columns, encoding=encoding, **said)
-    else:
-        if context_length is not None:
-            raise UsageError(f"{model} reads texts as it was trained: leave out --context-length.")
-        found = predictor.evaluate(data, columns, label_column, encoding)
+    match predictor:
+        case LanguagePredictor():
+            found = predictor.evaluate(data, columns, encoding, context_length)
+        case MaskedPredictor():
+            found = predictor.evaluate(data, columns, encoding)
+        case _:
+            found = predictor.evaluate(data, columns, label_column, encoding)
     for note in getattr(found, "notes", ()):
         typer.echo(f"note: {note}", err=True)
     typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())

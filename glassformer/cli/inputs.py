@@ -36,11 +36,11 @@ def read_lines(argument: str | None) -> Iterator[str]:
         return
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text. Give it as an argument, or pipe it in, a text per line.")
-    try:
-        for line in sys.stdin:
-            yield line.rstrip("\n")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
+    for number, line in enumerate(sys.stdin.buffer, 1):  # bytes: text is decoded ahead of its line
+        try:
+            yield line.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise UsageError(f"stdin, line {number:,}: not UTF-8.") from None
 
 
 def some_at_once(items: Iterable[T], number: int = 1024) -> Iterator[list[T]]:

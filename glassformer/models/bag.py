@@ -15,6 +15,8 @@ from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier, pool
 from glassformer.models.parts import WordDropout
 
+STD = 0.02
+
 
 class BagConfig(LabelsConfig):
     """The shape of a bag."""
@@ -38,6 +40,8 @@ class Bag(TextClassifier):
         if config.vocab_size is None:
             raise GlassformerError("a bag needs vocab_size: the number of tokens it knows.")
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        # Small: a word that was seldom seen should say little.
+        nn.init.normal_(self.embedding.weight, std=STD)
         self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = nn.Dropout(config.dropout)
 

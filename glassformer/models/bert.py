@@ -53,7 +53,10 @@ class Bert(nn.Module):
         initialize(self.transform, config.initialization, config.num_layers)
         initialize(self.head, config.initialization, config.num_layers)
         if config.tie_weights:
-            self.head.weight = self.encoder.embedding.weight
+            embedding = self.encoder.embedding
+            if not isinstance(embedding, nn.Embedding):
+                raise TypeError("a masked language model reads tokens")
+            self.head.weight = embedding.weight
 
     @property
     def context_length(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,12 +26,32 @@ PositionKind = Literal["learned", "sinusoidal", "relative", "rotary", "none"]
 Initialization = Literal["gpt2", "bert", "torch", "zero_output"]
 
 
-def make_embedding(
-    vocab_size: int | None, num_features: int | None, width: int
-) -> nn.Embedding | nn.Linear:
+class Measurements(nn.Module):
+    """The numbers of a step as a vector: each brought to mean 0 and deviation 1, then mapped."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, num_features: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_features))
+        self.register_buffer("deviation", torch.ones(num_features))
+        self.linear = Linear(num_features, width)
+
+    def learn_scale(self, values: Tensor) -> None:
+        """From all the steps of the training data: (N, F)."""
+        self.mean.copy_(values.double().mean(0))
+        deviation = values.double().std(0, correction=0)
+        self.deviation.copy_(deviation.where(deviation > 0, torch.ones(())))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear((x - self.mean) / self.deviation)
+
+
+def make_embedding(vocab_size: int | None, num_features: int | None, width: int) -> nn.Module:
     """What turns a token, or the numbers of a step, into a vector."""
     if num_features is not None:
-        return Linear(num_features, width)
+        return Measurements(num_features, width)
     if vocab_size is None:
         raise GlassformerError(
             "a model needs vocab_size, the number of tokens it knows, or num_features, the "

@@ -11,15 +11,19 @@ if TYPE_CHECKING:
     from glassformer.predict.classifier import ClassifyPredictor
     from glassformer.predict.language import LanguagePredictor
     from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.series import SeriesPredictor
     from glassformer.predict.tagger import TagPredictor
 
-    Predictor: TypeAlias = LanguagePredictor | ClassifyPredictor | TagPredictor | MaskedPredictor
+    Predictor: TypeAlias = (
+        LanguagePredictor | ClassifyPredictor | TagPredictor | MaskedPredictor | SeriesPredictor
+    )
 
 PredictorT = TypeVar("PredictorT")
 
 VERBS = {
     "LanguagePredictor": "generate, score and evaluate",
     "ClassifyPredictor": "classify and evaluate",
+    "SeriesPredictor": "classify --data and evaluate",
     "TagPredictor": "tag and evaluate",
     "MaskedPredictor": "fill and evaluate",
 }
@@ -41,30 +45,40 @@ def load(path: str | os.PathLike[str]) -> "Predictor":
     from glassformer.predict.classifier import ClassifyPredictor
     from glassformer.predict.language import LanguagePredictor, Settings
     from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.series import SeriesPredictor
     from glassformer.predict.tagger import TagPredictor
+    from glassformer.text.tokenizers import Tokenizer
 
     saved = load_model(Path(path))
     setup = runtime.prepare(threads=torch.get_num_threads(), precision="float32")
     model = saved.model.to(setup.device)
     merge_projections(model)
-    match model:
-        case LanguageModel():
+    match model, saved.tokenizer:
+        case TextClassifier(), None:
+            return SeriesPredictor(model)
+        case LanguageModel(), Tokenizer() as tokenizer:
             parse(Settings, saved.generation, where=str(Path(path) / GENERATION))
-            return LanguagePredictor(model, saved.tokenizer, saved.generation)
-        case TextClassifier():
-            return ClassifyPredictor(model, saved.tokenizer)
-        case TokenTagger():
-            return TagPredictor(model, saved.tokenizer)
-        case Bert():
-            return MaskedPredictor(model, saved.tokenizer)
+            return LanguagePredictor(model, tokenizer, saved.generation)
+        case TextClassifier(), Tokenizer() as tokenizer:
+            return ClassifyPredictor(model, tokenizer)
+        case TokenTagger(), Tokenizer() as tokenizer:
+            return TagPredictor(model, tokenizer)
+        case Bert(), Tokenizer() as tokenizer:
+            return MaskedPredictor(model, tokenizer)
     raise GlassformerError(f"{path} holds a {saved.name}, for which there is no verb yet.")
 
 
 def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
     """The model in a folder, if it has that verb."""
+    return checked(load(path), path, kind, verb)
+
+
+def checked(
+    found: object, path: str | os.PathLike[str], kind: type[PredictorT], verb: str
+) -> PredictorT:
+    """The predictor, if it is of the kind that has that verb."""
     from glassformer.errors import UsageError
 
-    found = load(path)
     if not isinstance(found, kind):
         verbs = VERBS[type(found).__name__]
         raise UsageError(f"{path} cannot {verb}: the verbs of this model are {verbs}.")

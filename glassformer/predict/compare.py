@@ -11,6 +11,7 @@ from glassformer.predict import load
 from glassformer.predict.classifier import ClassifyPredictor
 from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.masked import MaskedPredictor
+from glassformer.predict.series import SeriesPredictor
 from glassformer.predict.tagger import TagPredictor
 from glassformer.training.baseline import TfidfBaseline
 from glassformer.training.card import count_parameters
@@ -109,7 +110,7 @@ def _row(
 ) -> tuple[Row, tuple[str, ...]]:
     size = count_parameters(predictor.model)
     match predictor:
-        case ClassifyPredictor():
+        case ClassifyPredictor() | SeriesPredictor():
             found = predictor.evaluate(paths, text_column, label_column, encoding)
             return Row(name, size, _shown(found.scores), found.scores.interval), found.notes
         case TagPredictor():

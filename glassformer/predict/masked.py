@@ -90,4 +90,6 @@ class MaskedPredictor:
         if len(ids) < 2:
             raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
         masking = Masking(self.tokenizer, SHARE, whole_words=False)
-        return evaluate_masked(self.model, ids, masking, self.frame)
+        found = evaluate_masked(self.model, ids, masking, self.frame)
+        checked(torch.tensor(found.loss))
+        return found

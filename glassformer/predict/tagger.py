@@ -1,6 +1,7 @@
 """A tagger with its tokenizer: a sentence in, a tag for every word out."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +11,18 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.data.sequences import IGNORED, Sequences
+from glassformer.data.splits import listed_with_counts
 from glassformer.data.tagged import read_sentences
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TokenTagger
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.text.words import encode_words, windows
+from glassformer.text.words import spelled
 from glassformer.training.entities import Tagging, entities, judge_tags
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
 
-WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+# Letters with the marks that are written on them, which \w leaves out: é in two characters, हिन्दी.
+_LETTER = rf"[\w{''.join(map(re.escape, _marks()))}]"
+WORD = re.compile(rf"{_LETTER}+(?:[-'’.]{_LETTER}+|(?<=\d)[,:/](?=\d){_LETTER}+)*|\S")
 
 
 @dataclass(frozen=True)
@@ -83,23 +87,14 @@ class TagPredictor:
         marks: list[int] = []
         owners: list[int] = []  # the sentence that each row is of
         for number, words in enumerate(sentences):
-            if not words:
-                continue
-            tokens = encode_words(self.tokenizer, words)
-            for first, last in windows([len(ids) for ids in tokens], frame.room):
-                ids = [id for word in tokens[first:last] for id in word][: frame.room]
-                begins = [
-                    0 if place == 0 else IGNORED
-                    for w in tokens[first:last]
-                    for place in range(len(w))
-                ]
-                rows.append([*frame.before, *ids, *frame.after])
-                marks += [IGNORED] * len(frame.before) + begins[: frame.room]
-                marks += [IGNORED] * len(frame.after)
+            for ids, begins in spelled(self.tokenizer, words, frame) if words else ():
+                rows.append(ids)
+                marks += [0 if is_first else IGNORED for is_first in begins]
                 owners.append(number)
         found: list[list[torch.Tensor]] = [[] for _ in sentences]
         if rows:
-            sequences = Sequences.of(rows, np.array(marks), dtype_of(self.tokenizer))
+            kind = dtype_of(self.tokenizer)
+            sequences = Sequences.of(rows, np.array(marks), kind, is_per_item=True)
             parts: list[torch.Tensor] = [torch.empty(0)] * len(rows)
             for numbers, batch, logits in LabelledTask.read(self.model, sequences):
                 is_word = batch.targets != IGNORED
@@ -133,18 +128,22 @@ class TagPredictor:
             for row, tag in zip(rows, tags, strict=True)
             if tag in number
         ]
-        loss = float("nan")
-        if known:
-            targets = torch.tensor([tag for _, tag in known])
-            loss = F.cross_entropy(torch.stack([row for row, _ in known]).double(), targets).item()
+        unknown = Counter(tag for tags in gold for tag in tags if tag not in number)
+        if not known:
+            raise GlassformerError(
+                f"{', '.join(names)} has only tags that the model does not know: "
+                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
+            )
+        targets = torch.tensor([tag for _, tag in known])
+        loss = F.cross_entropy(torch.stack([row for row, _ in known]).double(), targets).item()
         predicted = [[self.model.labels[best] for best in rows.argmax(-1)] for rows in logits]
-        unknown = sorted({tag for tags in gold for tag in tags} - number.keys())
-        notes = (
-            (f"words with tags that the model does not know count as wrong: {', '.join(unknown)}",)
-            if unknown
-            else ()
-        )
-        return TaggingFound(judge_tags(gold, predicted, loss), notes)
+        notes: tuple[str, ...] = ()
+        if unknown:
+            notes = (
+                "words with tags that the model does not know count as wrong: "
+                f"{listed_with_counts(unknown)}",
+            )
+        return TaggingFound(judge_tags(gold, predicted, loss), dict(unknown), notes)
 
 
 @dataclass(frozen=True)
@@ -152,10 +151,11 @@ class TaggingFound:
     """Scores, and what to know of them."""
 
     scores: Tagging
+    unknown_tags: dict[str, int]
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return self.scores.as_json()
+        return self.scores.as_json() | {"unknown_tags": self.unknown_tags}
 
     def text(self) -> str:
         return self.scores.text()

@@ -4,8 +4,9 @@ Ada   Lovelace   lives          words, each with a tag
 ada   love ##lace lives         tokens: the first of a word speaks for it
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer
 
 
@@ -30,3 +31,20 @@ def windows(lengths: Sequence[int], room: int | None) -> list[tuple[int, int]]:
             first, size = place, 0
         size += length
     return [*pieces, (first, len(lengths))]
+
+
+def spelled(
+    tokenizer: Tokenizer, words: Sequence[str], frame: Frame
+) -> Iterator[tuple[list[int], list[bool]]]:
+    """The rows in which a model reads a sentence: their tokens, and which of them begin a word."""
+    tokens = encode_words(tokenizer, words)
+    for first, last in windows([len(ids) for ids in tokens], frame.room):
+        inside = [(id, place == 0) for word in tokens[first:last] for place, id in enumerate(word)][
+            : frame.room
+        ]
+        framed = (
+            *((id, False) for id in frame.before),
+            *inside,
+            *((id, False) for id in frame.after),
+        )
+        yield [id for id, _ in framed], [begins for _, begins in framed]

@@ -25,7 +25,7 @@ def model_card(task: Task, num_parameters: int, found: Judgement, step: int) -> 
         "|---|---|",
         f"| parameters | {num_parameters:,} |",
         f"| context | {f'{context:,} tokens' if context else 'any'} |",
-        f"| tokenizer | {recipe.tokenizer.kind}, {task.tokenizer.vocab_size:,} tokens |",
+        f"| tokenizer | {_tokenizer(task)} |",
         f"| data | {data} |",
         f"| amount | {task.amount()} |",
         f"| held out | {found.headline()}, after step {step:,} |",
@@ -37,6 +37,12 @@ def model_card(task: Task, num_parameters: int, found: Judgement, step: int) -> 
         "",
     ]
     return "\n".join(lines)
+
+
+def _tokenizer(task: Task) -> str:
+    if task.tokenizer is None:
+        return "none: sequences of numbers"
+    return f"{task.tokenizer.kind}, {task.tokenizer.vocab_size:,} tokens"
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -24,8 +24,8 @@ class Plan:
     model: str
     preset: str | None
     num_parameters: int
-    tokenizer: str
-    vocab_size: int
+    tokenizer: str | None
+    vocab_size: int | None
     context_length: int | None
     amount: str
     facts: dict[str, Any]
@@ -47,7 +47,9 @@ class Plan:
         rows = {
             "model": f"{self.model} {self.preset or ''}, {self.num_parameters:,} parameters"
             + (f", context {self.context_length:,}" if self.context_length else ""),
-            "tokenizer": f"{self.tokenizer}, {self.vocab_size:,} tokens",
+            "tokenizer": f"{self.tokenizer}, {self.vocab_size:,} tokens"
+            if self.vocab_size
+            else "none",
             "data": self.amount,
             "training": f"{self.max_steps:,} steps of {self.tokens_per_step:,} tokens: "
             f"{self.epochs:.3g} times the data, "
@@ -76,8 +78,8 @@ def _plan(ready: Task, setup: Setup) -> Plan:
         model=ready.recipe.model_name,
         preset=ready.recipe.preset,
         num_parameters=parameters,
-        tokenizer=ready.tokenizer.kind,
-        vocab_size=ready.tokenizer.vocab_size,
+        tokenizer=ready.tokenizer.kind if ready.tokenizer else None,
+        vocab_size=ready.tokenizer.vocab_size if ready.tokenizer else None,
         context_length=ready.recipe.model.get("context_length"),
         amount=ready.amount(),
         facts=ready.facts(),

@@ -27,7 +27,7 @@ from glassformer.training.recipe import RECIPE, Recipe, in_words, make_recipe, r
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.bin|(data|manifest|tokenizer)\.json)"
+    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors)|(data|manifest|tokenizer)\.json)"
     r"|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
@@ -110,7 +110,9 @@ class RunFolder:
 
     def lost(self) -> list[str]:
         """Those files of a run that has validated which are no longer there."""
-        names = (CONFIG, WEIGHTS, TOKENIZER, "metrics.csv", "samples.txt")
+        names = [CONFIG, WEIGHTS, "metrics.csv", "samples.txt"]
+        if (self.path / "data" / TOKENIZER).is_file():  # a model that reads numbers has none
+            names.append(TOKENIZER)
         return [name for name in names if not (self.path / name).is_file()]
 
     def forget_after(self, step: int) -> None:

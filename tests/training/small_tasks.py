@@ -84,8 +84,9 @@ def sentences(folder: Path, count: int = 150, name_tag: str = "B-NAME") -> Path:
 
 
 def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **more: Any) -> Recipe:
-    """`more` are other sections, or keys of the training."""
+    """`more` are other sections, keys of the training, and `held_out`, a file."""
     sections = {key: more.pop(key) for key in ("objective", "finetune", "tokenizer") if key in more}
+    held_out = [str(more.pop("held_out"))] if "held_out" in more else []
     recurrent = {"d_embedding": 16, "d_model": 16}
     sizes = {"bag": {"d_model": 16}, "rnn-classifier": recurrent}
     steps = {"max_steps": 60, "eval_steps": 20, "save_steps": 20, "learning_rate": 0.02}
@@ -93,7 +94,7 @@ def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **mor
     return make_recipe(
         {
             "model": {"name": name, **sizes.get(name, ENCODER), **(model or {})},
-            "data": {"paths": [str(data)]} | more.pop("data", {}),
+            "data": {"paths": [str(data)], "validation_paths": held_out},
             "training": steps | MACHINE | more,
             **sections,
         }

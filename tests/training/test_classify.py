@@ -191,8 +191,8 @@ def test_validation_leaves_the_model_learning(tmp_path: Path):
 
 def long_and_short(folder: Path) -> Path:
     path = folder / "long.csv"
-    rows = [f"{'film ' * (3 + 17 * (n % 4 == 0))}number,{'ab'[n % 2]}{n}\n" for n in range(40)]
-    rows = [f"{row.split(',')[0]} {n},{'ab'[n % 2]}\n" for n, row in enumerate(rows)]
+    texts = [f"{'film ' * (20 if number % 4 == 0 else 3)}{number}" for number in range(40)]
+    rows = [f"{text},{'ab'[number % 2]}\n" for number, text in enumerate(texts)]
     path.write_text("text,label\n" + "".join(rows))
     return path
 

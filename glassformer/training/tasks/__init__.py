@@ -5,6 +5,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.tasks.classify import Classify
 from glassformer.training.tasks.language import Language
 from glassformer.training.tasks.masked import Masked
+from glassformer.training.tasks.series import ClassifySeries, is_of_numbers
 from glassformer.training.tasks.tag import Tag
 from glassformer.training.tasks.task import Judgement, Say, Task
 
@@ -19,4 +20,5 @@ TASKS: dict[str, type[Task]] = {
 
 
 def task_of(recipe: Recipe) -> type[Task]:
-    return TASKS[entry(recipe.model_name).task]
+    task = TASKS[entry(recipe.model_name).task]
+    return ClassifySeries if task is Classify and is_of_numbers(recipe) else task

@@ -178,7 +178,8 @@ class Classify(LabelledTask):
     @torch.no_grad()
     def sample(self, model: TextClassifier, step: int) -> str:
         """What it says of one of the held-out texts."""
-        batch = self.validation.batch([step % len(self.validation)])
+        row = step % len(self.validation)
+        batch = self.validation.batch([row])
         was_training = model.training
         model.eval()
         logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
@@ -187,12 +188,17 @@ class Classify(LabelledTask):
         best = max(range(len(scores)), key=scores.__getitem__)
         target = batch.targets[0]
         is_right = bool(target[best]) if self.is_multi_label else int(target) == best
-        text = self.tokenizer.decode(batch.ids[0].tolist())[:SHOWN]
-        return f"{'✓' if is_right else '✗'} {self.labels[best]} {scores[best]:.2f} │ {text}"
+        said = f"{'✓' if is_right else '✗'} {self.labels[best]} {scores[best]:.2f}"
+        return f"{said} │ {self._shown(row)}"
+
+    def _shown(self, row: int) -> str:
+        """A held-out example, as far as it can be shown on a line."""
+        if self.tokenizer is None:
+            return counted(int(self.validation.lengths[row]), "step")
+        return self.tokenizer.decode(self.validation.row(row).tolist())[:SHOWN].strip()
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
-        ids = self.validation.row(0).tolist()
-        return (("classify", folder, self.tokenizer.decode(ids)[:SHOWN].strip()),)
+        return (("classify", folder, self._shown(0)),)
 
 
 def _labelled(model: dict[str, Any], split: LabelledSplit) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from glassformer.data.tagged import Sentence, read_tagged
 from glassformer.models.classifier import TokenTagger
 from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
-from glassformer.text.words import encode_words, windows
+from glassformer.text.words import spelled
 from glassformer.training.entities import Tagging, has_entities, judge_tags
 from glassformer.training.recipe import Recipe, TagRecipe
 from glassformer.training.tasks.labelled import (
@@ -67,6 +67,7 @@ class TagsFound:
 class Tag(LabelledTask):
     """Teaches a tagger to label each word of a sentence."""
 
+    tokenizer: Tokenizer
     pieces: tuple[int, ...] = ()
     """How many rows each held-out sentence has: a long one is read in several."""
     unseen: tuple[str, ...] = ()
@@ -236,19 +237,15 @@ def _encoded(
 ) -> tuple[Sequences, list[int]]:
     """The sentences in pieces that fit, and how many pieces each has."""
     number = {name: index for index, name in enumerate(names)}
-    rows, targets, pieces = [], [], []
+    rows: list[list[int]] = []
+    targets: list[int] = []
+    pieces: list[int] = []
     for sentence in sentences:
-        tokens = encode_words(tokenizer, sentence.words)
-        cuts = windows([len(ids) for ids in tokens], frame.room)
-        pieces.append(len(cuts))
-        for first, last in cuts:
-            ids = [id for word in tokens[first:last] for id in word][: frame.room]
-            marks = [
-                mark
-                for word, tag in zip(tokens[first:last], sentence.tags[first:last], strict=True)
-                for mark in (number[tag], *[IGNORED] * (len(word) - 1))
-            ][: frame.room]
-            rows.append([*frame.before, *ids, *frame.after])
-            around = [IGNORED] * len(frame.before), [IGNORED] * len(frame.after)
-            targets += [*around[0], *marks, *around[1]]
-    return Sequences.of(rows, np.array(targets), dtype_of(tokenizer), is_per_item=True), pieces
+        tags = iter(sentence.tags)
+        before = len(rows)
+        for ids, begins in spelled(tokenizer, sentence.words, frame):
+            rows.append(ids)
+            targets += [number[next(tags)] if is_first else IGNORED for is_first in begins]
+        pieces.append(len(rows) - before)
+    found = Sequences.of(rows, np.array(targets), dtype_of(tokenizer), is_per_item=True)
+    return found, pieces

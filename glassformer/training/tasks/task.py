@@ -46,7 +46,8 @@ class Task(ABC):
     recipe: Recipe
     said: Recipe
     """The recipe as it was given, with its gaps."""
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
+    """None: the data is no text."""
 
     epochs: ClassVar[int]
     fewest_steps: ClassVar[int] = FEWEST_STEPS
@@ -172,15 +173,18 @@ class Task(ABC):
             "preset": named.get("preset"),
             **model.model_dump(mode="json"),
         }
-        values["tokenizer"]["kind"] = self.tokenizer.kind
-        size = recipe.tokenizer.vocab_size or self.tokenizer.vocab_size
-        values["tokenizer"]["vocab_size"] = size
+        if self.tokenizer is not None:
+            values["tokenizer"]["kind"] = self.tokenizer.kind
+            size = recipe.tokenizer.vocab_size or self.tokenizer.vocab_size
+            values["tokenizer"]["vocab_size"] = size
         values["training"] = self._completed_training(values["training"], model)
         return replace(self, recipe=make_recipe(values))
 
     def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
         """Keys of the model that the data decides."""
-        return {} if said.get("vocab_size") else {"vocab_size": self.tokenizer.vocab_size}
+        if said.get("vocab_size") or self.tokenizer is None:
+            return {}
+        return {"vocab_size": self.tokenizer.vocab_size}
 
     def _completed_training(self, said: dict[str, Any], model: Any) -> dict[str, Any]:
         chosen = {key: value for key, value in said.items() if value is not None}

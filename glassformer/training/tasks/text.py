@@ -33,6 +33,7 @@ LITTLE = 20_000  # bytes of text below which a warning is due
 class TextTask(Task):
     """Two rows of tokens: one to learn from, one held out."""
 
+    tokenizer: Tokenizer
     training: Ids
     validation: Ids
     validation_bytes: int
