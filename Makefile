@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-throughput bench-quality bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
+	bench-classifier bench-sentiment bench-throughput bench-quality bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults clean
 
 help:  ## list the targets
@@ -58,6 +58,12 @@ bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, of the same 
 
 bench-saving: .venv/develops  ## what saving costs, of the same DATA
 	$(BIN)/python -m benchmarks.saving $(DATA)
+
+bench-classifier: .venv/develops  ## examples/s of a classifier against transformers: DATA has sst2/
+	$(BIN)/python -m benchmarks.classifier_speed $(DATA)
+
+bench-sentiment: .venv/develops  ## accuracy on sst2, three seeds: DATA has sst2/, PRETRAINED is a run
+	$(BIN)/python -m benchmarks.sentiment $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup

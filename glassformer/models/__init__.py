@@ -10,7 +10,7 @@ from glassformer.config import Config
 from glassformer.errors import UsageError
 from glassformer.models.bag import BAG_PRESETS, BAG_SIZES, Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
-from glassformer.models.bert_presets import ENCODER_PRESETS, ENCODER_SIZES
+from glassformer.models.bert_presets import CLASSIFIER_PRESETS, ENCODER_PRESETS, ENCODER_SIZES
 from glassformer.models.classifier import (
     Classifier,
     ClassifierConfig,
@@ -64,7 +64,9 @@ MODELS: dict[str, Entry] = {
     "rnn-classifier": Entry(
         "classify", RNNClassifierConfig, RNNClassifier, RNN_CLASSIFIER_PRESETS, RNN_SIZES
     ),
-    "classifier": Entry("classify", ClassifierConfig, Classifier, ENCODER_PRESETS, ENCODER_SIZES),
+    "classifier": Entry(
+        "classify", ClassifierConfig, Classifier, CLASSIFIER_PRESETS, ENCODER_SIZES
+    ),
     "gpt-classifier": Entry("classify", GPTClassifierConfig, GPTClassifier, GPT_PRESETS, GPT_SIZES),
     "tagger": Entry("tag", TaggerConfig, Tagger, ENCODER_PRESETS, ENCODER_SIZES),
     "gpt-tagger": Entry("tag", GPTTaggerConfig, GPTTagger, GPT_PRESETS, GPT_SIZES),

@@ -64,5 +64,12 @@ ENCODER_PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
+# From nothing, a classifier learns better without the last norm: it would make a word that was
+# seldom seen as loud as all the others.
+CLASSIFIER_PRESETS: dict[str, dict[str, Any]] = {
+    name: values | ({"final_norm": False, "head_dropout": 0.5} if values.get("pre_norm") else {})
+    for name, values in ENCODER_PRESETS.items()
+}
+
 # Which preset suits how much text: (at least so many tokens, preset), largest first.
 ENCODER_SIZES = ((1e8, "m"), (3e6, "s"), (0, "xs"))

@@ -147,9 +147,14 @@ class Tagger(TokenTagger):
 class GPTClassifierConfig(GPTConfig, LabelsConfig):
     """A GPT's shape, and the labels of a text."""
 
+    pooling: Literal["last", "mean", "max"] = "last"
+    """What the head reads: the last token, which has seen all the others, or all of them."""
+
 
 class GPTClassifier(TextClassifier):
     """A GPT that has read the whole text when it comes to the last token."""
+
+    config: GPTClassifierConfig
 
     def __init__(self, config: GPTClassifierConfig) -> None:
         super().__init__(config, config.d_model, config.context_length)
@@ -161,6 +166,8 @@ class GPTClassifier(TextClassifier):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         hidden = self.gpt.hidden(ids)  # (B, T, D): causal, so nobody sees the padding behind it
+        if self.config.pooling != "last":
+            return pool(hidden, is_text, self.config.pooling)
         if is_text is None:
             return hidden[:, -1]
         last = (is_text.sum(dim=1) - 1).clamp(min=0)  # (B,)

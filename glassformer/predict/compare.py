@@ -84,11 +84,16 @@ def compare(
             "these models have different tasks, so that their scores say nothing of each other. "
             "Name models of one task."
         )
-    rows, notes = [], []
+    rows: list[Row] = []
+    said: dict[str, tuple[str, ...]] = {}
     for folder, predictor in zip(folders, predictors, strict=True):
-        row, said = _row(str(folder), predictor, paths, text_column, label_column, encoding)
+        name = str(folder)
+        row, said[name] = _row(name, predictor, paths, text_column, label_column, encoding)
         rows.append(row)
-        notes += [note for note in said if note not in notes]
+    if len({*said.values()}) == 1:
+        notes = list(said[name])
+    else:  # what was left out differs, and so do the examples that they were judged by
+        notes = [f"{name}: {note}" for name, each in said.items() for note in each]
     first = predictors[0]
     if with_baseline and isinstance(first, ClassifyPredictor):
         try:
@@ -158,6 +163,8 @@ def _baseline(
     if not isinstance(recipe.data, LabelledConfig):
         raise GlassformerError(f"{folder} was not trained on labelled texts.")
     split = read_labelled(recipe.data, recipe.training.seed)
+    if split.labels != predictor.model.labels:
+        raise GlassformerError(f"the data of {folder} has other labels than when it was trained.")
     config = predictor.config
     test = read_examples(
         paths, text_column or config.text_column, label_column or config.label_column, encoding

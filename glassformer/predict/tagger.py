@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 import torch
@@ -20,9 +21,8 @@ from glassformer.text.words import spelled
 from glassformer.training.entities import Tagging, entities, judge_tags
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
 
-# Letters with the marks that are written on them, which \w leaves out: é in two characters, हिन्दी.
-_LETTER = rf"[\w{''.join(map(re.escape, _marks()))}]"
-WORD = re.compile(rf"{_LETTER}+(?:[-'’.]{_LETTER}+|(?<=\d)[,:/](?=\d){_LETTER}+)*|\S")
+MARK = "ʼ"  # a letter, for \w; stands for the marks on letters (é in two characters, हिन्दी)
+WORD = re.compile(rf"\w+(?:[-'’.]\w+|(?<=\d)[,:/]\d+)*|[^\w\s]{MARK}*")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Tagged:
 
 def split_words(text: str) -> list[str]:
     """Words and punctuation marks, as the files of tagged sentences have them."""
-    return WORD.findall(text)
+    plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
+    return [text[slice(*found.span())] for found in WORD.finditer(plain)]
 
 
 class TagPredictor:

@@ -77,7 +77,8 @@ class TrainingConfig(Config):
     min_lr_rate: float = Field(0.0, ge=0, le=1)
     """Share of the learning rate that is left at the end."""
     warmup_steps: Count | None = Field(None, ge=0)
-    weight_decay: float = Field(0.1, ge=0)
+    weight_decay: float | None = Field(None, ge=0)
+    """How fast matrices shrink, times the learning rate; null: chosen for the task."""
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     adam_beta2: float = Field(0.99, ge=0, lt=1)
     max_grad_norm: float = Field(1.0, ge=0)
@@ -109,6 +110,7 @@ class DecidedTraining(TrainingConfig):
     per_device_train_batch_size: Count = Field(ge=1)
     learning_rate: float = Field(gt=0)
     warmup_steps: Count = Field(ge=0)
+    weight_decay: float = Field(ge=0)
     eval_steps: Count = Field(ge=1)
     save_steps: Count = Field(ge=1)
 

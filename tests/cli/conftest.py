@@ -1,10 +1,12 @@
 """The command line as a user runs it, and one small run that all tests share."""
 
 import io
+import json
 import random
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,9 @@ SMALL = {
     "training.precision": "float32",
     "training.num_threads": 1,
 }
+
+# Few validations: they take longer than such a training.
+LATE = ["--set", "training.eval_steps=1000", "--set", "training.save_steps=1000"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,9 @@ def in_new_process(*words: object, cwd: Path, stdin: str = "") -> Result:
     return Result(done.returncode, done.stdout, done.stderr)
 
 
-def small_options() -> list[str]:
-    return [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+def small_options(without: tuple[str, ...] = ()) -> list[str]:
+    said = [f"{key}={value}" for key, value in SMALL.items() if key.split(".")[1] not in without]
+    return [word for each in said for word in ("--set", each)]
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +97,65 @@ def run(tmp_path_factory: pytest.TempPathFactory, text: str) -> Run:
     return Run(home / "runs" / "gpt-notes", home / "notes.txt", training)
 
 
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data of every kind, and in runs/ a small model of each: reviews and pairs
+    (with two text columns), topics (with several labels), names, encoder, bert and gpt."""
+    home = tmp_path_factory.mktemp("shelf")
+    write_labelled_data(home)
+    learner = ["--set", "training.learning_rate=0.03", "--set", "training.warmup_steps=2"]
+    learner += ["--set", "training.per_device_train_batch_size=16"]
+    for name, model, *data in (
+        ("reviews", "bag", "reviews.csv"),
+        ("pairs", "bag", "pairs.csv", "--text-column", "title", "--text-column", "body"),
+        ("topics", "bag", "topics.jsonl"),
+        ("encoder", "classifier", "reviews.csv"),
+        ("names", "tagger", "names.conll"),
+        ("bert", "bert", "text.txt"),
+        ("gpt", "gpt", "text.txt"),
+    ):
+        sizes = small_options(without=("num_layers", "num_heads") if model == "bag" else ())
+        words = ["train", model, "--data", *data, "--out", f"runs/{name}", *sizes, *learner]
+        steps = {"bag": 60, "bert": 4, "gpt": 4}.get(model, 30)
+        result = in_this_process(*words, "--max-steps", steps, *LATE, cwd=home)
+        assert result.code == 0, result.err
+    return home
+
+
+def write_labelled_data(home: Path) -> None:
+    draw = random.Random(0)
+    reviews, pairs, topics, names = ["review,sentiment"], ["id,title,body,verdict"], [], []
+    for number in range(160):
+        label, words = ("good", "bad")[number % 2], draw.choices(WORDS, k=draw.randint(2, 8))
+        place, noise = number // 2 % 4, " ".join(words)
+        with_label = " ".join([*words[:place], label, *words[place:8:2]])  # here and there
+        reviews.append(f"{with_label},{label}")
+        pairs.append(f"{number},{with_label},{noise},{label}")
+        pairs.append(f"{number},{noise},{with_label},{label}")
+        several = [each for bit, each in enumerate(("good", "bad")) if number >> bit & 1]
+        topics.append(json.dumps({"text": " ".join([*words, *several]), "labels": several}))
+        names += [f"{word}\tO" for word in words[:3]]
+        names += ["Ada\tB-NAME", "Lovelace\tI-NAME", f"{draw.choice(WORDS)}\tO", ""]
+    text = [" ".join([*draw.choices(WORDS, k=7), draw.choice(("good", "bad"))]) for _ in range(90)]
+    files = {"reviews.csv": reviews, "pairs.csv": pairs, "topics.jsonl": topics}
+    for name, lines in (files | {"names.conll": names, "text.txt": text}).items():
+        (home / name).write_text("\n".join(lines) + "\n")
+
+
+def in_this_process(*words: object, cwd: Path, stdin: str | bytes = "") -> Result:
+    """As if typed in that folder, which spares the imports."""
+    raw = stdin.encode() if isinstance(stdin, str) else stdin
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        patch.delenv("GLASSFORMER_DEBUG", raising=False)
+        patch.setattr(sys, "argv", ["glassformer", *map(str, words)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), "utf-8"))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return Result(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Command:
     """`python -m glassformer …` in an empty folder."""
@@ -102,20 +167,11 @@ def program(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def glassformer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
+def glassformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The same within this process, which spares the imports."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GLASSFORMER_DEBUG", raising=False)
 
     def call(*words: object, stdin: str | bytes = "") -> Result:
-        raw = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "argv", ["glassformer", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), "utf-8"))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return Result(int(ended.value.code or 0), captured.out, captured.err)
+        return in_this_process(*words, cwd=tmp_path, stdin=stdin)
 
     return call

@@ -69,7 +69,7 @@ class Found:
 class Classify(LabelledTask):
     """Teaches a classifier to name the label of a text."""
 
-    tokenizer_default: ClassVar[TokenizerConfig] = TokenizerConfig(kind="wordpiece", lowercase=True)
+    tokenizer_default: ClassVar[TokenizerConfig] = TokenizerConfig(kind="bpe", lowercase=True)
 
     @classmethod
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:

@@ -1,6 +1,6 @@
 """What classifying texts and tagging words share: rows of tokens, each with what to say of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,8 +40,11 @@ class LabelledTask(Task):
     training: Sequences
     validation: Sequences
 
-    epochs: ClassVar[int] = 10
+    epochs: ClassVar[int] = 6
     fewest_steps: ClassVar[int] = 200
+    # Few examples and many words: what is seldom seen should say little (docs/encoders.md).
+    learning_rates: ClassVar[Mapping[str, float]] = {"muon": 1e-3, "adamw": 2e-3}
+    weight_decay: ClassVar[float] = 1.0
 
     @cached_property
     def buckets(self) -> Buckets:
@@ -137,7 +140,9 @@ def make_tokenizer(
         raise TypeError("the kind is still open")
     num_bytes = sum(len(text.encode()) for text in texts)
     size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
-    return train_tokenizer(config, texts, size or default_vocab_size(config.kind, num_bytes))
+    # As many pieces as for whole words: what a text is about stands in its rarer words.
+    usual = default_vocab_size("char" if config.kind == "char" else "word", num_bytes)
+    return train_tokenizer(config, texts, size or usual)
 
 
 def write(folder: Path, training: Sequences, validation: Sequences, tokenizer: Tokenizer) -> None:

@@ -53,6 +53,7 @@ class Task(ABC):
     fewest_steps: ClassVar[int] = FEWEST_STEPS
     learning_rates: ClassVar[Mapping[str, float]] = {"muon": 7e-3, "adamw": 3e-3}
     """By optimizer; of models up to 128 wide."""
+    weight_decay: ClassVar[float] = 0.1
 
     # --- from files ---
 
@@ -194,6 +195,7 @@ class Task(ABC):
         # Wider models want smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions.
         rate = self.learning_rates[chosen["optimizer"]] * min(1.0, (128 / model.d_model) ** 0.5)
         chosen.setdefault("learning_rate", round(rate, 6))
+        chosen.setdefault("weight_decay", self.weight_decay)
         chosen.setdefault("warmup_steps", min(100, steps // 10))
         # Reading costs a third of learning; validation may take a sixth of the time.
         affordable = round(2 * self.num_validation_tokens / tokens)

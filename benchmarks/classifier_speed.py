@@ -1,0 +1,115 @@
+"""Training speed of the from-scratch classifier beside transformers' BertForSequenceClassification.
+
+    make bench-classifier DATA=../shared/data
+
+Both have one shape (4 layers, 256 wide, 4 heads, post-norm, learned positions, GELU), read the same
+tokens in batches of 32 and learn by AdamW. Ours are batches of texts alike in length; theirs are
+drawn at random and padded to the longest, as the usual collator does. Examples a second, in turns,
+the median of several rounds.
+"""
+
+import io
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import BertConfig, BertForSequenceClassification
+
+from benchmarks.machine import describe
+from glassformer.training.learner import Learner
+from glassformer.training.prepare import prepare
+from glassformer.training.recipe import make_recipe
+
+LAYERS, WIDTH, HEADS, BATCH = 4, 256, 4, 32
+ROUNDS, STEPS = 5, 24
+
+
+def recipe(data: Path) -> Any:
+    shape = {"num_layers": LAYERS, "d_model": WIDTH, "num_heads": HEADS, "context_length": 128}
+    return make_recipe(
+        {
+            "model": {"name": "classifier", "preset": "lecture", **shape},
+            "data": {"paths": [str(data / "sst2" / "train.tsv")]},
+            "training": {"per_device_train_batch_size": BATCH, "optimizer": "adamw"},
+        }
+    )
+
+
+def ours(task: Any) -> Callable[[], int]:
+    model = task.build().train()
+    optimizer: Any = Learner(model, task).configure_optimizers()
+    numbers = iter(range(10**9))
+
+    def step() -> int:
+        batch = task.batch(next(numbers))
+        task.loss(model, batch).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return len(batch.ids)
+
+    return step
+
+
+def theirs(task: Any) -> Callable[[], int]:
+    config = BertConfig(
+        vocab_size=task.recipe.model["vocab_size"],
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=4 * WIDTH,
+        max_position_embeddings=128,
+        num_labels=2,
+    )
+    model = BertForSequenceClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    batches = shuffled(len(task.training))
+
+    def step() -> int:
+        batch = task.training.batch(next(batches))
+        model(
+            input_ids=batch.ids, attention_mask=batch.is_text.long(), labels=batch.targets
+        ).loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return len(batch.ids)
+
+    return step
+
+
+def shuffled(count: int) -> Iterator[list[int]]:
+    while True:
+        order = torch.randperm(count).tolist()
+        yield from (order[start : start + BATCH] for start in range(0, count - BATCH, BATCH))
+
+
+def speed(step: Callable[[], int]) -> float:
+    begin = time.perf_counter()
+    examples = sum(step() for _ in range(STEPS))
+    return examples / (time.perf_counter() - begin)
+
+
+def main(data: Path) -> None:
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        task: Any = prepare(recipe(data), Path(folder), io.StringIO().write)
+        steps = ours(task), theirs(task)
+        for step in steps:
+            speed(step)  # warms up
+        rounds = [[speed(step) for step in steps] for _ in range(ROUNDS)]
+        padding = task.buckets.padding()
+    mine, other = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(describe())
+    print(f"glassformer {mine:.0f} examples/s, transformers {other:.0f}: ratio {mine / other:.2f}")
+    print(f"{padding:.1%} of our batches is padding; {torch.get_num_threads()} threads")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
