@@ -4,7 +4,8 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-classifier bench-sentiment bench-throughput bench-quality bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
+	bench-classifier bench-sentiment bench-tagging bench-throughput bench-quality \
+	bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults clean
 
 help:  ## list the targets
@@ -64,6 +65,9 @@ bench-classifier: .venv/develops  ## examples/s of a classifier against transfor
 
 bench-sentiment: .venv/develops  ## accuracy on sst2, three seeds: DATA has sst2/, PRETRAINED is a run
 	$(BIN)/python -m benchmarks.sentiment $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
+
+bench-tagging: .venv/develops  ## entities and parts of speech: DATA has wnut17/ and ud_english_ewt/
+	$(BIN)/python -m benchmarks.tagging $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup

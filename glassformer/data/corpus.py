@@ -250,5 +250,5 @@ def _boundary(text: str, at: int, reach: float) -> int:
 def _cannot_hold_out(what: str, why: str) -> GlassformerError:
     return GlassformerError(
         f"{what}: {why}, so that no part can be held out for validation. "
-        "Give more text, or text for validation (validation_paths)."
+        "Give more text, or text for validation (--validation-data)."
     )

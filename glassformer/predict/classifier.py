@@ -12,6 +12,7 @@ from glassformer.data.labelled import Example, read_examples
 from glassformer.data.sequences import Sequences
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier
+from glassformer.text.framing import encode_texts
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.scores import Classification, judge
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
@@ -76,7 +77,7 @@ class ClassifyPredictor:
     def logits(self, texts: Sequence[str]) -> Tensor:
         """(N, C), before the temperature."""
         frame = frame_of(self.tokenizer, self.config)
-        encoded = [frame.put(ids) for ids in self.tokenizer.encode_batch(texts)]
+        encoded = [frame.put(ids) for ids in encode_texts(self.tokenizer, texts)]
         rows = Sequences.of(encoded, [0] * len(encoded), dtype_of(self.tokenizer))
         logits = torch.empty(len(texts), len(self.model.labels))
         for numbers, _, found in LabelledTask.read(self.model, rows):

@@ -50,7 +50,8 @@ class Comparison:
 
     def text(self) -> str:
         names = list(self.rows[0].scores)
-        head = ["model", "parameters", names[0], "95 % interval", *names[1:]]
+        words = [name.removeprefix("expected_").replace("_", " ") for name in names]
+        head = ["model", "parameters", words[0], "95 % interval", *words[1:]]
         lines = [head, *(self._cells(row, names) for row in self.rows)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
         return "\n".join(
@@ -143,7 +144,7 @@ def _shown(scores: Classification) -> dict[str, float]:
         "accuracy": scores.accuracy,
         "macro_f1": scores.macro_f1,
         "loss": scores.loss,
-        "calibration_error": scores.expected_calibration_error,
+        "expected_calibration_error": scores.expected_calibration_error,
     }
 
 

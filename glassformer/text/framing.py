@@ -14,6 +14,14 @@ MASK, BEGIN, SEPARATE, PAD = "[MASK]", "[CLS]", "[SEP]", "[PAD]"
 BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
 
 
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text. Where tokens carry the blank before a word, the first word gets one,
+    too: so a word is the same wherever it stands."""
+    if tokenizer.kind in ("bpe", "unigram"):
+        texts = [text if text[:1].isspace() else f" {text}" for text in texts]
+    return tokenizer.encode_batch(texts)
+
+
 @dataclass(frozen=True)
 class Frame:
     """Ids before and after those of the text, and the most that there may be in all."""

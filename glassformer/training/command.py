@@ -24,6 +24,8 @@ from glassformer.training.recipe import (
 )
 from glassformer.training.run_folder import RunFolder
 
+DROPOUT = 0.1  # at least so much when a trained model is fine-tuned
+
 
 @dataclass(frozen=True)
 class Request:
@@ -114,7 +116,8 @@ def on_top_of(folder: Path, task: Literal["classify", "tag"]) -> Values:
     """The section `model` of a recipe that gives the model in a folder a new head."""
     _, config = load_config(folder)
     name, values = body_config(config, task)
-    return {"name": name, **values}
+    # There are fewer examples than there was text: less may be learned by heart.
+    return {"name": name, **values, "dropout": max(DROPOUT, values["dropout"])}
 
 
 def _default_folder(recipe: Recipe) -> Path:

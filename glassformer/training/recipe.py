@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from glassformer.config import (
     Config,
@@ -169,6 +169,12 @@ class FinetuneConfig(Config):
     """Learn the difference to each matrix as a product of two thin ones; 0: learn all of it."""
     lora_alpha: float = Field(16.0, gt=0)
 
+    @model_validator(mode="after")
+    def _one_way(self) -> "FinetuneConfig":
+        if self.lora_rank and (self.freeze or self.freeze_layers):
+            raise ValueError("lora_rank leaves all of the body as it is: say it without freeze")
+        return self
+
 
 class Recipe(Config):
     """The four sections. `model` is kept as written until the data has chosen its size."""
@@ -309,6 +315,10 @@ def differences(saved: Recipe, given: Values) -> Iterator[Change]:
 
     A key that leaves the choice open, null or auto, says nothing.
     """
+    name = (given.get("model") or {}).get("name")
+    if name not in (None, saved.model_name):  # then there is nothing else to compare
+        yield "model.name", saved.model_name, name
+        return
     wanted = complete(saved)
     before = dict(flatten(wanted))
     _merge(wanted, given)

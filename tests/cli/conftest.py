@@ -112,7 +112,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("encoder", "classifier", "reviews.csv"),
         ("names", "tagger", "names.conll"),
         ("bert", "bert", "text.txt"),
-        ("gpt", "gpt", "text.txt"),
+        ("gpt", "gpt", "text.txt", "--tokenizer", "bpe"),
     ):
         sizes = small_options(without=("num_layers", "num_heads") if model == "bag" else ())
         words = ["train", model, "--data", *data, "--out", f"runs/{name}", *sizes, *learner]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoint.folder import load_model, save_model
-from glassformer.models.bag import Bag
+from glassformer.models.bag import Bag, BagConfig
 
 
 def rows(result: Any) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def test_tag_gives_every_word_its_tag(program: Any, runs: Path) -> None:
     result = program("tag", runs / "names", "the fox Ada Lovelace jumps")
     pairs = [line.split("\t") for line in result.out.splitlines() if line]
     assert result.code == 0, result.err
-    assert [word for word, _ in pairs] == "the fox Ada Lovelace jumps".split()
+    assert [word for word, _ in pairs] == ["the", "fox", "Ada", "Lovelace", "jumps"]
     assert [tag for _, tag in pairs] == ["O", "O", "B-NAME", "I-NAME", "O"]
 
 
@@ -133,7 +133,7 @@ def test_tag_as_json_has_the_entities(glassformer: Any, runs: Path) -> None:
 def test_one_word_and_none_at_all_are_sentences_too(glassformer: Any, runs: Path) -> None:
     lines = "Ada\n\nthe quick Ada Lovelace\n"
     found = rows(glassformer("tag", runs / "names", "--json", stdin=lines))
-    assert [row["words"] for row in found] == [["Ada"], [], "the quick Ada Lovelace".split()]
+    assert [row["words"] for row in found] == [["Ada"], [], ["the", "quick", "Ada", "Lovelace"]]
     assert [len(row["tags"]) for row in found] == [1, 0, 4]
     assert found[2]["tags"][2:] == ["B-NAME", "I-NAME"]
 
@@ -142,7 +142,9 @@ def test_tagged_sentences_are_written_as_they_are_read(
     glassformer: Any, runs: Path, tmp_path: Path
 ) -> None:
     lines = "the fox Ada Lovelace jumps\na dog Ada Lovelace\n"
-    written(tmp_path / "own.conll", *glassformer("tag", runs / "names", stdin=lines).out.split("\n"))
+    written(
+        tmp_path / "own.conll", *glassformer("tag", runs / "names", stdin=lines).out.split("\n")
+    )
     words = ("evaluate", runs / "names", "--data", "own.conll", "--json")
     (found,) = rows(glassformer(*words))
     assert (found["accuracy"], found["num_sentences"], found["num_words"]) == (1, 2, 9)
@@ -310,6 +312,7 @@ def test_models_that_know_different_labels_say_which_left_something_out(
     glassformer: Any, runs: Path, test_csv: Path, tmp_path: Path
 ) -> None:
     saved = load_model(runs / "reviews")
+    assert isinstance(saved.model.config, BagConfig)
     other = Bag(saved.model.config.model_copy(update={"labels": ("good", "odd")}))
     save_model(tmp_path / "other", other, saved.tokenizer)
     written(test_csv, "review,sentiment", "a good dog,good", "a bad dog,bad")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _knows(predictor: ClassifyPredictor, words: dict[str, list[float]], bias: li
         predictor.model.head.bias.copy_(torch.tensor(bias))
 
 
-def table_of(path: Path, rows: list[tuple[str, ...]]) -> str:
+def table_of(path: Path, rows: Sequence[tuple[str, str, str]]) -> str:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("title", "body", "verdict"), *rows])
     return str(path)

@@ -115,7 +115,8 @@ def test_a_batch_says_what_each_sentence_alone_is_told(predictor: TagPredictor) 
 
 
 def test_a_sentence_without_words_has_no_tags(predictor: TagPredictor) -> None:
-    for sentence in ("", " ", []):
+    nothing: tuple[str | list[str], ...] = ("", " ", [])
+    for sentence in nothing:
         found = predictor.tag(sentence)
         assert (found.words, found.tags, found.scores, found.entities) == ((), (), (), [])
     assert predictor.tag_batch([]) == []
@@ -140,7 +141,9 @@ def test_words_that_no_token_spells_have_a_tag(predictor: TagPredictor) -> None:
 
 
 def test_entities_are_put_together_from_their_words() -> None:
-    found = Tagged(("Ada", "Lovelace", "in", "London"), ("B-PER", "I-PER", "O", "B-LOC"), (1.0,) * 4)
+    found = Tagged(
+        ("Ada", "Lovelace", "in", "London"), ("B-PER", "I-PER", "O", "B-LOC"), (1.0,) * 4
+    )
     values = json.loads(json.dumps(found.as_json()))
     assert values["entities"] == [
         {"type": "PER", "text": "Ada Lovelace", "words": [0, 1]},

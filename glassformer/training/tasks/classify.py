@@ -18,7 +18,7 @@ from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.labelled import Example, LabelledSplit, read_labelled
 from glassformer.data.sequences import Batch, Sequences
 from glassformer.models.classifier import TextClassifier
-from glassformer.text.framing import Frame
+from glassformer.text.framing import Frame, encode_texts
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.training.recipe import ClassifyRecipe, LabelsConfig, Recipe
 from glassformer.training.scores import Classification, fit_temperature, judge
@@ -186,10 +186,13 @@ class Classify(LabelledTask):
         scores = model.probabilities(logits.float())[0].tolist()
         model.train(was_training)
         best = max(range(len(scores)), key=scores.__getitem__)
-        target = batch.targets[0]
-        is_right = bool(target[best]) if self.is_multi_label else int(target) == best
-        said = f"{'✓' if is_right else '✗'} {self.labels[best]} {scores[best]:.2f}"
-        return f"{said} │ {self._shown(row)}"
+        if self.is_multi_label:
+            chosen = [index for index, score in enumerate(scores) if score >= 0.5]
+            is_right = chosen == batch.targets[0].nonzero().flatten().tolist()
+        else:
+            chosen, is_right = [best], int(batch.targets[0]) == best
+        said = ", ".join(f"{self.labels[index]} {scores[index]:.2f}" for index in chosen) or "none"
+        return f"{'✓' if is_right else '✗'} {said} │ {self._shown(row)}"
 
     def _shown(self, row: int) -> str:
         """A held-out example, as far as it can be shown on a line."""
@@ -211,7 +214,7 @@ def _labelled(model: dict[str, Any], split: LabelledSplit) -> dict[str, Any]:
 
 
 def _encoded(examples: list[Example], split: LabelledSplit, tokenizer: Tokenizer) -> Sequences:
-    rows = tokenizer.encode_batch([example.text for example in examples])
+    rows = encode_texts(tokenizer, [example.text for example in examples])
     targets = targets_of([example.labels for example in examples], split)
     return Sequences.of(rows, targets, dtype_of(tokenizer))
 

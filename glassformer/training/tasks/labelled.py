@@ -1,11 +1,11 @@
 """What classifying texts and tagging words share: rows of tokens, each with what to say of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from glassformer.text.tokenizers import (
     train_tokenizer,
 )
 from glassformer.training.recipe import FinetuneConfig, Recipe
-from glassformer.training.tasks.task import DATA, Say, Task
+from glassformer.training.tasks.task import DATA, Habits, Say, Task
 
 TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"
 LONGEST = 512  # tokens of a text that are read, if nobody says how many
@@ -40,11 +40,12 @@ class LabelledTask(Task):
     training: Sequences
     validation: Sequences
 
-    epochs: ClassVar[int] = 6
-    fewest_steps: ClassVar[int] = 200
-    # Few examples and many words: what is seldom seen should say little (docs/encoders.md).
-    learning_rates: ClassVar[Mapping[str, float]] = {"muon": 1e-3, "adamw": 2e-3}
-    weight_decay: ClassVar[float] = 1.0
+    @property
+    def habits(self) -> Habits:
+        if self.said.start is not None:
+            return Habits(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
+        # Few examples and many words: what is seldom seen should say little (docs/encoders.md).
+        return Habits(epochs=6, fewest_steps=200, muon=1e-3, adamw=2e-3, weight_decay=1.0)
 
     @cached_property
     def buckets(self) -> Buckets:
@@ -64,7 +65,9 @@ class LabelledTask(Task):
 
     def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
         known = super().known_of_model(said)
-        if self.said.is_open and self.said.start is None and not said.get("context_length"):
+        is_bag = self.said.model_name == "bag"  # for which a long text is as easy as a short one
+        is_free = self.said.is_open and self.said.start is None and not is_bag
+        if is_free and not said.get("context_length"):
             longest = int(self.training.lengths.max()) + FRAME
             known["context_length"] = min(LONGEST, -(-longest // 16) * 16)
         return known

@@ -26,7 +26,7 @@ from glassformer.text.framing import BERT_TOKENS, MASK, Frame
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.training.losses import next_token_loss
 from glassformer.training.recipe import MaskedConfig, MaskedRecipe
-from glassformer.training.tasks.task import Say
+from glassformer.training.tasks.task import Habits, Say
 from glassformer.training.tasks.text import BATCH_TOKENS, TextTask
 
 HIDDEN, REPLACED = 0.8, 0.1  # the rest is left as it is
@@ -68,8 +68,11 @@ class MaskedFound:
 class Masked(TextTask):
     """Teaches an encoder to guess hidden tokens."""
 
-    epochs: ClassVar[int] = 20  # each time only a seventh of the tokens is learned from
     special_tokens: ClassVar[tuple[str, ...]] = BERT_TOKENS
+
+    @property
+    def habits(self) -> Habits:
+        return Habits(epochs=20)  # each time only a seventh of the tokens is learned from
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ for the model's width, as many steps as the data is worth reading.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -40,6 +40,18 @@ class Judgement(Protocol):
 
 
 @dataclass(frozen=True)
+class Habits:
+    """How a task is usually trained, where the recipe does not say."""
+
+    epochs: int
+    fewest_steps: int = FEWEST_STEPS
+    muon: float = 7e-3
+    """The learning rate with that optimizer, of models up to 128 wide."""
+    adamw: float = 3e-3
+    weight_decay: float = 0.1
+
+
+@dataclass(frozen=True)
 class Task(ABC):
     """Data that has been prepared, a recipe with every choice made, and what to do with both."""
 
@@ -48,12 +60,6 @@ class Task(ABC):
     """The recipe as it was given, with its gaps."""
     tokenizer: Tokenizer | None
     """None: the data is no text."""
-
-    epochs: ClassVar[int]
-    fewest_steps: ClassVar[int] = FEWEST_STEPS
-    learning_rates: ClassVar[Mapping[str, float]] = {"muon": 7e-3, "adamw": 3e-3}
-    """By optimizer; of models up to 128 wide."""
-    weight_decay: ClassVar[float] = 0.1
 
     # --- from files ---
 
@@ -149,6 +155,10 @@ class Task(ABC):
     # --- gaps ---
 
     @property
+    @abstractmethod
+    def habits(self) -> Habits: ...
+
+    @property
     def tokens_per_step(self) -> int:
         config = self.recipe.decided
         batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
@@ -193,9 +203,9 @@ class Task(ABC):
         tokens = batch * self.tokens_per_item(model) * chosen["gradient_accumulation_steps"]
         steps = chosen.setdefault("max_steps", self._steps(chosen, tokens))
         # Wider models want smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions.
-        rate = self.learning_rates[chosen["optimizer"]] * min(1.0, (128 / model.d_model) ** 0.5)
+        rate = getattr(self.habits, chosen["optimizer"]) * min(1.0, (128 / model.d_model) ** 0.5)
         chosen.setdefault("learning_rate", round(rate, 6))
-        chosen.setdefault("weight_decay", self.weight_decay)
+        chosen.setdefault("weight_decay", self.habits.weight_decay)
         chosen.setdefault("warmup_steps", min(100, steps // 10))
         # Reading costs a third of learning; validation may take a sixth of the time.
         affordable = round(2 * self.num_validation_tokens / tokens)
@@ -206,5 +216,5 @@ class Task(ABC):
     def _steps(self, chosen: dict[str, Any], tokens_per_step: float) -> int:
         if epochs := chosen.get("num_train_epochs"):
             return max(1, round(epochs * self.num_tokens / tokens_per_step))
-        worth = int(self.epochs * self.num_tokens / tokens_per_step)
-        return min(MOST_STEPS, max(self.fewest_steps, worth))
+        worth = int(self.habits.epochs * self.num_tokens / tokens_per_step)
+        return min(MOST_STEPS, max(self.habits.fewest_steps, worth))

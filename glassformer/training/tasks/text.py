@@ -20,7 +20,7 @@ from glassformer.text.tokenizers import (
     train_tokenizer,
 )
 from glassformer.training.recipe import Recipe
-from glassformer.training.tasks.task import DATA, Say, Task
+from glassformer.training.tasks.task import DATA, Habits, Say, Task
 from glassformer.wording import counted, readable_size
 
 TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
@@ -39,7 +39,6 @@ class TextTask(Task):
     validation_bytes: int
     """UTF-8 bytes of the validation text: what bits per byte are counted over."""
 
-    epochs: ClassVar[int] = 6  # more, and a small model begins to learn the text by heart
     special_tokens: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -103,6 +102,10 @@ class TextTask(Task):
         kind, reason = choose_kind(num_bytes, characters)
         say(reason)
         return config.model_copy(update={"kind": kind})
+
+    @property
+    def habits(self) -> Habits:
+        return Habits(epochs=6)  # more, and a small model begins to learn the text by heart
 
     @property
     def num_tokens(self) -> int:
