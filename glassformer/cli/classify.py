@@ -10,6 +10,7 @@ import typer
 
 from glassformer.cli.inputs import read_lines, some_at_once
 from glassformer.errors import UsageError
+from glassformer.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.predict.classifier import Prediction
@@ -31,7 +32,7 @@ def classify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Name the label of a text, and how sure the model is."""
-    from glassformer.data.corpus import read_documents
+    from glassformer.data.labelled import read_texts
     from glassformer.data.series import read_series
     from glassformer.predict import checked, load
     from glassformer.predict.classifier import ClassifyPredictor
@@ -43,14 +44,15 @@ def classify(
         raise UsageError("--text-column is of tables, and there is no --data. Leave it out.")
     predictor = load(model)
     if isinstance(predictor, SeriesPredictor) and data:
-        series = read_series(data, encoding=encoding)
+        config = predictor.model.config
+        series = read_series(data, config.label_column, encoding, config.text_column)
         found = predictor.classify_batch([each.values for each in series])
         _show(found, as_json, is_one=False)
         return
     predictor = checked(predictor, model, ClassifyPredictor, "classify")
     columns = text_column or predictor.text_column
     if data:  # rows without text are passed over: the source says whose answer this is
-        for documents in some_at_once(read_documents(data, columns, encoding)):
+        for documents in some_at_once(read_texts(data, columns, encoding)):
             found = predictor.classify_batch([each.text for each in documents])
             _show(found, as_json, is_one=False, sources=[each.source for each in documents])
         return
@@ -69,3 +71,9 @@ def _show(
         score = next(iter(each.scores.values()))
         shown = "" if is_one else f"  {' '.join(each.text.split())[:80]}"
         typer.echo(f"{each.label or '-'}  {score:.3f}{shown}")
+    if number := sum(each.is_shortened for each in found):
+        typer.echo(
+            f"note: {number:,} of {counted(len(found), 'text')} are longer than the model's "
+            "context: of these, the beginning and the end were read",
+            err=True,
+        )

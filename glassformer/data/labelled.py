@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.corpus import TEXT_COLUMNS, TEXT_ENDINGS, CorpusConfig, read_documents
+from glassformer.data.corpus import (
+    TEXT_COLUMNS,
+    TEXT_ENDINGS,
+    CorpusConfig,
+    Document,
+    read_documents,
+)
 from glassformer.data.splits import Items, in_order, separate, stratified
 from glassformer.data.tables import (
     TABLE_ENDINGS,
@@ -154,6 +160,21 @@ def read_examples(
         )
     texts, label = found.columns or ((), None)
     return Labelled(found.examples, found.is_multi_label, texts, label, found.notes)
+
+
+def read_texts(
+    paths: Iterable[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
+) -> Iterator[Document]:
+    """The texts of files whose labels, if there are any, do not matter."""
+    for name in paths:
+        path = local_path(name)
+        is_bare = not text_column and path.is_file() and ending(path) == ".tsv"
+        with reading(name):
+            rows = _without_header(path, encoding) if is_bare else None
+        if rows is None:
+            yield from read_documents([name], text_column, encoding)
+        else:
+            yield from (Document(row.values["text"], row.place) for row in rows)
 
 
 @dataclass(slots=True)

@@ -101,16 +101,33 @@ def split_series(
 
 
 def read_series(
-    paths: Iterable[str], label_column: str | None = None, encoding: str = "utf-8"
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    features: Sequence[str] = (),
 ) -> list[Series]:
-    """The sequences of files, in a fixed order; all have the same number of features."""
-    return [series for each in _read(paths, label_column, encoding) for series in each]
+    """The sequences of files, in a fixed order; all have the same features, those that are named if
+    any are."""
+    found = _read(paths, label_column, encoding, tuple(features))
+    return [series for each in found for series in each]
 
 
-def _read(paths: Iterable[str], label_column: str | None, encoding: str) -> list[list[Series]]:
+def features_of(config: LabelledConfig) -> tuple[str, ...]:
+    """The names of the values in a table; none in an archive of arrays."""
+    for name in config.paths:
+        if ending(local_path(name)) != ".npz":
+            return _features(open_table(name, config.encoding), config.label_column, ())
+    return ()
+
+
+def _read(
+    paths: Iterable[str],
+    label_column: str | None,
+    encoding: str,
+    features: tuple[str, ...] = (),
+) -> list[list[Series]]:
     """The sequences of each file."""
     found: list[list[Series]] = []
-    features: tuple[str, ...] = ()
     for name in paths:
         with reading(name):
             path = local_path(name)
@@ -170,8 +187,9 @@ def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
         return False
     head = list(islice(table.rows, _SAMPLE))
     rest = [each for each in table.columns if not any(each in role for role in roles)]
-    return any(not _is_text(each, head) for each in rest) and not any(
-        each.casefold() in TEXT_COLUMNS for each in rest
+    numbers = [*rest, *roles[1]]  # the step is one, too
+    return bool(rest) and not any(
+        _is_text(each, head) or each.casefold() in TEXT_COLUMNS for each in numbers
     )
 
 
@@ -224,8 +242,8 @@ def _features(table: Table, label_column: str | None, known: tuple[str, ...]) ->
         )
     if known and {*found} != {*known}:
         raise GlassformerError(
-            f"{table.name} has the values {', '.join(found)}, but the table before it "
-            f"{', '.join(known)}. Give all tables the same columns."
+            f"{table.name} has the values {', '.join(found)}, but "
+            f"{', '.join(known)} are wanted. Give all tables the same columns."
         )
     return known or found
 

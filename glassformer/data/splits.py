@@ -53,7 +53,8 @@ def stratified(items: Items[T], fraction: float, seed: int) -> Parts[T]:
     if not chosen:
         raise GlassformerError(
             f"{items.where}: no label has two different {items.what}s, so that none can be held "
-            f"out for validation. Give more {items.what}s, or some of its own for validation (--validation-data)."
+            f"out for validation. Give more {items.what}s, or some for validation alone "
+            "(--validation-data)."
         )
     notes = []
     if repeated := len(found) - len(set(contents)):

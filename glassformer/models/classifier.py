@@ -9,6 +9,7 @@ body may come from pre-training: `body_config` gives its shape and `load_body` i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import Any, Literal
 
 import torch
@@ -38,8 +39,8 @@ class LabelsConfig(Config):
 
     @model_validator(mode="after")
     def _differ(self) -> LabelsConfig:
-        for index, label in enumerate(self.labels):
-            if label in self.labels[:index]:
+        for label, count in Counter(self.labels).most_common(1):
+            if count > 1:
                 raise ValueError(f'the label "{label}" is given twice')
         return self
 
@@ -237,14 +238,22 @@ def load_body(model: nn.Module, pretrained: nn.Module) -> None:
 def body_config(pretrained: Config, kind: Literal["classify", "tag"]) -> tuple[str, dict[str, Any]]:
     """Which model to build on a pre-trained one of that config, and the values of its config."""
     noun = {"classify": "classifier", "tag": "tagger"}[kind]
-    if isinstance(pretrained, BertConfig):
-        return noun, pretrained.model_dump(exclude={"tie_weights"})
-    if isinstance(pretrained, GPTConfig):
-        return f"gpt-{noun}", pretrained.model_dump()
-    raise GlassformerError(
-        f"a {noun} can be built on a pre-trained BERT or GPT, not on "
-        f"{type(pretrained).__name__.removesuffix('Config')}."
-    )
+    if not isinstance(pretrained, BertConfig | GPTConfig) or isinstance(pretrained, LabelsConfig):
+        raise GlassformerError(
+            f"a {noun} can be built on a pre-trained BERT or GPT, not on "
+            f"{type(pretrained).__name__.removesuffix('Config')}."
+        )
+    # What is null there is said here: a preset must not fill it in otherwise.
+    is_bert = isinstance(pretrained, BertConfig)
+    values = pretrained.model_dump(exclude={"tie_weights"} if is_bert else set())
+    values["d_feedforward"] = pretrained.d_feedforward or 4 * pretrained.d_model
+    values["head_dropout"] = LabelsConfig.model_fields["head_dropout"].default
+    if not isinstance(pretrained, GPTConfig):
+        return noun, values
+    values["head_dim"] = pretrained.width_of_head
+    values["num_kv_heads"] = pretrained.num_kv_heads or pretrained.num_heads
+    values["d_embedding"] = pretrained.d_embedding or pretrained.d_model
+    return f"gpt-{noun}", values
 
 
 def _headless(config: GPTConfig) -> GPT:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,8 +14,9 @@ from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier
 from glassformer.text.framing import encode_texts
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.training.scores import Classification, judge
+from glassformer.training.scores import Classification, judge, wilson
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
+from glassformer.wording import counted
 
 YES = 0.5  # from this score on, a label of several is given
 
@@ -30,6 +31,8 @@ class Prediction:
     scores: dict[str, float]
     """The probability of every label, the likeliest first."""
     is_multi_label: bool = False
+    is_shortened: bool = False
+    """It was longer than the model's context: its beginning and its end were read."""
 
     @property
     def label(self) -> str:
@@ -61,30 +64,24 @@ class ClassifyPredictor:
         """Of every text, in order; texts alike in length are read together."""
         if not texts:
             return []
-        scores = self.model.probabilities(self.logits(texts).to(self.model.device)).cpu()
-        return [self._said(*pair) for pair in zip(texts, scores.tolist(), strict=True)]
+        logits, is_shortened = self._read(texts)
+        return [
+            replace(found, is_shortened=is_short)
+            for found, is_short in zip(said(self.model, texts, logits), is_shortened, strict=True)
+        ]
 
-    def _said(self, text: str, scores: list[float]) -> Prediction:
-        pairs = sorted(
-            zip(self.model.labels, scores, strict=True), key=lambda pair: pair[1], reverse=True
-        )
-        if self.config.multi_label:
-            labels = tuple(label for label, score in pairs if score >= YES)
-        else:
-            labels = (pairs[0][0],)
-        return Prediction(text, labels, dict(pairs), self.config.multi_label)
-
-    def logits(self, texts: Sequence[str]) -> Tensor:
-        """(N, C), before the temperature."""
+    def _read(self, texts: Sequence[str]) -> tuple[Tensor, list[bool]]:
+        """The logits (N, C) before the temperature, and which texts were too long to be read
+        whole."""
         frame = frame_of(self.tokenizer, self.config)
-        encoded = [frame.put(ids) for ids in encode_texts(self.tokenizer, texts)]
-        rows = Sequences.of(encoded, [0] * len(encoded), dtype_of(self.tokenizer))
-        logits = torch.empty(len(texts), len(self.model.labels))
-        for numbers, _, found in LabelledTask.read(self.model, rows):
-            logits[torch.from_numpy(numbers)] = found
-        if not logits.isfinite().all():
-            raise GlassformerError("the model's weights are damaged: its scores are no numbers.")
-        return logits
+        encoded = encode_texts(self.tokenizer, texts)
+        rows = Sequences.of(
+            [frame.put(ids) for ids in encoded],
+            [0] * len(encoded),
+            dtype_of(self.tokenizer),
+            is_per_item=False,
+        )
+        return logits_of(self.model, rows), [frame.is_too_long(ids) for ids in encoded]
 
     def evaluate(
         self,
@@ -117,16 +114,20 @@ class ClassifyPredictor:
         if unknown:
             notes += (
                 f"{len(examples) - len(kept):,} of {len(examples):,} examples have labels that the "
-                f"model does not know and are left out: {_listed(unknown)}",
+                f"model does not know, and count as wrong: {_listed(unknown)}",
             )
+        logits, is_shortened = self._read([example.text for example in kept])
+        if number := sum(is_shortened):
+            notes += (shortened(number, len(kept), self.model.context_length),)
         scores = judge(
-            self.logits([example.text for example in kept]),
+            logits,
             self.targets(kept),
             self.model.labels,
             temperature=float(self.model.temperature),
             multi_label=self.config.multi_label,
         )
-        return ClassificationFound(scores, dict(unknown), notes)
+        found = ClassificationFound(scores, dict(unknown), notes)
+        return found.with_wrong(len(examples) - len(kept))
 
     def targets(self, examples: Sequence[Example]) -> Tensor:
         number = {label: index for index, label in enumerate(self.model.labels)}
@@ -141,13 +142,58 @@ class ClassifyPredictor:
         return torch.tensor([number[each.labels[0]] for each in examples])
 
 
+def said(model: TextClassifier, shown: Sequence[str], logits: Tensor) -> list[Prediction]:
+    """What logits mean, in the words of the model."""
+    scores = model.probabilities(logits.to(model.device)).cpu().tolist()
+    is_multi_label, found = model.config.multi_label, []
+    for text, row in zip(shown, scores, strict=True):
+        pairs = sorted(zip(model.labels, row, strict=True), key=lambda pair: pair[1], reverse=True)
+        given = pairs[:1]
+        if is_multi_label:
+            given = [pair for pair in pairs if pair[1] >= YES]
+        labels = tuple(label for label, _ in given)
+        found.append(Prediction(text, labels, dict(pairs), is_multi_label))
+    return found
+
+
+def logits_of(model: TextClassifier, rows: Sequences) -> Tensor:
+    """(N, C), before the temperature; rows alike in length are read together."""
+    logits = torch.empty(len(rows), len(model.labels))
+    for numbers, _, found in LabelledTask.read(model, rows):
+        logits[torch.from_numpy(numbers)] = found
+    if not logits.isfinite().all():
+        raise GlassformerError("the model's weights are damaged: its scores are no numbers.")
+    return logits
+
+
+def shortened(number: int, total: int, limit: int | None) -> str:
+    return (
+        f"{number:,} of {counted(total, 'text')} are longer than the model's context of {limit:,} "
+        "tokens: of these, the beginning and the end were read"
+    )
+
+
 @dataclass(frozen=True)
 class ClassificationFound:
-    """Scores, and what was left out."""
+    """Scores, and what to know of them."""
 
     scores: Classification
     unknown_labels: dict[str, int]
     notes: tuple[str, ...] = ()
+
+    def with_wrong(self, number: int) -> "ClassificationFound":
+        """The same, with so many more examples that were answered wrongly."""
+        if not number:
+            return self
+        right = round(self.scores.accuracy * self.scores.num_examples)
+        total = self.scores.num_examples + number
+        counted_in = replace(
+            self.scores,
+            accuracy=right / total,
+            interval=wilson(right, total),
+            num_examples=total,
+        )
+        return replace(self, scores=counted_in)
 
     def as_json(self) -> dict[str, Any]:
         return self.scores.as_json() | {"unknown_labels": self.unknown_labels}

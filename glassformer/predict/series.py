@@ -1,5 +1,6 @@
 """A classifier of sequences of numbers: values in, a label and how sure it is out."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ from glassformer.data.sequences import Sequences
 from glassformer.data.series import read_series
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TextClassifier
-from glassformer.predict.classifier import ClassificationFound, Prediction
+from glassformer.predict.classifier import ClassificationFound, Prediction, logits_of, said
 from glassformer.training.scores import judge
-from glassformer.training.tasks.labelled import LabelledTask
+from glassformer.wording import counted
 
 Values = npt.NDArray[np.floating[Any]]
 
@@ -30,12 +31,8 @@ class SeriesPredictor:
         return prediction
 
     def classify_batch(self, sequences: Sequence[Values]) -> list[Prediction]:
-        scores = self.model.probabilities(self.logits(sequences).to(self.model.device)).cpu()
-        found = []
-        for values, row in zip(sequences, scores.tolist(), strict=True):
-            ordered = sorted(zip(self.model.labels, row, strict=True), key=lambda pair: -pair[1])
-            found.append(Prediction(f"{len(values)} steps", (ordered[0][0],), dict(ordered)))
-        return found
+        shown = [counted(len(values), "step") for values in sequences]
+        return said(self.model, shown, self.logits(sequences)) if sequences else []
 
     def logits(self, sequences: Sequence[Values]) -> torch.Tensor:
         """(N, C), before the temperature."""
@@ -53,10 +50,7 @@ class SeriesPredictor:
             np.float32,
             is_per_item=False,
         )
-        logits = torch.empty(len(sequences), len(self.model.labels))
-        for numbers, _, found in LabelledTask.read(self.model, rows):
-            logits[torch.from_numpy(numbers)] = found
-        return logits
+        return logits_of(self.model, rows)
 
     def evaluate(
         self,
@@ -67,8 +61,9 @@ class SeriesPredictor:
     ) -> ClassificationFound:
         """Accuracy, macro F1 and the rest on files of labelled sequences."""
         names = [paths] if isinstance(paths, str) else list(paths)
-        column = label_column or self.model.config.label_column
-        series = read_series(names, column, encoding)
+        config = self.model.config
+        features = text_column or config.text_column
+        series = read_series(names, label_column or config.label_column, encoding, features)
         number = {label: index for index, label in enumerate(self.model.labels)}
         known = [each for each in series if each.label in number]
         unknown = sorted({each.label for each in series} - number.keys())
@@ -77,12 +72,17 @@ class SeriesPredictor:
                 f"{', '.join(names)} has only labels that the model does not know: "
                 f"{', '.join(unknown)}."
             )
-        notes = (f"left out, for the model does not know them: {', '.join(unknown)}",)
+        counts = Counter(each.label for each in series if each.label not in number)
+        notes = tuple(
+            f"{counted(count, 'sequence')} of a label that the model does not know count as wrong: "
+            f"{label}"
+            for label, count in counts.items()
+        )
         scores = judge(
             self.logits([each.values for each in known]),
             torch.tensor([number[each.label] for each in known]),
             self.model.labels,
             temperature=float(self.model.temperature),
         )
-        counts = {label: sum(each.label == label for each in series) for label in unknown}
-        return ClassificationFound(scores, counts, notes if unknown else ())
+        found = ClassificationFound(scores, dict(counts), notes)
+        return found.with_wrong(len(series) - len(known))

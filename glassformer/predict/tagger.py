@@ -119,7 +119,8 @@ class TagPredictor:
         """Entity precision, recall and F1, or accuracy, on files of tagged sentences."""
         names = [paths] if isinstance(paths, str) else list(paths)
         column = label_column or self.model.config.label_column
-        sentences = list(read_sentences(names, column, encoding, text_column))
+        columns = text_column or self.model.config.text_column
+        sentences = list(read_sentences(names, column, encoding, columns))
         logits = self._logits([sentence.words for sentence in sentences])
         number = {label: index for index, label in enumerate(self.model.labels)}
         gold = [sentence.tags for sentence in sentences]
@@ -136,7 +137,8 @@ class TagPredictor:
                 f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
             )
         targets = torch.tensor([tag for _, tag in known])
-        loss = F.cross_entropy(torch.stack([row for row, _ in known]).double(), targets).item()
+        scaled = torch.stack([row for row, _ in known]).double() / float(self.model.temperature)
+        loss = F.cross_entropy(scaled, targets).item()
         predicted = [[self.model.labels[best] for best in rows.argmax(-1)] for rows in logits]
         notes: tuple[str, ...] = ()
         if unknown:

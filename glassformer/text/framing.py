@@ -29,13 +29,15 @@ class Frame:
     before: tuple[int, ...]
     after: tuple[int, ...]
     limit: int | None
+    is_causal: bool = False
+    """Does the model see only what came before?"""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, limit: int | None, is_causal: bool) -> "Frame":
         special, end = tokenizer.special_tokens, tokenizer.end_of_text
         if BEGIN in special and SEPARATE in special:
-            return cls((special[BEGIN],), (special[SEPARATE],), limit)
-        return cls((), (end,) if is_causal and end is not None else (), limit)
+            return cls((special[BEGIN],), (special[SEPARATE],), limit, is_causal)
+        return cls((), (end,) if is_causal and end is not None else (), limit, is_causal)
 
     @property
     def room(self) -> int | None:

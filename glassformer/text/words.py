@@ -12,9 +12,10 @@ from glassformer.text.tokenizers import Tokenizer
 
 def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
     """The tokens of each word of a sentence; at least one each."""
-    # Where tokens carry the blank before a word, all words but the first have one.
-    blank = " " if tokenizer.kind in ("bpe", "unigram") else ""
-    spelled = [word if place == 0 else blank + word for place, word in enumerate(words)]
+    # Where blanks are part of tokens, each word has one before it: so it is the same everywhere.
+    has_blanks = tokenizer.kind in ("bpe", "unigram", "char")
+    blank = " " if has_blanks and not tokenizer.unknown_characters(" ") else ""
+    spelled = [blank + word for word in words]
     filler = tokenizer.unknown or 0
     return [ids or [filler] for ids in tokenizer.encode_batch(spelled)]
 
@@ -36,11 +37,14 @@ def windows(lengths: Sequence[int], room: int | None) -> list[tuple[int, int]]:
 def spelled(
     tokenizer: Tokenizer, words: Sequence[str], frame: Frame
 ) -> Iterator[tuple[list[int], list[bool]]]:
-    """The rows in which a model reads a sentence: their tokens, and which of them begin a word."""
+    """The rows in which a model reads a sentence: their tokens, and which of them speak for a word:
+    its first, or for a model that reads from left to right its last."""
     tokens = encode_words(tokenizer, words)
     for first, last in windows([len(ids) for ids in tokens], frame.room):
-        inside = [(id, place == 0) for word in tokens[first:last] for place, id in enumerate(word)][
-            : frame.room
+        inside = [
+            (id, place == (len(ids) - 1 if frame.is_causal else 0))
+            for ids in (word[: frame.room] for word in tokens[first:last])
+            for place, id in enumerate(ids)
         ]
         framed = (
             *((id, False) for id in frame.before),

@@ -144,7 +144,7 @@ class MaskedConfig(Config):
     """Hide all the pieces of a word, or none."""
 
 
-class LabelsConfig(Config):
+class LabelLossConfig(Config):
     """How labels are learned."""
 
     class_weights: bool = False
@@ -221,7 +221,7 @@ class ClassifyRecipe(Recipe):
     """Of labelled texts."""
 
     data: LabelledConfig
-    objective: LabelsConfig = LabelsConfig()
+    objective: LabelLossConfig = LabelLossConfig()
     finetune: FinetuneConfig | None = None
 
 
@@ -229,7 +229,7 @@ class TagRecipe(Recipe):
     """Of sentences with a tag for every word."""
 
     data: TaggedConfig
-    objective: LabelsConfig = LabelsConfig()
+    objective: LabelLossConfig = LabelLossConfig()
     finetune: FinetuneConfig | None = None
 
 
@@ -359,7 +359,7 @@ def _cure(section: str, cls: type[Recipe]) -> str:
         ("data", CorpusConfig.model_fields),
         ("tokenizer", TokenizerConfig.model_fields),
         *(("model", known.config.model_fields) for known in MODELS.values()),
-        ("objective", (MaskedConfig if cls is MaskedRecipe else LabelsConfig).model_fields),
+        ("objective", (MaskedConfig if cls is MaskedRecipe else LabelLossConfig).model_fields),
         ("finetune", FinetuneConfig.model_fields),
     ):
         near = difflib.get_close_matches(section, keys, n=1, cutoff=0.8)

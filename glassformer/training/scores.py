@@ -145,10 +145,10 @@ def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) 
     """The T that minimises the loss of logits / T, within e^-3 to e^3.
 
     The loss is convex in 1 / T, so it has one valley in log T, and golden sections close in on it.
-    Where every prediction is right there is no valley: the loss falls all the way to e^-3.
+    Where every prediction is right there is no valley, and nothing to learn of doubt: T is 1.
     """
     logits, targets = _checked(logits, targets, logits.shape[-1], multi_label)
-    if len(logits) < ENOUGH_TO_FIT:
+    if len(logits) < ENOUGH_TO_FIT or _is_all_right(logits, targets, multi_label):
         return 1.0
 
     def loss(log_temperature: float) -> float:
@@ -169,6 +169,11 @@ def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) 
             right_loss = loss(right)
     best = (low + high) / 2
     return math.exp(best) if loss(best) < loss(0.0) else 1.0  # logits that are all the same: no T
+
+
+def _is_all_right(logits: Tensor, targets: Tensor, multi_label: bool) -> bool:
+    answers = (logits > 0) == targets.bool() if multi_label else logits.argmax(-1) == targets
+    return bool(answers.all())
 
 
 def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:

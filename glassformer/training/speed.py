@@ -10,7 +10,7 @@ from glassformer.runtime import Setup
 from glassformer.training.optim import make_optimizer
 from glassformer.training.tasks import Task
 
-MEASURED_STEPS = 3
+MEASURED_STEPS = 8  # batches may differ in length
 PATIENCE = 2.0  # seconds after which no further step is tried
 
 
@@ -53,8 +53,9 @@ def seconds_per_step(task: Task, setup: Setup, model: nn.Module) -> float:
         tried = min(2 * tried, batch)
         learning, update = seconds(tried)
     if tried == batch and learning < PATIENCE:
-        found = [seconds(batch, number) for number in range(MEASURED_STEPS)]
-        learning, update = (sum(times) / MEASURED_STEPS for times in zip(*found, strict=True))
+        enough = max(2, min(MEASURED_STEPS, int(PATIENCE / learning)))
+        found = [seconds(batch, number) for number in range(enough)]
+        learning, update = (sum(times) / enough for times in zip(*found, strict=True))
     return learning * batch / tried * accumulated + update
 
 

@@ -14,6 +14,7 @@ from glassformer.data.labelled import (
     LabelledSplit,
     read_examples,
     read_labelled,
+    read_texts,
 )
 from glassformer.data.splits import hold_out, in_order
 from glassformer.errors import GlassformerError, UsageError
@@ -361,3 +362,11 @@ def test_whatever_is_held_out_can_be_learnt(items: list[tuple[int, set[str]]], s
         label for i in rest for label in items[i][1]
     }
     assert not items or rest
+
+
+def test_texts_of_a_file_without_a_header_are_read_from_its_first_line_on(tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("a good fox\t1\na bad dog\t0\nthe good dog\t1\n")
+    found = [(each.text, each.source) for each in read_texts([str(path)])]
+    assert found[0] == ("a good fox", f"{path}:1")
+    assert len(found) == 3

@@ -112,7 +112,7 @@ def test_an_unclear_table_is_refused(tmp_path: Path, header: str, problem: str) 
 def test_tables_must_have_the_same_values(tmp_path: Path) -> None:
     first = written(tmp_path / "a.csv", "id,step,u,label\na,0,1,x\n")
     second = written(tmp_path / "b.csv", "id,step,v,label\na,0,1,x\n")
-    with pytest.raises(GlassformerError, match="has the values v, but the table before it u"):
+    with pytest.raises(GlassformerError, match="has the values v, but u are wanted"):
         read_series([first, second])
     third = saved(tmp_path / "c.npz", x=np.zeros((1, 2, 3)), y=[0])
     with pytest.raises(GlassformerError, match=r"has 3 values at each step, but .* has 1"):

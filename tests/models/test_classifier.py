@@ -8,8 +8,10 @@ from torch.nn import functional as F
 
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
+from glassformer.models import entry
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
+from glassformer.models.bert_presets import ENCODER_PRESETS
 from glassformer.models.classifier import (
     Classifier,
     ClassifierConfig,
@@ -26,7 +28,9 @@ from glassformer.models.classifier import (
     pool,
 )
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.gpt_presets import GPT_PRESETS
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
+from glassformer.training.recipe import make_recipe
 
 LABELS = {"vocab_size": 17, "labels": ("bad", "good", "neither")}
 STACK = LABELS | {"context_length": 12, "num_layers": 2, "d_model": 16, "num_heads": 4}
@@ -123,7 +127,7 @@ def test_every_new_model_can_learn_a_few_texts_by_heart(kind):
     is_tagger = isinstance(model, TokenTagger)
     targets = ids % 3 if is_tagger else torch.tensor([0, 1, 2, 2, 1, 0])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(80):
+    for _ in range(150):
         logits = model(ids, is_text)
         if is_tagger:
             loss = F.cross_entropy(logits[is_text], targets[is_text])
@@ -260,3 +264,34 @@ def test_a_config_remembers_the_columns_of_its_data(kind):
     shown = config(**values, text_column="title", label_column="mood")
     assert shown.text_column == ("title",)
     assert config.model_validate(shown.model_dump(mode="json")) == shown
+
+
+@pytest.mark.parametrize("preset", GPT_PRESETS)
+def test_a_classifier_has_the_shape_of_every_gpt_it_may_begin_with(preset):
+    assert_body_fits(GPT, GPTConfig(**GPT_PRESETS[preset] | {"vocab_size": 50, "num_layers": 1}))
+
+
+@pytest.mark.parametrize("preset", ENCODER_PRESETS)
+def test_a_classifier_has_the_shape_of_every_bert_it_may_begin_with(preset):
+    values = ENCODER_PRESETS[preset] | {"vocab_size": 50, "num_layers": 1}
+    assert_body_fits(Bert, BertConfig(**values))
+
+
+def assert_body_fits(model, config):
+    """Also when a recipe fills in what is not said from the smallest preset."""
+    for kind in ("classify", "tag"):
+        name, values = body_config(config, kind)
+        said = {"name": name, **{k: v for k, v in values.items() if v is not None}}
+        recipe = make_recipe({"model": said | {"labels": ["a", "b"]}, "data": {"paths": "x"}})
+        with torch.device("meta"):
+            built = entry(name).model(recipe.architecture())
+            source = model(config)
+        body = getattr(source, "encoder", source)
+        shapes = {k: v.shape for k, v in body.state_dict().items() if not k.startswith("head.")}
+        assert {k: v.shape for k, v in built.body.state_dict().items()} == shapes
+
+
+def test_a_classifier_is_no_start_for_another():
+    config = GPTClassifierConfig(vocab_size=9, labels=("a", "b"))
+    with pytest.raises(GlassformerError, match="pre-trained BERT or GPT, not on GPTClassifier"):
+        body_config(config, "classify")

@@ -215,13 +215,13 @@ def test_other_columns_can_be_named(tmp_path: Path, bag: ClassifyPredictor) -> N
     assert found.scores.accuracy == 1
 
 
-def test_labels_never_seen_are_named_counted_and_left_out(
+def test_labels_never_seen_are_named_and_counted_as_wrong(
     tmp_path: Path, bag: ClassifyPredictor
 ) -> None:
     rows = [("good", "", "good"), ("x", "", "odd"), ("y", "", "odd"), ("z", "", "new")]
     found = bag.evaluate(table_of(tmp_path / "test.csv", rows))
     assert found.unknown_labels == {"odd": 2, "new": 1}
-    assert found.scores.num_examples == 1
+    assert (found.scores.num_examples, found.scores.accuracy) == (4, 0.25)
     (note,) = found.notes
     assert "3 of 4 examples" in note
     assert "odd (2), new (1)" in note

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.text import Tokenizer, train_tokenizer
-from glassformer.text.words import encode_words, windows
+from glassformer.text.framing import Frame
+from glassformer.text.words import encode_words, spelled, windows
 
 SENTENCE = ("Ada", "Lovelace", "lives", "in", "London", ",", "not", "far", "from", "here", ".")
 TEXT = "Ada Lovelace lives in London , not far from here . Love and lace are in here . "
@@ -30,12 +31,12 @@ def test_every_word_has_tokens_of_its_own(kind: str):
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_joined_tokens_are_the_sentence_as_it_is_written(kind: str):
     joined = [id for ids in encode_words(tokenizer(kind), SENTENCE) for id in ids]
-    assert tokenizer(kind).decode(joined) == " ".join(SENTENCE)
+    assert tokenizer(kind).decode(joined).strip() == " ".join(SENTENCE)
 
 
 def test_joined_tokens_of_bpe_are_those_of_the_whole_sentence():
     joined = [id for ids in encode_words(tokenizer("bpe"), SENTENCE) for id in ids]
-    assert joined == tokenizer("bpe").encode(" ".join(SENTENCE))
+    assert joined == tokenizer("bpe").encode(" " + " ".join(SENTENCE))
 
 
 def test_words_are_cut_into_pieces_as_in_the_sentence():
@@ -48,10 +49,21 @@ def test_words_are_cut_into_pieces_as_in_the_sentence():
         assert [token.startswith("##") for token in tokens] == [False] + [True] * (len(ids) - 1)
 
 
-def test_characters_are_those_of_the_word_without_blanks():
+def test_characters_are_those_of_the_word_and_the_blank_before_it():
     known = tokenizer("char")
     found = encode_words(known, SENTENCE)
-    assert ["".join(map(known.token, ids)) for ids in found] == list(SENTENCE)
+    assert ["".join(map(known.token, ids)) for ids in found] == [f" {word}" for word in SENTENCE]
+
+
+def test_a_model_that_reads_from_left_to_right_speaks_at_the_end_of_a_word():
+    known = tokenizer("char")
+    ((ids, speaks),) = spelled(known, ["no", "A"], Frame((), (), None, is_causal=True))
+    assert [known.token(id) for id, is_asked in zip(ids, speaks, strict=True) if is_asked] == [
+        "o",
+        "A",
+    ]
+    ((ids, speaks),) = spelled(known, ["no", "A"], Frame((), (), None))
+    assert speaks == [True, False, False, True, False]
 
 
 def test_a_word_of_words_is_one_token_and_an_unknown_one_too():

@@ -135,8 +135,14 @@ def test_a_fitted_temperature_recovers_what_the_logits_were_multiplied_by():
 def test_a_temperature_stays_within_its_limits():
     _, targets, _ = a_problem(40, 3)
     right = 5 * F.one_hot(targets, 3).float()
-    assert fit_temperature(right, targets) == pytest.approx(math.exp(-3), rel=1e-5)
     assert fit_temperature(-right, targets) == pytest.approx(math.exp(3), rel=1e-5)
+
+
+def test_where_all_is_right_nothing_is_known_of_doubt():
+    _, targets, _ = a_problem(40, 3)
+    right = F.one_hot(targets, 3).float()
+    assert fit_temperature(right, targets) == 1.0
+    assert fit_temperature(2 * right - 1, right, multi_label=True) == 1.0
 
 
 def test_there_is_no_temperature_to_fit_to_few_examples_or_to_logits_that_say_nothing():

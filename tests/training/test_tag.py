@@ -169,6 +169,7 @@ def test_an_entity_that_is_cut_in_two_counts_as_one(tmp_path: Path):
         """Says what is right."""
 
         device = torch.device("cpu")
+        temperature = torch.tensor(1.0)
 
         def forward(self, ids: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
             tag_of = {"in": "O", "Ada": "B-NAME", "Emmy": "I-NAME", "Grace": "I-NAME"}

@@ -17,10 +17,11 @@ from torch.nn import functional as F
 from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.labelled import Example, LabelledSplit, read_labelled
 from glassformer.data.sequences import Batch, Sequences
+from glassformer.errors import UsageError
 from glassformer.models.classifier import TextClassifier
 from glassformer.text.framing import Frame, encode_texts
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
-from glassformer.training.recipe import ClassifyRecipe, LabelsConfig, Recipe
+from glassformer.training.recipe import ClassifyRecipe, LabelLossConfig, Recipe
 from glassformer.training.scores import Classification, fit_temperature, judge
 from glassformer.training.tasks.labelled import (
     TRAIN,
@@ -73,6 +74,8 @@ class Classify(LabelledTask):
 
     @classmethod
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
+        if recipe.model.get("num_features"):
+            raise UsageError("model.num_features is for sequences of numbers: leave it out here.")
         split = read_labelled(checked(recipe).data, recipe.training.seed)
         say(
             f"data: {counted(len(split.training), 'example')} of {len(split.labels)} labels to "
@@ -136,7 +139,7 @@ class Classify(LabelledTask):
         }
 
     @property
-    def _objective(self) -> LabelsConfig:
+    def _objective(self) -> LabelLossConfig:
         return checked(self.recipe).objective
 
     @cached_property

@@ -72,6 +72,12 @@ class LabelledTask(Task):
             known["context_length"] = min(LONGEST, -(-longest // 16) * 16)
         return known
 
+    def steps_per_epoch(self, chosen: dict[str, Any], tokens_per_step: float) -> float:
+        batches = -(
+            -len(self.training) // chosen["per_device_train_batch_size"]
+        )  # one may be short
+        return batches / chosen["gradient_accumulation_steps"]
+
     def items_per_batch(self, model: Any) -> int:
         return 32
 

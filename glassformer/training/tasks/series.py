@@ -15,7 +15,7 @@ from torch import nn
 
 from glassformer.checkpoint.atomic import new_folder
 from glassformer.data.sequences import Sequences
-from glassformer.data.series import Series, is_series, read_series_split
+from glassformer.data.series import Series, features_of, is_series, read_series_split
 from glassformer.errors import UsageError
 from glassformer.models.parts import Measurements
 from glassformer.training.recipe import Recipe
@@ -30,6 +30,8 @@ def is_of_numbers(recipe: Recipe) -> bool:
     if recipe.model.get("labels"):
         return recipe.model.get("num_features") is not None
     data = checked(recipe).data
+    if data.text_column or recipe.start is not None:
+        return False
     return is_series(data.paths, data.label_column, data.encoding)
 
 
@@ -51,7 +53,13 @@ class ClassifySeries(Classify):
         )
         for note in split.notes:
             say(f"note: {note}")
-        known = {"labels": list(split.labels), "num_features": split.num_features}
+        data_config = checked(recipe).data
+        known = {
+            "labels": list(split.labels),
+            "num_features": split.num_features,
+            "text_column": list(features_of(data_config)),
+            "label_column": data_config.label_column,
+        }
         said = recipe.model_copy(update={"model": recipe.model | known})
         training, validation = (
             _sequences(part, split.labels) for part in (split.training, split.validation)
@@ -79,7 +87,7 @@ class ClassifySeries(Classify):
         return model
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
-        return (("evaluate", folder, "--data", *self.recipe.data.paths),)
+        return (("classify", folder, "--data", "FILE"),)
 
 
 def _sequences(series: list[Series], labels: tuple[str, ...]) -> Sequences:

@@ -25,6 +25,7 @@ from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.text.words import spelled
 from glassformer.training.entities import Tagging, has_entities, judge_tags
 from glassformer.training.recipe import Recipe, TagRecipe
+from glassformer.training.scores import fit_temperature
 from glassformer.training.tasks.labelled import (
     TRAIN,
     VALIDATION,
@@ -86,7 +87,11 @@ class Tag(LabelledTask):
             say(f"note: {note}")
         texts = [" ".join(sentence.words) for sentence in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default, say)
-        tags = {"labels": list(split.tags), "label_column": split.label_column}
+        tags = {
+            "labels": list(split.tags),
+            "label_column": split.label_column,
+            "text_column": list(recipe.data.text_column),
+        }
         said = with_digest(recipe).model_copy(update={"model": recipe.model | tags})
         known = set(split.tags)
         unseen = sorted({tag for each in split.validation for tag in each.tags} - known)
@@ -96,12 +101,12 @@ class Tag(LabelledTask):
         sized = cls(said, said, tokenizer, whole, rest).completed()
         frame = frame_of(tokenizer, sized.recipe.architecture())
         training, cut = _encoded(split.training, tokenizer, names, frame)
-        if number := sum(rows > 1 for rows in cut):
+        validation, pieces = _encoded(split.validation, tokenizer, names, frame)
+        if number := sum(rows > 1 for rows in cut + pieces):
             say(
                 f"note: {counted(number, 'sentence')} are longer than the model's context of "
                 f"{frame.limit:,} tokens: they are read in pieces"
             )
-        validation, pieces = _encoded(split.validation, tokenizer, names, frame)
         with new_folder(folder / DATA) as data:
             training.save(data / TRAIN)
             validation.save(data / VALIDATION)
@@ -190,19 +195,23 @@ class Tag(LabelledTask):
 
     @torch.no_grad()
     def _predictions(self, model: TokenTagger) -> tuple[list[list[int]], float]:
-        """The likeliest tag of each held-out word, row by row, and the loss."""
+        """The likeliest tag of each held-out word, row by row, and the loss, once the scores are
+        calibrated."""
         chosen: list[list[int]] = [[] for _ in range(len(self.validation))]
-        total, count = 0.0, 0
+        known: list[tuple[Tensor, Tensor]] = []
         for rows, batch, logits in self.read(model, self.validation):
             is_word = batch.targets != IGNORED
             can_be_known = is_word & (batch.targets < len(self.tags))
-            known = logits[can_be_known].double()
-            total += F.cross_entropy(known, batch.targets[can_be_known], reduction="sum").item()
-            count += len(known)
+            known.append((logits[can_be_known], batch.targets[can_be_known]))
             best = logits.argmax(-1)
             for place, row in enumerate(rows):
                 chosen[row] = best[place][is_word[place]].tolist()
-        return chosen, total / max(1, count)
+        found, targets = (torch.cat(parts) for parts in zip(*known, strict=True))
+        if not len(targets):
+            return chosen, 0.0
+        temperature = fit_temperature(found, targets)
+        model.temperature.fill_(temperature)
+        return chosen, F.cross_entropy(found.double() / temperature, targets).item()
 
     @torch.no_grad()
     def sample(self, model: TokenTagger, step: int) -> str:

@@ -173,7 +173,7 @@ class Task(ABC):
         """With a recipe that has no gaps. Only what nobody said is chosen."""
         recipe = self.said
         named = dict(recipe.model)
-        if recipe.is_open:
+        if recipe.is_open and recipe.start is None:
             sizes = entry(recipe.model_name).sizes
             named["preset"] = next(name for least, name in sizes if self.num_tokens >= least)
         named |= self.known_of_model(named)
@@ -213,8 +213,13 @@ class Task(ABC):
         chosen.setdefault("save_steps", max(1, steps // 10))
         return said | chosen
 
+    def steps_per_epoch(self, chosen: dict[str, Any], tokens_per_step: float) -> float:
+        """To read the data once."""
+        return self.num_tokens / tokens_per_step
+
     def _steps(self, chosen: dict[str, Any], tokens_per_step: float) -> int:
+        per_epoch = self.steps_per_epoch(chosen, tokens_per_step)
         if epochs := chosen.get("num_train_epochs"):
-            return max(1, round(epochs * self.num_tokens / tokens_per_step))
-        worth = int(self.habits.epochs * self.num_tokens / tokens_per_step)
+            return max(1, round(epochs * per_epoch))
+        worth = int(self.habits.epochs * per_epoch)
         return min(MOST_STEPS, max(self.habits.fewest_steps, worth))

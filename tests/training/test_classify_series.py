@@ -13,6 +13,8 @@ from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.recipe import make_recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.tasks import task_of
+from glassformer.training.tasks.classify import Classify
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
 
@@ -110,3 +112,23 @@ def test_sequences_of_another_width_are_refused(tmp_path: Path, table: Path) -> 
     trained(table, tmp_path / "run", "rnn-classifier", preset="small", d_model=8, d_embedding=4)
     with pytest.raises(GlassformerError, match=r"the model reads \(steps, 2\)"):
         load(tmp_path / "run").classify(np.zeros((5, 3)))
+
+
+def test_columns_in_another_order_are_the_same_columns(tmp_path: Path, table: Path) -> None:
+    trained(table, tmp_path / "run", "rnn-classifier", preset="small", d_model=8, d_embedding=4)
+    swapped = tmp_path / "swapped.csv"
+    cells = [line.split(",") for line in table.read_text().splitlines()]
+    swapped.write_text("\n".join(",".join([i, s, n, x, y]) for i, s, x, n, y in cells) + "\n")
+    predictor = load(tmp_path / "run")
+    assert predictor.evaluate(str(swapped)).scores == predictor.evaluate(str(table)).scores
+
+
+def test_a_table_of_texts_with_times_is_no_series(tmp_path: Path) -> None:
+    lines = ["id,time,title,priority,label"]
+    lines += [f"{n},{n},a {w} thing,{n % 3},{w}" for n in range(40) for w in ("fine", "poor")]
+    path = tmp_path / "tickets.csv"
+    path.write_text("\n".join(lines) + "\n")
+    recipe = make_recipe(
+        {"model": {"name": "bag"}, "data": {"paths": [str(path)], "text_column": "title"}}
+    )
+    assert task_of(recipe) is Classify
