@@ -49,7 +49,7 @@ class MaskedPredictor:
         if len(parts) < 2:
             raise UsageError(f'there is no {MASK} in "{text}". Write it where a word is missing.')
         # Where tokens carry the blank before a word, the missing word would have it.
-        carries = self.tokenizer.kind in ("bpe", "unigram")
+        carries = self.tokenizer.carries_blanks
         spelled = [
             part.rstrip() if carries and place < len(parts) - 1 else part
             for place, part in enumerate(parts)

@@ -17,9 +17,9 @@ BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The ids of each text. Where tokens carry the blank before a word, the first word gets one,
     too: so a word is the same wherever it stands."""
-    if tokenizer.kind in ("bpe", "unigram"):
+    if tokenizer.carries_blanks:
         texts = [text if text[:1].isspace() else f" {text}" for text in texts]
-    return tokenizer.encode_batch(texts)
+    return tokenizer.encode_batch(tokenizer.without_unknown(texts))
 
 
 @dataclass(frozen=True)

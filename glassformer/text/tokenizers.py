@@ -169,6 +169,19 @@ class Tokenizer:
         except KeyError:  # a token that somebody added by hand, as plain text
             return piece.encode()
 
+    @cached_property
+    def carries_blanks(self) -> bool:
+        """Whether the blank before a word is a part of its first token."""
+        return self.kind in ("bpe", "unigram")
+
+    def without_unknown(self, texts: Sequence[str]) -> list[str]:
+        """The texts without the characters that no token can spell: a label or a tag does not hang
+        on a rare one, and nothing has to be written back."""
+        if self.kind != "char":
+            return list(texts)
+        unknown = self.unknown_characters("".join(set().union(*texts)))
+        return [text.translate(dict.fromkeys(map(ord, unknown))) for text in texts]
+
     def hides(self, id: int) -> bool:
         """Whether `decode` passes over this id: special, or not in the vocabulary."""
         return id in self._special_ids or self._backend.id_to_token(id) is None

@@ -13,9 +13,8 @@ from glassformer.text.tokenizers import Tokenizer
 def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
     """The tokens of each word of a sentence; at least one each."""
     # Where blanks are part of tokens, each word has one before it: so it is the same everywhere.
-    has_blanks = tokenizer.kind in ("bpe", "unigram", "char")
-    blank = " " if has_blanks and not tokenizer.unknown_characters(" ") else ""
-    spelled = [blank + word for word in words]
+    blank = " " if tokenizer.carries_blanks or tokenizer.kind == "char" else ""
+    spelled = tokenizer.without_unknown([blank + word for word in words])
     filler = tokenizer.unknown or 0
     return [ids or [filler] for ids in tokenizer.encode_batch(spelled)]
 

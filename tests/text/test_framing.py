@@ -3,7 +3,7 @@
 import pytest
 
 from glassformer.text import train_tokenizer
-from glassformer.text.framing import BERT_TOKENS, Frame
+from glassformer.text.framing import BERT_TOKENS, Frame, encode_texts
 
 TEXT = ["a fine film and a poor film " * 20]
 
@@ -63,3 +63,8 @@ def test_of_an_empty_text_there_is_something_to_read():
     assert framed((), 8, is_causal=False)[0].put([]) == [0]
     assert len(framed((), 8, is_causal=True)[0].put([])) == 1
     assert len(framed(BERT_TOKENS, 8, is_causal=False)[0].put([])) == 2
+
+
+def test_a_character_that_no_token_spells_is_passed_over():
+    known = train_tokenizer("char", ["abc abc"])
+    assert encode_texts(known, ["abça", "ç"]) == [known.encode("aba"), []]

@@ -85,6 +85,8 @@ class Classify(LabelledTask):
             say(f"note: {note}")
         texts = [example.text for example in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default, say)
+        if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):
+            say(f"note: characters that the model does not know are passed over: {unknown[:10]}")
         said = with_digest(recipe).model_copy(update={"model": _labelled(recipe.model, split)})
         whole = [_encoded(part, split, tokenizer) for part in (split.training, split.validation)]
         # How much text there is decides the size of the model, and that, how much of it is read.

@@ -224,4 +224,4 @@ class Masking:
 def _continues(token: str, tokenizer: Tokenizer) -> bool:
     if tokenizer.kind == "wordpiece":
         return token.startswith("##")
-    return tokenizer.kind in ("bpe", "unigram") and token[:1].isalnum()
+    return tokenizer.carries_blanks and token[:1].isalnum()
