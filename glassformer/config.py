@@ -175,7 +175,7 @@ def _explain(cls: type[Config], problem: dict[str, Any], place: _Place) -> str:
     if problem["type"] == "missing":
         return f"{key} is missing{place(key)}."
     reason = str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
-    if not path:
+    if not path or isinstance(problem["input"], dict):  # of several keys together
         return f"{reason}{place(key)}."
     return f"{key}{place(key)} is {problem['input']!r}: {reason[:1].lower()}{reason[1:]}."
 

@@ -10,7 +10,6 @@ import typer
 
 from glassformer.cli.inputs import read_lines, some_at_once
 from glassformer.errors import UsageError
-from glassformer.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.predict.classifier import Prediction
@@ -40,6 +39,8 @@ def classify(
 
     if data and text is not None:
         raise UsageError("a text and --data were given. Leave out one.")
+    if text is not None and not text.strip():
+        raise UsageError("the text is empty.")
     if text_column and not data:
         raise UsageError("--text-column is of tables, and there is no --data. Leave it out.")
     predictor = load(model)
@@ -73,7 +74,7 @@ def _show(
         typer.echo(f"{each.label or '-'}  {score:.3f}{shown}")
     if number := sum(each.is_shortened for each in found):
         typer.echo(
-            f"note: {number:,} of {counted(len(found), 'text')} are longer than the model's "
-            "context: of these, the beginning and the end were read",
+            f"note: too long for the model's context: {number:,} of {len(found):,} texts; of "
+            "these, the beginning and the end were read",
             err=True,
         )

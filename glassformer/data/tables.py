@@ -368,7 +368,7 @@ def hub_rows(source: str) -> Iterator[Row]:
 
 
 def _unclear(table: Table, problem: str, role: str, likely: Sequence[str]) -> GlassformerError:
-    hint = f"Say --{role}-column {likely[0]}." if likely else f"Say which with --{role}-column."
+    hint = f"Say --{role}-column {' or '.join(likely[:3]) if likely else 'NAME'}."
     return GlassformerError(f"{table.name} {problem}. It has: {_listed(table.columns)}. {hint}")
 
 

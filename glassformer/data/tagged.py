@@ -181,6 +181,11 @@ def _sentences_of(
     name: str, label_column: str | None, encoding: str, words: str | None
 ) -> Iterator[Sentence]:
     path = local_path(name)
+    if ending(path) == ".csv":
+        raise UsageError(
+            f"{name} is a table of texts, which classifier reads. A tagger reads words with their "
+            "tags: CoNLL, CoNLL-U, or lists of both in .jsonl or .parquet."
+        )
     if _is_table(path):
         found = _table_sentences(name, label_column, encoding, words)
     elif ending(path) == ".conllu":

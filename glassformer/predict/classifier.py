@@ -16,7 +16,6 @@ from glassformer.text.framing import encode_texts
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.scores import Classification, judge, wilson
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
-from glassformer.wording import counted
 
 YES = 0.5  # from this score on, a label of several is given
 
@@ -114,7 +113,8 @@ class ClassifyPredictor:
         if unknown:
             notes += (
                 f"{len(examples) - len(kept):,} of {len(examples):,} examples have labels that the "
-                f"model does not know, and count as wrong: {_listed(unknown)}",
+                f"model does not know. In the accuracy they count as wrong; the other scores are "
+                f"of the rest: {_listed(unknown)}",
             )
         logits, is_shortened = self._read([example.text for example in kept])
         if number := sum(is_shortened):
@@ -168,8 +168,8 @@ def logits_of(model: TextClassifier, rows: Sequences) -> Tensor:
 
 def shortened(number: int, total: int, limit: int | None) -> str:
     return (
-        f"{number:,} of {counted(total, 'text')} are longer than the model's context of {limit:,} "
-        "tokens: of these, the beginning and the end were read"
+        f"too long for the model's context of {limit:,} tokens: {number:,} of {total:,} texts; of "
+        "these, the beginning and the end were read"
     )
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.data.labelled import LabelledConfig, read_examples, read_labelled
+from glassformer.data.splits import listed
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.predict import load
-from glassformer.predict.classifier import ClassifyPredictor
+from glassformer.predict.classifier import ClassificationFound, ClassifyPredictor
 from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.masked import MaskedPredictor
 from glassformer.predict.series import SeriesPredictor
@@ -85,6 +86,7 @@ def compare(
             "these models have different tasks, so that their scores say nothing of each other. "
             "Name models of one task."
         )
+    _check_labels(folders, predictors)
     rows: list[Row] = []
     said: dict[str, tuple[str, ...]] = {}
     for folder, predictor in zip(folders, predictors, strict=True):
@@ -104,6 +106,18 @@ def compare(
     is_loss = isinstance(first, LanguagePredictor | MaskedPredictor)
     rows.sort(key=lambda row: next(iter(row.scores.values())), reverse=not is_loss)
     return Comparison(rows, notes)
+
+
+def _check_labels(folders: Sequence[Path], predictors: "Sequence[Predictor]") -> None:
+    """Models that have no label in common were trained to say different things."""
+    first, *others = ({*getattr(each.model, "labels", ())} for each in predictors)
+    for folder, labels in zip(folders[1:], others, strict=True):
+        if first and not first & labels:
+            raise UsageError(
+                f"{folders[0]} and {folder} have no label in common "
+                f"({listed(sorted(first), 3)}; {listed(sorted(labels), 3)}). Name models of the "
+                "same labels."
+            )
 
 
 def _row(
@@ -184,4 +198,5 @@ def _baseline(
         split.labels,
         multi_label=split.is_multi_label,
     )
+    scores = ClassificationFound(scores, {}).with_wrong(len(test.examples) - len(known)).scores
     return Row(BASELINE, None, _shown(scores), scores.interval)

@@ -36,6 +36,7 @@ class Plan:
     state_bytes: int
     seconds_per_step: float
     seconds: float
+    notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         values = asdict(self)
@@ -45,7 +46,8 @@ class Plan:
 
     def text(self) -> str:
         rows = {
-            "model": f"{self.model} {self.preset or ''}, {self.num_parameters:,} parameters"
+            "model": f"{' '.join(filter(None, (self.model, self.preset)))}, "
+            f"{self.num_parameters:,} parameters"
             + (f", context {self.context_length:,}" if self.context_length else ""),
             "tokenizer": f"{self.tokenizer}, {self.vocab_size:,} tokens"
             if self.vocab_size
@@ -58,17 +60,19 @@ class Plan:
             "time": f"about {clock(self.seconds)} at {self.seconds_per_step:.3g} s a step, "
             "validation included",
         }
-        return "\n".join(f"{name:10} {value}" for name, value in rows.items())
+        lines = [f"{name:10} {value}" for name, value in rows.items()]
+        return "\n".join([*lines, *self.notes])
 
 
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
     setup = use_machine(recipe)
-    with rehearsed(recipe) as ready:
-        return _plan(ready, setup)
+    said: list[str] = []
+    with rehearsed(recipe, said.append) as ready:
+        return _plan(ready, setup, tuple(line for line in said if line.startswith("note: ")))
 
 
-def _plan(ready: Task, setup: Setup) -> Plan:
+def _plan(ready: Task, setup: Setup, notes: tuple[str, ...]) -> Plan:
     model = ready.build().to(setup.device)
     seconds = seconds_per_step(ready, setup, model)
     ready = within_time_limit(ready, seconds)
@@ -90,4 +94,5 @@ def _plan(ready: Task, setup: Setup) -> Plan:
         state_bytes=parameters * bytes_per_parameter(ready.recipe.training),
         seconds_per_step=seconds,
         seconds=seconds_of_training(ready, seconds),
+        notes=notes,
     )

@@ -27,7 +27,7 @@ from glassformer.training.recipe import DecidedTraining, essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.steward import StateIO, Steward
 from glassformer.training.tasks import Task
-from glassformer.wording import readable_size
+from glassformer.wording import counted, readable_size
 
 PRECISIONS: dict[str, Any] = {
     "float32": "32-true",
@@ -50,7 +50,7 @@ def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
 def _fit(task: Task, run: RunFolder, setup: Setup, stream: TextIO, until: int | None) -> Outcome:
     config = task.recipe.decided
     seed_step(config.seed, 0)
-    first, news = _where_to_begin(run, task)
+    first, news = _where_to_begin(run, task, is_replay=until is not None)
     model = task.build(is_fresh=not first)
     _check_room(run, model, config)
     with (
@@ -96,13 +96,13 @@ def _fit(task: Task, run: RunFolder, setup: Setup, stream: TextIO, until: int | 
     )
 
 
-def _where_to_begin(run: RunFolder, task: Task) -> tuple[int, list[str]]:
+def _where_to_begin(run: RunFolder, task: Task, is_replay: bool) -> tuple[int, list[str]]:
     """The last good step, after which all is made anew; and what a person should know of it."""
     first, damaged = run.last_good_step()
     news = [f"warning: {problem}" for problem in damaged]
     if first:
         run.check_recipe(first, essence(task.recipe))
-        if run.standing(first)["best_step"] is not None:
+        if run.standing(first)["best_step"] is not None and not is_replay:
             gone = [run.path / name for name in run.lost()]
             news += [f"warning: {path} is gone. It begins anew from here." for path in gone]
         news.append(f"going on from step {first:,}")
@@ -144,11 +144,17 @@ def _headline(task: Task, model: nn.Module, setup: Setup) -> str:
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
     context = recipe.model.get("context_length")
     return (
-        f"model: {name}, {count_parameters(model):,} parameters"
+        f"model: {name}, {count_parameters(model):,} parameters{_learning(model)}"
         + (f", context {context}" if context else "")
         + f"; {task.num_tokens:,} tokens, {recipe.training.max_steps:,} steps; "
-        f"{setup.device}, {setup.precision}, {setup.threads} threads"
+        f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
     )
+
+
+def _learning(model: nn.Module) -> str:
+    """How many of the parameters learn, if not all do."""
+    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    return "" if learning == count_parameters(model) else f" ({learning:,} learn)"
 
 
 @contextmanager

@@ -247,7 +247,7 @@ def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tu
     Also the line of each key that stands in the file. Flags that are None were not said.
     """
     values, lines = read_yaml(path) if path is not None else ({}, {})
-    values = {name: {} if section is None else section for name, section in values.items()}
+    values = {name: section for name, section in values.items() if section is not None}
     _merge(values, flags)
     for assignment in assignments:
         assign(values, assignment)

@@ -319,3 +319,39 @@ def test_models_that_know_different_labels_say_which_left_something_out(
     models = (runs / "reviews", "other")
     result = glassformer("compare", *models, "--data", test_csv, "--no-baseline")
     assert result.err.startswith("note: other: 1 of 2 examples have labels that the model does not")
+
+
+def test_models_of_other_labels_are_not_compared(
+    glassformer: Any, runs: Path, tmp_path: Path
+) -> None:
+    saved = load_model(runs / "reviews")
+    assert isinstance(saved.model.config, BagConfig)
+    stars = Bag(saved.model.config.model_copy(update={"labels": ("1", "2")}))
+    save_model(tmp_path / "stars", stars, saved.tokenizer)
+    result = glassformer("compare", runs / "reviews", "stars", "--data", "x.csv")
+    assert result.code == 2
+    assert "have no label in common (bad, good; 1, 2)" in result.error
+
+
+def test_a_text_without_words_has_no_label(glassformer: Any, runs: Path) -> None:
+    assert glassformer("classify", runs / "reviews", "  ").error == "the text is empty."
+
+
+def test_the_recipe_of_a_classifier_is_a_recipe_again(
+    glassformer: Any, runs: Path, tmp_path: Path
+) -> None:
+    written(
+        tmp_path / "r.csv", "review,sentiment", *(f"a {w} fox,{w}" for w in ("good", "bad") * 30)
+    )
+    said = ("train", "bag", "--data", "r.csv", "--max-steps", "2", "--print-recipe")
+    (tmp_path / "r.yaml").write_text(glassformer(*said).out)
+    again = glassformer("train", "--recipe", "r.yaml", "--print-recipe")
+    assert (again.code, again.out) == (0, (tmp_path / "r.yaml").read_text())
+
+
+def test_verify_of_a_classifier_speaks_of_nothing_that_is_gone(
+    glassformer: Any, runs: Path
+) -> None:
+    result = glassformer("verify", runs / "reviews")
+    assert (result.code, result.out[:10]) == (0, "identical:")
+    assert "is gone" not in result.err

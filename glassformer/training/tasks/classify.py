@@ -237,8 +237,8 @@ def framed(whole: Sequences, frame: Frame, say: Say) -> Sequences:
     rows = [whole.row(index).tolist() for index in range(len(whole))]
     if too_long := sum(map(frame.is_too_long, rows)):
         say(
-            f"note: {too_long:,} of {counted(len(rows), 'text')} are longer than the model's "
-            f"context of {frame.limit:,} tokens: of these, the beginning and the end are read"
+            f"note: too long for the model's context of {frame.limit:,} tokens: {too_long:,} of "
+            f"{len(rows):,} texts; of these, the beginning and the end are read"
         )
     return Sequences.of([frame.put(ids) for ids in rows], whole.targets, whole.items.dtype)
 

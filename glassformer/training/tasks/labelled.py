@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from glassformer.checkpoint.atomic import file_digest, new_folder
 from glassformer.checkpoint.folder import TOKENIZER, WEIGHTS, load_model
 from glassformer.data.sequences import Array, Batch, Buckets, Sequences, sorted_batches
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.models.classifier import Labeller, load_body
 from glassformer.models.gpt import GPTConfig
 from glassformer.nn.lora import add_lora, merge_lora
@@ -208,6 +208,12 @@ def _freeze(model: Labeller, start: FinetuneConfig) -> None:
     elif start.freeze:
         model.body.requires_grad_(False)
     elif start.freeze_layers:
+        layers = max(_layer(name) for name, _ in model.body.named_parameters())
+        if start.freeze_layers > layers:
+            raise UsageError(
+                f"freeze_layers is {start.freeze_layers}, and the model has {layers}. --freeze "
+                "leaves all of them as they are."
+            )
         for name, parameter in model.body.named_parameters():
             if _layer(name) <= start.freeze_layers and not name.startswith("final_norm"):
                 parameter.requires_grad_(False)

@@ -104,8 +104,8 @@ class Tag(LabelledTask):
         validation, pieces = _encoded(split.validation, tokenizer, names, frame)
         if number := sum(rows > 1 for rows in cut + pieces):
             say(
-                f"note: {counted(number, 'sentence')} are longer than the model's context of "
-                f"{frame.limit:,} tokens: they are read in pieces"
+                f"note: too long for the model's context of {frame.limit:,} tokens, and read in "
+                f"pieces: {counted(number, 'sentence')}"
             )
         with new_folder(folder / DATA) as data:
             training.save(data / TRAIN)
