@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXT = (
     "It takes great courage to let yourself appear weak. The smooth blue lake. Once upon a time.\n"
 )
+VERDICTS = (("fine", "good"), ("poor", "bad"))
 QUICK = ["--set", "training.max_steps=2", "--set", "training.per_device_train_batch_size=2"]
 
 
@@ -29,7 +30,7 @@ def commands() -> list[list[str]]:
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = QUICK if arguments[0] == "train" else []
+    quick = QUICK if arguments[0] in ("train", "finetune") else []
     monkeypatch.setattr(sys, "argv", ["glassformer", *arguments, *quick])
     with pytest.raises(SystemExit) as exit_:
         glassformer.cli.main()
@@ -39,8 +40,13 @@ def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the README speaks of."""
-    for name in ("notes.txt", "shakespeare.txt", "held_out.txt"):
+    for name in ("notes.txt", "shakespeare.txt", "held_out.txt", "corpus.txt"):
         (tmp_path / name).write_text(TEXT * 60)
+    rows = [f"film {n} was {word},{label}" for n in range(30) for word, label in VERDICTS]
+    for name in ("reviews.csv", "test.csv"):
+        (tmp_path / name).write_text("\n".join(["review,sentiment", *rows]) + "\n")
+    lives = "Ada\tB-person\nlives\tO\nin\tO\nLondon{}\tB-place\n\n"
+    (tmp_path / "train.conll").write_text("".join(lives.format(n) for n in range(30)))
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.chdir(tmp_path)
     return tmp_path

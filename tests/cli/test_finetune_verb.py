@@ -214,8 +214,8 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         ),
         (
             ("runs/bert", "--task", "tag", "--data", "reviews.csv"),
-            1,
-            'reviews.csv:1 has no tag for "review,sentiment".',
+            2,
+            "reviews.csv is a table of texts, which classifier reads.",
         ),
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--layer-lr-decay", "2"),

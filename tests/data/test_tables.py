@@ -206,8 +206,7 @@ def test_missing_column_names_the_columns_there_are() -> None:
     with pytest.raises(GlassformerError) as error:
         column(reviews, "label", ("label",), role="label", taken=("text",))
     assert str(error.value) == (
-        'reviews.csv has no column "label". It has: text, stars, date. '
-        "Say which with --label-column."
+        'reviews.csv has no column "label". It has: text, stars, date. Say --label-column NAME.'
     )
 
 
@@ -221,7 +220,10 @@ def test_a_misspelt_column_suggests_the_nearest() -> None:
     [
         (("text", "review"), "has more than one column that may be the text. It has: text, review"),
         (("id", "a", "b"), "has no column that is plainly the text. It has: id, a, b. Say --text-"),
-        (tuple(f"c{number}" for number in range(500)), "c19, and 480 more. Say --text-column c1."),
+        (
+            tuple(f"c{number}" for number in range(500)),
+            "c19, and 480 more. Say --text-column c1 or c2 or c3.",
+        ),
     ],
 )
 def test_an_unclear_text_column_is_asked_for(columns: tuple[str, ...], message: str) -> None:

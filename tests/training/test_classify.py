@@ -199,10 +199,10 @@ def test_texts_that_are_too_long_are_told_of_and_cut(tmp_path: Path):
     said: list[str] = []
     recipe = recipe_for("classifier", long_and_short(tmp_path), {"context_length": 8})
     task = ready(recipe, tmp_path, said)
-    notes = [line for line in said if "longer than the model's context of 8 tokens" in line]
+    notes = [line for line in said if "too long for the model's context of 8 tokens" in line]
     assert notes
     assert all(line.startswith("note: ") for line in notes)
-    assert sum(int(line.split()[1]) for line in notes) == 10
+    assert sum(int(line.split(": ")[2].split()[0]) for line in notes) == 10
     assert task.training.lengths.max() == 8
 
 

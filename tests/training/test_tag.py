@@ -133,7 +133,7 @@ def test_long_sentences_are_read_in_pieces_and_every_word_once(tmp_path: Path):
     path = sentences(tmp_path)
     recipe = recipe_for("tagger", path, {"context_length": 5}, tokenizer=PIECES)
     task = ready(recipe, tmp_path / "run", said)
-    assert any("longer than the model's context of 5 tokens: they are" in line for line in said)
+    assert any("too long for the model's context of 5 tokens, and read" in line for line in said)
     split = read_tagged(checked(recipe).data, recipe.training.seed)
     assert task.training.lengths.max() <= 5
     for rows, part in ((task.training, split.training), (task.validation, split.validation)):
