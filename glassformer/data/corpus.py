@@ -139,7 +139,7 @@ def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Itera
     columns = [column(table, each, TEXT_COLUMNS) for each in wanted]
     is_empty = True
     for row in table.rows:
-        text = "\n".join(part for each in columns if (part := _cell(row, each)).strip())
+        text = "\n".join(part for each in columns if (part := cell(row, each)).strip())
         if text:
             is_empty = False
             yield Document(text, row.place)
@@ -157,7 +157,8 @@ def _text_document(path: Path, encoding: str) -> Document:
     return Document(text, str(path))
 
 
-def _cell(row: Row, name: str) -> str:
+def cell(row: Row, name: str) -> str:
+    """The text in a column of a row; empty if there is none."""
     value = row.values.get(name)
     if value is None:
         return ""

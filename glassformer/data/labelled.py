@@ -19,6 +19,7 @@ from glassformer.data.corpus import (
     TEXT_ENDINGS,
     CorpusConfig,
     Document,
+    cell,
     read_documents,
 )
 from glassformer.data.splits import Items, in_order, separate, stratified
@@ -280,19 +281,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def _text(row: Row, columns: tuple[str, ...]) -> str:
-    parts = []
-    for name in columns:
-        value = row.values.get(name)
-        if value is not None and not isinstance(value, str):
-            raise GlassformerError(
-                f'{row.place}: column "{name}" holds a value of type {type(value).__name__}, '
-                "not text. Say another --text-column."
-            )
-        if value and "\0" in value:
-            raise nul_at(row.place)
-        if value and value.strip():
-            parts.append(value.replace("\r\n", "\n").replace("\r", "\n"))
-    return "\n".join(parts)
+    return "\n".join(part for name in columns if (part := cell(row, name)).strip())
 
 
 # --- which columns, which files ---

@@ -92,6 +92,10 @@ class Sequences:
     def row(self, index: int) -> Array:
         return self.items[self._ends[index] - self.lengths[index] : self._ends[index]]
 
+    def targets_of(self, index: int) -> Array:
+        """Of each item of a row."""
+        return self.targets[self._ends[index] - self.lengths[index] : self._ends[index]]
+
     def batch(self, indices: Iterable[int]) -> Batch:
         """The rows with these numbers, as wide as the longest."""
         chosen = np.fromiter(indices, dtype=np.int64)
@@ -142,7 +146,7 @@ class Buckets:
 
     def padding(self) -> float:
         """Share of the first epoch's batches that is padding."""
-        batches = [self.lengths[self[number]] for number in range(self.per_epoch)]
+        batches = [self.lengths[rows] for rows in self._draw(epoch=0)]
         width = sum(int(lengths.max()) * len(lengths) for lengths in batches)
         return 1 - int(self.lengths.sum()) / width
 

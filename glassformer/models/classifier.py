@@ -68,8 +68,9 @@ class Labeller(nn.Module, ABC):
 
     @property
     def body(self) -> nn.Module | None:
-        """The part that may come pre-trained."""
-        return None
+        """The part that may come pre-trained, if it has one."""
+        parts = dict(self.named_children())
+        return parts.get("encoder") or parts.get("gpt")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -117,10 +118,6 @@ class Classifier(TextClassifier):
         if self.pooler is not None:
             initialize(self.pooler, config.initialization, config.num_layers)
 
-    @property
-    def body(self) -> nn.Module:
-        return self.encoder
-
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         pooled = pool(self.encoder(ids, is_text), is_text, self.config.pooling)  # (B, D)
         return pooled if self.pooler is None else self.pooler(pooled).tanh()
@@ -136,10 +133,6 @@ class Tagger(TokenTagger):
     def __init__(self, config: TaggerConfig) -> None:
         super().__init__(config, config.d_model, config.context_length)
         self.encoder = Encoder(config)
-
-    @property
-    def body(self) -> nn.Module:
-        return self.encoder
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(ids, is_text)
@@ -161,10 +154,6 @@ class GPTClassifier(TextClassifier):
         super().__init__(config, config.d_model, config.context_length)
         self.gpt = _headless(config)
 
-    @property
-    def body(self) -> nn.Module:
-        return self.gpt
-
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         hidden = self.gpt.hidden(ids)  # (B, T, D): causal, so nobody sees the padding behind it
         if self.config.pooling != "last":
@@ -185,10 +174,6 @@ class GPTTagger(TokenTagger):
     def __init__(self, config: GPTTaggerConfig) -> None:
         super().__init__(config, config.d_model, config.context_length)
         self.gpt = _headless(config)
-
-    @property
-    def body(self) -> nn.Module:
-        return self.gpt
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.gpt.hidden(ids)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.data.labelled import Example, read_examples
 from glassformer.data.sequences import Sequences
+from glassformer.data.splits import listed_with_counts
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier
 from glassformer.text.framing import encode_texts
@@ -107,14 +108,14 @@ class ClassifyPredictor:
         kept = [each for each in examples if known.issuperset(each.labels)]
         if not kept:
             raise GlassformerError(
-                f"{where} has only labels that the model does not know: {_listed(unknown)}. It "
-                f"knows: {', '.join(self.model.labels)}."
+                f"{where} has only labels that the model does not know: "
+                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
             )
         if unknown:
             notes += (
                 f"{len(examples) - len(kept):,} of {len(examples):,} examples have labels that the "
                 f"model does not know. In the accuracy they count as wrong; the other scores are "
-                f"of the rest: {_listed(unknown)}",
+                f"of the rest: {listed_with_counts(unknown)}",
             )
         logits, is_shortened = self._read([example.text for example in kept])
         if number := sum(is_shortened):
@@ -200,7 +201,3 @@ class ClassificationFound:
 
     def text(self) -> str:
         return self.scores.text()
-
-
-def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{label} ({count:,})" for label, count in counts.most_common(10))

@@ -9,10 +9,13 @@ first is predicted exactly once.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from glassformer.data.tokens import Ids, ValidationWindows
 from glassformer.models.language_model import LanguageModel
@@ -59,18 +62,27 @@ class Evaluation:
         }
 
 
-@torch.no_grad()
-def evaluate(model: LanguageModel, ids: Ids, num_bytes: int, context_length: int) -> Evaluation:
-    """Read all of `ids` once. Leaves the model in the mode it was in."""
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout and without gradients; then the model is in the mode it was in."""
     was_training = model.training
     model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def evaluate(model: LanguageModel, ids: Ids, num_bytes: int, context_length: int) -> Evaluation:
+    """Read all of `ids` once. Leaves the model in the mode it was in."""
     total = 0.0
     windows = ValidationWindows(ids, context_length, max(1, BATCH_TOKENS // context_length))
-    for number in range(len(windows)):
-        batch = torch.from_numpy(windows[number]).to(model.device)
-        inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next
-        loss = next_token_loss(model.hidden(inputs), model.head, targets)
-        total += loss.item() * targets.numel()
-    model.train(was_training)
+    with evaluating(model):
+        for number in range(len(windows)):
+            batch = torch.from_numpy(windows[number]).to(model.device)
+            inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next
+            loss = next_token_loss(model.hidden(inputs), model.head, targets)
+            total += loss.item() * targets.numel()
     num_tokens = len(ids) - 1
     return Evaluation(total / num_tokens, num_tokens, num_bytes)

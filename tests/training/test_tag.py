@@ -137,7 +137,7 @@ def test_long_sentences_are_read_in_pieces_and_every_word_once(tmp_path: Path):
     split = read_tagged(checked(recipe).data, recipe.training.seed)
     assert task.training.lengths.max() <= 5
     for rows, part in ((task.training, split.training), (task.validation, split.validation)):
-        tags = [task.tags.index(tag) for sentence in part for tag in sentence.tags]
+        tags = [task.labels.index(tag) for sentence in part for tag in sentence.tags]
         assert marks_of(rows) == tags
     assert len(task.pieces) == len(split.validation)
     assert sum(task.pieces) == len(task.validation) > len(task.pieces)
@@ -174,8 +174,10 @@ def test_an_entity_that_is_cut_in_two_counts_as_one(tmp_path: Path):
         def forward(self, ids: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
             tag_of = {"in": "O", "Ada": "B-NAME", "Emmy": "I-NAME", "Grace": "I-NAME"}
             names = [[task.tokenizer.token(int(id)) for id in row] for row in ids]
-            tags = torch.tensor([[task.tags.index(tag_of[name]) for name in row] for row in names])
-            return 9.0 * F.one_hot(tags, len(task.tags))
+            tags = torch.tensor(
+                [[task.labels.index(tag_of[name]) for name in row] for row in names]
+            )
+            return 9.0 * F.one_hot(tags, len(task.labels))
 
     scores = task.validate(Knows()).scores  # type: ignore[arg-type]
     assert (scores.f1, scores.types[0].support) == (1, 1)
@@ -214,7 +216,7 @@ def test_tags_that_were_never_seen_count_as_wrong(tmp_path: Path, unseen: str, n
     recipe = recipe_for("tagger", sentences(tmp_path, name_tag=name_tag), held_out=held)
     task = ready(recipe, tmp_path / "task", said)
     assert task.unseen == (unseen,)
-    assert unseen not in task.tags
+    assert unseen not in task.labels
     assert any("count as wrong" in line for line in said)
     run = trained(recipe, tmp_path / "run")
     assert best(run, "val_accuracy") == 0.75

@@ -21,6 +21,7 @@ from glassformer.errors import UsageError
 from glassformer.models.classifier import TextClassifier
 from glassformer.text.framing import Frame, encode_texts
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
+from glassformer.training.evaluate import evaluating
 from glassformer.training.recipe import ClassifyRecipe, LabelLossConfig, Recipe
 from glassformer.training.scores import Classification, fit_temperature, judge
 from glassformer.training.tasks.labelled import (
@@ -84,7 +85,7 @@ class Classify(LabelledTask):
         for note in split.notes:
             say(f"note: {note}")
         texts = [example.text for example in split.training]
-        tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default, say)
+        tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):
             say(f"note: characters that the model does not know are passed over: {unknown[:10]}")
         said = with_digest(recipe).model_copy(update={"model": _labelled(recipe.model, split)})
@@ -117,28 +118,12 @@ class Classify(LabelledTask):
         return "accuracy"
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self.recipe.model["labels"])
-
-    @property
     def is_multi_label(self) -> bool:
         return bool(self.recipe.model["multi_label"])
 
     def amount(self) -> str:
-        return (
-            f"{counted(len(self.training), 'example')} of {len(self.labels)} labels, "
-            f"{self.num_tokens:,} tokens; {len(self.validation):,} held out; "
-            f"{self.buckets.padding():.1%} of the batches is padding"
-        )
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "num_examples": len(self.training),
-            "num_validation_examples": len(self.validation),
-            "num_labels": len(self.labels),
-            "num_tokens": self.num_tokens,
-            "padding": self.buckets.padding(),
-        }
+        examples = counted(len(self.training), "example")
+        return self.in_words(f"{examples} of {len(self.labels)} labels")
 
     @property
     def _objective(self) -> LabelLossConfig:
@@ -180,16 +165,13 @@ class Classify(LabelledTask):
             )
         )
 
-    @torch.no_grad()
     def sample(self, model: TextClassifier, step: int) -> str:
         """What it says of one of the held-out texts."""
         row = step % len(self.validation)
         batch = self.validation.batch([row])
-        was_training = model.training
-        model.eval()
-        logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
-        scores = model.probabilities(logits.float())[0].tolist()
-        model.train(was_training)
+        with evaluating(model):
+            logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
+            scores = model.probabilities(logits.float())[0].tolist()
         best = max(range(len(scores)), key=scores.__getitem__)
         if self.is_multi_label:
             chosen = [index for index, score in enumerate(scores) if score >= 0.5]

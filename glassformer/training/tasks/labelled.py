@@ -1,5 +1,6 @@
 """What classifying texts and tagging words share: rows of tokens, each with what to say of it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint.atomic import file_digest, new_folder
@@ -24,10 +24,12 @@ from glassformer.text.tokenizers import (
     default_vocab_size,
     train_tokenizer,
 )
+from glassformer.training.evaluate import evaluating
 from glassformer.training.recipe import FinetuneConfig, Recipe
-from glassformer.training.tasks.task import DATA, Habits, Say, Task
+from glassformer.training.tasks.task import DATA, Habits, Task
 
 TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"
+FACTS = "data.json"
 LONGEST = 512  # tokens of a text that are read, if nobody says how many
 FRAME = 2  # tokens that may stand around a text
 READ_AT_ONCE = 8192  # tokens, with padding
@@ -53,6 +55,35 @@ class LabelledTask(Task):
         return Buckets(self.training.lengths, config.per_device_train_batch_size, config.seed)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.recipe.model["labels"])
+
+    @property
+    def num_held_out(self) -> int:
+        """Examples to validate on."""
+        return len(self.validation)
+
+    @cached_property
+    def padding(self) -> float:
+        """Share of the batches that is computed for nothing."""
+        return self.buckets.padding()
+
+    def in_words(self, examples: str) -> str:
+        return (
+            f"{examples}, {self.num_tokens:,} tokens; {self.num_held_out:,} held out; "
+            f"{self.padding:.1%} of the batches is padding"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_examples": len(self.training),
+            "num_validation_examples": self.num_held_out,
+            "num_labels": len(self.labels),
+            "num_tokens": self.num_tokens,
+            "padding": self.padding,
+        }
+
+    @property
     def num_tokens(self) -> int:
         return self.training.num_items
 
@@ -73,9 +104,8 @@ class LabelledTask(Task):
         return known
 
     def steps_per_epoch(self, chosen: dict[str, Any], tokens_per_step: float) -> float:
-        batches = -(
-            -len(self.training) // chosen["per_device_train_batch_size"]
-        )  # one may be short
+        size = chosen["per_device_train_batch_size"]
+        batches = -(-len(self.training) // size)  # the last may be short
         return batches / chosen["gradient_accumulation_steps"]
 
     def items_per_batch(self, model: Any) -> int:
@@ -121,14 +151,11 @@ class LabelledTask(Task):
     @staticmethod
     def read(model: Labeller, rows: Sequences) -> Iterator[tuple[Array, Batch, Tensor]]:
         """Every row once, in batches of rows alike in length: their numbers, the batch, logits."""
-        was_training = model.training
-        model.eval()
-        with torch.no_grad():
+        with evaluating(model):
             for numbers in sorted_batches(rows.lengths, READ_AT_ONCE):
                 batch = rows.batch(numbers)
                 found = model(batch.ids.to(model.device), batch.is_text.to(model.device))
                 yield numbers, batch, found.float().cpu()
-        model.train(was_training)
 
 
 def frame_of(tokenizer: Tokenizer, model: Any) -> Frame:
@@ -137,9 +164,7 @@ def frame_of(tokenizer: Tokenizer, model: Any) -> Frame:
     return Frame.of(tokenizer, limit, is_causal=isinstance(model, GPTConfig))
 
 
-def make_tokenizer(
-    recipe: Recipe, texts: Sequence[str], default: TokenizerConfig, say: Say
-) -> Tokenizer:
+def make_tokenizer(recipe: Recipe, texts: Sequence[str], default: TokenizerConfig) -> Tokenizer:
     """That of the model to begin with, or one learned from the texts."""
     if recipe.start is not None:
         return Tokenizer.load(Path(recipe.start.model) / TOKENIZER)
@@ -154,11 +179,20 @@ def make_tokenizer(
     return train_tokenizer(config, texts, size or usual)
 
 
-def write(folder: Path, training: Sequences, validation: Sequences, tokenizer: Tokenizer) -> None:
+def write(
+    folder: Path,
+    training: Sequences,
+    validation: Sequences,
+    tokenizer: Tokenizer | None,
+    facts: dict[str, Any] | None = None,
+) -> None:
     with new_folder(folder / DATA) as data:
         training.save(data / TRAIN)
         validation.save(data / VALIDATION)
-        tokenizer.save(data / TOKENIZER)
+        if tokenizer is not None:
+            tokenizer.save(data / TOKENIZER)
+        if facts is not None:
+            (data / FACTS).write_text(json.dumps(facts) + "\n")
 
 
 def balanced(counts: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
 from glassformer.text.streaming import continuation
-from glassformer.training.evaluate import Evaluation, evaluate
+from glassformer.training.evaluate import Evaluation, evaluate, evaluating
 from glassformer.training.losses import next_token_loss
 from glassformer.training.tasks.text import TextTask
 
@@ -33,11 +33,7 @@ class Language(TextTask):
         return Windows(self.training, self.context_length, self.recipe.training.seed)
 
     def batch(self, number: int, most: int | None = None) -> Tensor:
-        size = self.recipe.decided.per_device_train_batch_size
-        first = number * size
-        return torch.from_numpy(
-            self._windows.__getitems__(list(range(first, first + min(size, most or size))))
-        )
+        return torch.from_numpy(self._windows.__getitems__(self.window_numbers(number, most)))
 
     def loss(self, model: LanguageModel, batch: Tensor) -> Tensor:
         inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): the targets are one further on
@@ -50,20 +46,18 @@ class Language(TextTask):
         """A continuation of the validation text, so that it is never something learned by heart."""
         opening, end = self.opening(), self.tokenizer.end_of_text
         prompt = self.tokenizer.encode(opening) or self.validation[:1].tolist()
-        model.eval()
-        steps = decode(
-            model,
-            [prompt],
-            sampling=Sampling(temperature=0.8),
-            max_new_tokens=SAMPLE_TOKENS,
-            seed=step,
-            is_finished=lambda row, token: token == end,
-            device=model.device,
-        )
-        tokens = (token for (token,) in steps if token is not None)
-        text = continuation(self.tokenizer, prompt, tokens)
-        model.train()
-        return opening + text
+        with evaluating(model):
+            steps = decode(
+                model,
+                [prompt],
+                sampling=Sampling(temperature=0.8),
+                max_new_tokens=SAMPLE_TOKENS,
+                seed=step,
+                is_finished=lambda row, token: token == end,
+                device=model.device,
+            )
+            tokens = (token for (token,) in steps if token is not None)
+            return opening + continuation(self.tokenizer, prompt, tokens)
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
         return ("generate", folder, self.opening()), ("score", folder, self.opening())

@@ -24,6 +24,7 @@ from glassformer.data.tokens import Ids, ValidationWindows, Windows
 from glassformer.models.bert import Bert
 from glassformer.text.framing import BERT_TOKENS, MASK, Frame
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
+from glassformer.training.evaluate import evaluating
 from glassformer.training.losses import next_token_loss
 from glassformer.training.recipe import MaskedConfig, MaskedRecipe
 from glassformer.training.tasks.task import Habits, Say
@@ -111,9 +112,7 @@ class Masked(TextTask):
         )
 
     def batch(self, number: int, most: int | None = None) -> MaskedBatch:
-        size = self.recipe.decided.per_device_train_batch_size
-        first = number * size
-        windows = self._windows.__getitems__(list(range(first, first + min(size, most or size))))
+        windows = self._windows.__getitems__(self.window_numbers(number, most))
         seed = (self.recipe.training.seed, number)
         return masked(windows[:, :-1], self.masking, self._frame, seed)
 
@@ -124,7 +123,6 @@ class Masked(TextTask):
     def validate(self, model: Bert) -> MaskedFound:
         return evaluate_masked(model, self.validation, self.masking, self._frame)
 
-    @torch.no_grad()
     def sample(self, model: Bert, step: int) -> str:
         """A guess in the held-out text, and what stood there."""
         room = min(2 * SHOWN + 1, self._room, self.num_validation_tokens)
@@ -132,11 +130,9 @@ class Masked(TextTask):
         ids = self.validation[first : first + room].astype(np.int64).tolist()
         place, mask = len(ids) // 2, self.tokenizer.special_tokens[MASK]
         shown = self._frame.put([*ids[:place], mask, *ids[place + 1 :]])
-        was_training = model.training
-        model.eval()
-        hidden = model.hidden(torch.tensor([shown], device=model.device))
-        logits = model.predict(hidden[0, place + len(self._frame.before)]).float()
-        model.train(was_training)
+        with evaluating(model):
+            hidden = model.hidden(torch.tensor([shown], device=model.device))
+            logits = model.predict(hidden[0, place + len(self._frame.before)]).float()
         score, best = logits.softmax(-1).max(0)
         guess, truth = self.tokenizer.token(int(best)), self.tokenizer.token(ids[place])
         before, after = self.tokenizer.decode(ids[:place]), self.tokenizer.decode(ids[place + 1 :])
@@ -162,24 +158,21 @@ def masked(windows: Array, masking: "Masking", frame: Frame, seed: tuple[int, in
     )
 
 
-@torch.no_grad()
 def evaluate_masked(model: Bert, ids: Ids, masking: "Masking", frame: Frame) -> MaskedFound:
     """Read all of `ids` once, in windows side by side; the same tokens are hidden each time."""
-    was_training = model.training
-    model.eval()
     room = frame.room or model.context_length
     windows = ValidationWindows(ids, room, max(1, BATCH_TOKENS // room))
     total, right, count = 0.0, 0, 0
-    for number in range(len(windows)):
-        batch = masked(windows[number][:, :-1], masking, frame, (VALIDATION_SEED, number))
-        if not len(batch.targets):
-            continue
-        hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
-        logits = model.predict(hidden).float().cpu()
-        total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
-        right += int((logits.argmax(-1) == batch.targets).sum())
-        count += len(batch.targets)
-    model.train(was_training)
+    with evaluating(model):
+        for number in range(len(windows)):
+            batch = masked(windows[number][:, :-1], masking, frame, (VALIDATION_SEED, number))
+            if not len(batch.targets):
+                continue
+            hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
+            logits = model.predict(hidden).float().cpu()
+            total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
+            right += int((logits.argmax(-1) == batch.targets).sum())
+            count += len(batch.targets)
     return MaskedFound(total / max(1, count), right / max(1, count), count)
 
 

@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from glassformer.checkpoint.atomic import new_folder
 from glassformer.data.sequences import Sequences
 from glassformer.data.series import Series, features_of, is_series, read_series_split
 from glassformer.errors import UsageError
 from glassformer.models.parts import Measurements
 from glassformer.training.recipe import Recipe
 from glassformer.training.tasks.classify import Classify, checked
-from glassformer.training.tasks.labelled import TRAIN, VALIDATION
+from glassformer.training.tasks.labelled import TRAIN, VALIDATION, write
 from glassformer.training.tasks.task import DATA, Say
 from glassformer.wording import counted
 
@@ -67,9 +66,7 @@ class ClassifySeries(Classify):
         sized = cls(said, said, None, training, validation).completed()
         limit = sized.recipe.model.get("context_length")
         training, validation = (_cut(part, limit, say) for part in (training, validation))
-        with new_folder(folder / DATA) as data:
-            training.save(data / TRAIN)
-            validation.save(data / VALIDATION)
+        write(folder, training, validation, tokenizer=None)
         said = said.model_copy(update={"model": sized.recipe.model})
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 

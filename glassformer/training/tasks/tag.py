@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.checkpoint.atomic import new_folder
 from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.sequences import IGNORED, Batch, Sequences
 from glassformer.data.tagged import Sentence, read_tagged
@@ -24,9 +23,11 @@ from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.text.words import spelled
 from glassformer.training.entities import Tagging, has_entities, judge_tags
+from glassformer.training.evaluate import evaluating
 from glassformer.training.recipe import Recipe, TagRecipe
 from glassformer.training.scores import fit_temperature
 from glassformer.training.tasks.labelled import (
+    FACTS,
     TRAIN,
     VALIDATION,
     LabelledTask,
@@ -35,11 +36,11 @@ from glassformer.training.tasks.labelled import (
     frame_of,
     make_tokenizer,
     with_digest,
+    write,
 )
 from glassformer.training.tasks.task import DATA, Say
 from glassformer.wording import counted
 
-FACTS = "data.json"
 SHOWN = 12  # words
 
 
@@ -86,7 +87,7 @@ class Tag(LabelledTask):
         for note in split.notes:
             say(f"note: {note}")
         texts = [" ".join(sentence.words) for sentence in split.training]
-        tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default, say)
+        tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         tags = {
             "labels": list(split.tags),
             "label_column": split.label_column,
@@ -107,11 +108,7 @@ class Tag(LabelledTask):
                 f"note: too long for the model's context of {frame.limit:,} tokens, and read in "
                 f"pieces: {counted(number, 'sentence')}"
             )
-        with new_folder(folder / DATA) as data:
-            training.save(data / TRAIN)
-            validation.save(data / VALIDATION)
-            tokenizer.save(data / TOKENIZER)
-            (data / FACTS).write_text(json.dumps({"pieces": pieces, "unseen": unseen}) + "\n")
+        write(folder, training, validation, tokenizer, {"pieces": pieces, "unseen": unseen})
         said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 
@@ -130,36 +127,24 @@ class Tag(LabelledTask):
         )
 
     @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(self.recipe.model["labels"])
+    def num_held_out(self) -> int:
+        return len(self.pieces)
 
     @property
     def columns(self) -> tuple[str, ...]:
         always = ("val_loss", "val_accuracy")
-        return (*always, "val_f1") if has_entities(self.tags) else always
+        return (*always, "val_f1") if has_entities(self.labels) else always
 
     @property
     def measure(self) -> str:
-        return "f1" if has_entities(self.tags) else "accuracy"
+        return "f1" if has_entities(self.labels) else "accuracy"
 
     def amount(self) -> str:
-        return (
-            f"{counted(len(self.training), 'sentence')} with {len(self.tags)} tags, "
-            f"{self.num_tokens:,} tokens; {len(self.pieces):,} held out; "
-            f"{self.buckets.padding():.1%} of the batches is padding"
-        )
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "num_examples": len(self.training),
-            "num_validation_examples": len(self.pieces),
-            "num_labels": len(self.tags),
-            "num_tokens": self.num_tokens,
-            "padding": self.buckets.padding(),
-        }
+        sentences = counted(len(self.training), "sentence")
+        return self.in_words(f"{sentences} with {len(self.labels)} tags")
 
     def loss(self, model: TokenTagger, batch: Batch) -> Tensor:
-        is_word = batch.targets != IGNORED  # (B, T): the first token of each word
+        is_word = batch.targets != IGNORED  # (B, T): the token that speaks for each word
         hidden = model.represent(batch.ids, batch.is_text)[is_word]  # (N, D)
         logits = model.head(model.head_dropout(hidden)).float()
         weights = None if self._weights is None else self._weights.to(logits)
@@ -172,26 +157,22 @@ class Tag(LabelledTask):
         if not checked(self.recipe).objective.class_weights:
             return None
         targets = torch.from_numpy(self.training.targets)
-        return balanced(torch.bincount(targets[targets != IGNORED], minlength=len(self.tags)))
+        return balanced(torch.bincount(targets[targets != IGNORED], minlength=len(self.labels)))
 
     def validate(self, model: TokenTagger) -> TagsFound:
         chosen, loss = self._predictions(model)
-        names = (*self.tags, *self.unseen)
+        names = (*self.labels, *self.unseen)
         gold: list[list[str]] = []
         predicted: list[list[str]] = []
         row = 0
         for count in self.pieces:
             rows = range(row, row + count)
-            truth = [self._targets(index) for index in rows]
+            truth = [self.validation.targets_of(index) for index in rows]
             gold.append([names[tag] for part in truth for tag in part[part != IGNORED]])
-            predicted.append([self.tags[tag] for index in rows for tag in chosen[index]])
+            predicted.append([self.labels[tag] for index in rows for tag in chosen[index]])
             row += count
         scores = judge_tags(gold, predicted, loss)
         return TagsFound(scores, (scores.f1 or 0.0) if self.measure == "f1" else None)
-
-    def _targets(self, row: int) -> Any:
-        end = int(self.validation.lengths[: row + 1].sum())
-        return self.validation.targets[end - int(self.validation.lengths[row]) : end]
 
     @torch.no_grad()
     def _predictions(self, model: TokenTagger) -> tuple[list[list[int]], float]:
@@ -201,7 +182,7 @@ class Tag(LabelledTask):
         known: list[tuple[Tensor, Tensor]] = []
         for rows, batch, logits in self.read(model, self.validation):
             is_word = batch.targets != IGNORED
-            can_be_known = is_word & (batch.targets < len(self.tags))
+            can_be_known = is_word & (batch.targets < len(self.labels))
             known.append((logits[can_be_known], batch.targets[can_be_known]))
             best = logits.argmax(-1)
             for place, row in enumerate(rows):
@@ -213,19 +194,16 @@ class Tag(LabelledTask):
         model.temperature.fill_(temperature)
         return chosen, F.cross_entropy(found.double() / temperature, targets).item()
 
-    @torch.no_grad()
     def sample(self, model: TokenTagger, step: int) -> str:
         """What it says of the words of a held-out sentence."""
         batch = self.validation.batch([step % len(self.validation)])
-        was_training = model.training
-        model.eval()
-        found = model(batch.ids.to(model.device), batch.is_text.to(model.device))[0].argmax(-1)
-        model.train(was_training)
+        with evaluating(model):
+            found = model(batch.ids.to(model.device), batch.is_text.to(model.device))[0].argmax(-1)
         starts = [place for place, tag in enumerate(batch.targets[0].tolist()) if tag != IGNORED]
         ends = [*starts[1:], batch.ids.size(1)]
         ids = batch.ids[0].tolist()
         words = [
-            f"{self.tokenizer.decode(ids[start:end]).strip()}/{self.tags[int(found[start])]}"
+            f"{self.tokenizer.decode(ids[start:end]).strip()}/{self.labels[int(found[start])]}"
             for start, end in zip(starts, ends, strict=True)
         ]
         return " ".join(words[:SHOWN])

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -124,6 +125,15 @@ class TextTask(Task):
 
     def items_per_batch(self, model: Any) -> int:
         return max(1, BATCH_TOKENS // model.context_length)
+
+    @cached_property
+    def _batch_size(self) -> int:
+        return self.recipe.decided.per_device_train_batch_size  # which reads the recipe again
+
+    def window_numbers(self, batch: int, most: int | None) -> list[int]:
+        """Of the windows in a batch, at most so many of them."""
+        first = batch * self._batch_size
+        return list(range(first, first + min(self._batch_size, most or self._batch_size)))
 
     def amount(self) -> str:
         return (
