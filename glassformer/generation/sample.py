@@ -46,7 +46,7 @@ def decode(
         return
     copies = torch.arange(len(prompts)).repeat_interleave(num_return_sequences)
     window = decoder.context_length
-    logits, state, ids = _read(decoder, prompts, memory, max_new_tokens, device)
+    logits, state, ids = read_prompts(decoder, prompts, memory, max_new_tokens, device)
     if num_return_sequences > 1:  # a prompt is read once, however many sequences continue it
         logits, state, ids = logits[copies], state.reorder(copies.to(device)), ids[copies]
     seen = (ids != NO_TOKEN).sum(dim=1)  # (B,): how many tokens of each row are in the state
@@ -69,12 +69,12 @@ def decode(
                 return  # what answers a memory has an end: it is not cut off from its beginning
             seen = seen.where(seen <= window, max(1, window // 2))
             recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
-            logits, state, _ = _read(decoder, recent, None, max_new_tokens, device)
+            logits, state, _ = read_prompts(decoder, recent, None, max_new_tokens, device)
         else:
-            logits, state = _step(decoder, chosen[:, None], state, device)
+            logits, state = read_on(decoder, chosen[:, None], state, device)
 
 
-def _read(
+def read_prompts(
     decoder: Decoder,
     prompts: Sequence[Sequence[int]],
     memory: Any,
@@ -90,11 +90,11 @@ def _read(
     capacity = longest + max_new_tokens if window is None else min(window, longest + max_new_tokens)
     padding = (ids == NO_TOKEN).sum(dim=1).to(device)
     state = decoder.start(memory, padding, capacity)
-    logits, state = _step(decoder, ids.masked_fill(ids == NO_TOKEN, FILLER), state, device)
+    logits, state = read_on(decoder, ids.masked_fill(ids == NO_TOKEN, FILLER), state, device)
     return logits, state, ids
 
 
-def _step(
+def read_on(
     decoder: Decoder, ids: Tensor, state: Any, device: torch.device | None
 ) -> tuple[Tensor, Any]:
     """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""

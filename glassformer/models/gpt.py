@@ -14,15 +14,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.parts import PositionKind, initialize, make_block, make_positions
-from glassformer.nn import masks
+from glassformer.models.parts import (
+    PositionKind,
+    initialize,
+    make_block,
+    make_positions,
+    places,
+)
 from glassformer.nn.blocks import Block
 from glassformer.nn.cache import KVCache
 from glassformer.nn.feedforward import Activation
@@ -143,7 +147,7 @@ class GPT(LanguageModel):
             raise GlassformerError(
                 f"{length:,} tokens do not fit in the model's context of {self.context_length:,}."
             )
-        positions, mask = _places(ids, state, length)
+        positions, mask = places(ids, state, length)
         rotate = self.positions.rotation(positions)
         bias = self.positions.bias(ids.size(1), length)
         x = self._embed(ids, positions)  # (B, T, D)
@@ -191,12 +195,3 @@ def _make_block(config: GPTConfig, make_norm: Callable[[int], nn.Module]) -> Blo
         attention_dropout=config.attention_dropout,
         feedforward_dropout=config.feedforward_dropout,
     )
-
-
-def _places(ids: Tensor, state: GPTState | None, length: int) -> tuple[Tensor, Tensor | None]:
-    """The positions of `ids`, the newest of `length`, and a mask if rows begin with padding."""
-    positions = torch.arange(length - ids.size(1), length, device=ids.device)  # (T,)
-    if state is None or not state.is_padded:
-        return positions, None
-    mask = masks.left_padded(state.padding, ids.size(1), length)  # (B, 1, T, S)
-    return (positions - state.padding[:, None]).clamp(min=0), mask  # (B, T)

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
+from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention
-from glassformer.nn.blocks import Block
+from glassformer.nn.blocks import Block, CrossBlock
 from glassformer.nn.feedforward import Activation, FeedForward
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import (
@@ -82,6 +83,22 @@ def make_positions(
             return Positions()
 
 
+class Padded(Protocol):
+    """What a decoder remembers of where its rows begin."""
+
+    padding: Tensor  # (B,): how many of a row's first positions are not text
+    is_padded: bool
+
+
+def places(ids: Tensor, state: Padded | None, length: int) -> tuple[Tensor, Tensor | None]:
+    """The positions of `ids`, the newest of `length`, and a mask if rows begin with padding."""
+    positions = torch.arange(length - ids.size(1), length, device=ids.device)  # (T,)
+    if state is None or not state.is_padded:
+        return positions, None
+    mask = masks.left_padded(state.padding, ids.size(1), length)  # (B, 1, T, S)
+    return (positions - state.padding[:, None]).clamp(min=0), mask  # (B, T)
+
+
 def make_block(
     *,
     d_model: int,
@@ -97,23 +114,33 @@ def make_block(
     dropout: float,
     attention_dropout: float,
     feedforward_dropout: float,
+    cross: bool = False,
 ) -> Block:
-    """`make_norm` makes a norm of the width it is told."""
-    attention = MultiHeadAttention(
-        d_model,
-        num_heads,
-        num_kv_heads=num_kv_heads,
-        head_dim=head_dim,
-        bias=bias,
-        query_norm=make_norm(head_dim) if qk_norm else None,
-        key_norm=make_norm(head_dim) if qk_norm else None,
-        dropout=attention_dropout,
-    )
+    """`make_norm` makes a norm of the width it is told; `cross` adds cross-attention."""
+
+    def attention() -> MultiHeadAttention:
+        return MultiHeadAttention(
+            d_model,
+            num_heads,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            bias=bias,
+            query_norm=make_norm(head_dim) if qk_norm else None,
+            key_norm=make_norm(head_dim) if qk_norm else None,
+            dropout=attention_dropout,
+        )
+
     feedforward = FeedForward(
         d_model, d_feedforward or 4 * d_model, activation, bias, feedforward_dropout
     )
-    return Block(
-        attention, feedforward, partial(make_norm, d_model), pre_norm=pre_norm, dropout=dropout
+    attentions = [attention() for _ in range(2 if cross else 1)]
+    make: Callable[..., Block] = CrossBlock if cross else Block
+    return make(
+        *attentions,
+        feedforward,
+        partial(make_norm, d_model),
+        pre_norm=pre_norm,
+        dropout=dropout,
     )
 
 

@@ -9,13 +9,11 @@ the next token at every position. The cell is the plain RNN, the LSTM or the GRU
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
@@ -23,59 +21,7 @@ from glassformer.models.classifier import LabelsConfig, TextClassifier, pool
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.parts import WordDropout, make_embedding
 from glassformer.nn.linear import Linear
-
-Cell = Literal["rnn", "lstm", "gru"]
-Vectors = tuple[Tensor, ...]  # (layers · directions, B, D) each: the LSTM carries two, others one
-
-_CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
-
-
-class Recurrence(nn.Module):
-    """Layers of one kind of cell, for rows of different lengths."""
-
-    def __init__(
-        self,
-        cell: Cell,
-        d_input: int,
-        d_model: int,
-        num_layers: int,
-        *,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.cells = _CELLS[cell](
-            d_input,
-            d_model,
-            num_layers,
-            batch_first=True,
-            bidirectional=bidirectional,
-            dropout=dropout if num_layers > 1 else 0.0,  # it is between the layers
-        )
-
-    def forward(
-        self, x: Tensor, lengths: Tensor | None = None, start: Vectors | None = None
-    ) -> tuple[Tensor, Vectors]:
-        """(B, T, D), of which `lengths` steps are real → the outputs, and what is carried on.
-
-        What lies behind the end of a row is not read, and its output is zero.
-        """
-        if lengths is None:
-            output, carried = self.cells(x, _unwrapped(start))
-            return output, _wrapped(carried)
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        output, carried = self.cells(packed, _unwrapped(start))
-        unpacked, _ = pad_packed_sequence(output, batch_first=True, total_length=x.size(1))
-        return unpacked, _wrapped(carried)
-
-
-def _wrapped(carried: Tensor | Vectors) -> Vectors:
-    return (carried,) if isinstance(carried, Tensor) else carried
-
-
-def _unwrapped(vectors: Vectors | None) -> Tensor | Vectors | None:
-    """As torch wants it: the LSTM's two as a tuple, the others' one as it is."""
-    return vectors[0] if vectors is not None and len(vectors) == 1 else vectors
+from glassformer.nn.recurrent import Cell, Recurrence, Vectors
 
 
 class RNNClassifierConfig(LabelsConfig):

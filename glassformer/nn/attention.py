@@ -11,6 +11,7 @@ only while it listens, are the weights computed.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,6 +21,13 @@ from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear, Merged
 
 Rotation = Callable[[Tensor], Tensor]  # turns (B, H, T, d) by the angles of its positions
+
+
+class Remembered(NamedTuple):
+    """Somebody else's states as keys and values: made once, looked at in every step."""
+
+    key: Tensor  # (B, G, S, d)
+    value: Tensor  # (B, G, S, d)
 
 
 def weights_of(
@@ -91,7 +99,11 @@ class Tap:
         self, query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None
     ) -> None:
         if self._seen is not None:
-            self._seen.append(weights_of(query, key, mask, bias).detach())
+            self.hear(weights_of(query, key, mask, bias))
+
+    def hear(self, weights: Tensor) -> None:
+        if self._seen is not None:
+            self._seen.append(weights.detach())
 
     @property
     def is_listening(self) -> bool:
@@ -140,7 +152,6 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None = None,
         *,
         mask: Tensor | None = None,
         causal: bool = False,
@@ -148,12 +159,10 @@ class MultiHeadAttention(nn.Module):
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        query, key, value = self._project(x, memory)
-        query = self._split(query, self.num_heads)  # (B, H, T, d)
-        key = self._split(key, self.num_kv_heads)  # (B, G, S, d)
-        value = self._split(value, self.num_kv_heads)  # (B, G, S, d)
-        query = query if self.query_norm is None else self.query_norm(query)
-        key = key if self.key_norm is None else self.key_norm(key)
+        """Self-attention: (B, T, D) → (B, T, D)."""
+        projected = self._project(x)
+        query = self._queries(projected[0])  # (B, H, T, d)
+        key, value = self._keys_and_values(*projected[1:])  # (B, G, T, d)
         if rotate is not None:
             query, key = rotate(query), rotate(key)
         if cache is not None:
@@ -161,11 +170,36 @@ class MultiHeadAttention(nn.Module):
         heads = self._attend(query, key, value, mask, causal, bias)  # (B, H, T, d)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
 
-    def _project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
-        if memory is None and self._merged is not None and self._merged.is_usable:
+    def remember(self, memory: Tensor) -> Remembered:
+        """Keys and values of what cross-attention will look at: (B, S, D)."""
+        return self._keys_and_values(self.key(memory), self.value(memory))
+
+    def recall(self, x: Tensor, memory: Remembered, mask: Tensor | None = None) -> Tensor:
+        """Cross-attention: the queries are ours, keys and values somebody else's.
+
+        `x` may have several rows, one after the other, for each row of the memory: the beams of a
+        sentence look at it together. `mask` is (B, 1, 1, S).
+        """
+        rows, beams, length = len(memory.key), len(x) // len(memory.key), x.size(1)
+        query = self._queries(self.query(x))  # (B·K, H, T, d)
+        query = query.unflatten(0, (rows, beams)).transpose(1, 2).flatten(2, 3)  # (B, H, K·T, d)
+        heads = self._attend(query, memory.key, memory.value, mask, causal=False, bias=None)
+        heads = heads.unflatten(2, (beams, length)).transpose(1, 2).flatten(0, 1)  # (B·K, H, T, d)
+        return self.output(heads.transpose(1, 2).flatten(2))  # (B·K, T, D)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, ...]:
+        if self._merged is not None and self._merged.is_usable:
             return self._merged(x)
-        memory = x if memory is None else memory  # cross-attention looks at someone else's states
-        return self.query(x), self.key(memory), self.value(memory)
+        return self.query(x), self.key(x), self.value(x)
+
+    def _queries(self, projected: Tensor) -> Tensor:
+        query = self._split(projected, self.num_heads)  # (B, H, T, d)
+        return query if self.query_norm is None else self.query_norm(query)
+
+    def _keys_and_values(self, key: Tensor, value: Tensor) -> Remembered:
+        key = self._split(key, self.num_kv_heads)  # (B, G, S, d)
+        key = key if self.key_norm is None else self.key_norm(key)
+        return Remembered(key, self._split(value, self.num_kv_heads))
 
     def _attend(
         self,

@@ -18,12 +18,12 @@ from glassformer.models.rnn import (
     RNN_CLASSIFIER_PRESETS,
     RNN_PRESETS,
     RNN_SIZES,
-    Recurrence,
     RNNClassifier,
     RNNClassifierConfig,
     RNNLanguageModel,
     RNNLanguageModelConfig,
 )
+from glassformer.nn.recurrent import Recurrence
 
 CELLS = ["rnn", "lstm", "gru"]
 SMALL = {"vocab_size": 17, "context_length": 8, "d_embedding": 10, "d_model": 10, "num_layers": 2}

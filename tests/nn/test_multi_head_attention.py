@@ -39,8 +39,19 @@ def test_cross_attention_equals_torchs():
     theirs, ours = twins(12, 3)
     x, memory = torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     expected, _ = theirs(x, memory, memory)
-    torch.testing.assert_close(ours(x, memory), expected, atol=1e-5, rtol=1e-4)
-    assert not torch.allclose(ours(x, memory), ours(x, memory.flip(0)))
+    found = ours.recall(x, ours.remember(memory))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(found, ours.recall(x, ours.remember(memory.flip(0))))
+
+
+def test_rows_that_share_a_memory_see_what_each_would_see_alone():
+    _, ours = twins(12, 3)
+    x, memory = torch.randn(6, 4, 12), torch.randn(2, 5, 12)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
+    shared = ours.recall(x, ours.remember(memory), mask)
+    copied = ours.remember(memory.repeat_interleave(3, dim=0))
+    alone = ours.recall(x, copied, mask.repeat_interleave(3, dim=0))
+    torch.testing.assert_close(shared, alone)
 
 
 def test_padding_equals_torchs_key_padding_mask_on_the_text():
@@ -57,7 +68,7 @@ def test_what_a_tap_hears_equals_torchs_weights():
     x, memory = torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     _, expected = theirs(x, memory, memory, average_attn_weights=False)
     with ours.tap.listen() as heard:
-        ours(x, memory)
+        ours.recall(x, ours.remember(memory))
     torch.testing.assert_close(heard[0], expected, atol=1e-5, rtol=1e-4)
 
 

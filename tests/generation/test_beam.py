@@ -1,0 +1,286 @@
+"""Beam search against exhaustive search, against greedy decoding, and against the model's word."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token
+
+from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
+from glassformer.generation.logits import Sampling
+from glassformer.generation.sample import decode
+from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
+from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
+from glassformer.models.transformer import Transformer, TransformerConfig
+
+END = 0
+# The likeliest first token leads nowhere good: greedy decoding takes it, a beam of two does not.
+GARDEN_PATH = [
+    [1.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 0.6, 0.4],
+    [0.3, 0.3, 0.2, 0.2],
+    [0.9, 0.0, 0.1, 0.0],
+]
+
+
+def search(decoder, prompts, num_beams=4, limit=6, end=END, trace=None, memory=None, **more):
+    beams = Beams(num_beams=num_beams, **more)
+    return beam_search(
+        decoder, prompts, beams, max_new_tokens=limit, end=end, trace=trace, memory=memory
+    )
+
+
+def exhaustive(logprobs_after, vocabulary, limit, length_penalty, end=END):
+    """Every sequence that ends within `limit` tokens, with its score; best first."""
+    found = []
+    for length in range(1, limit + 1):
+        for body in product([t for t in range(vocabulary) if t != end], repeat=length - 1):
+            ids = [*body, end]
+            total = sum(logprobs_after(ids[:place])[token] for place, token in enumerate(ids))
+            found.append((total / length**length_penalty, body))
+    return sorted(found, reverse=True)
+
+
+def table_logprobs(predict, prompt):
+    return lambda ids: torch.tensor(predict([*prompt, *ids])).log_softmax(-1).tolist()
+
+
+def test_a_beam_leaves_the_garden_path_that_greedy_decoding_takes():
+    decoder = TableDecoder(last_token(GARDEN_PATH), None)
+    greedy, wide = (search(decoder, [[1]], num_beams=k, length_penalty=0)[0][0] for k in (1, 2))
+    assert greedy.ids[0] == 2
+    assert wide.ids == (3,)
+    assert wide.logprob == pytest.approx(math.log(0.4 * 0.9), abs=1e-5)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=4),
+    st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0]),
+    st.integers(1, 4),
+)
+def test_a_beam_wide_enough_finds_what_exhaustive_search_finds(prompt, penalty, wanted):
+    limit = 3
+    decoder = TableDecoder(all_tokens, None)
+    best = exhaustive(table_logprobs(all_tokens, prompt), VOCABULARY, limit, penalty)
+    (found,) = search(
+        decoder,
+        [prompt],
+        num_beams=VOCABULARY**limit,
+        limit=limit,
+        length_penalty=penalty,
+        num_return_sequences=wanted,
+    )
+    assert [each.ids for each in found] == [body for _, body in best[:wanted]]
+    assert [each.score for each in found] == pytest.approx([s for s, _ in best[:wanted]], abs=1e-4)
+    assert all(each.is_complete for each in found)
+
+
+def tiny_models():
+    torch.manual_seed(0)
+    gpt = GPTConfig(vocab_size=5, context_length=12, num_layers=2, d_model=8, num_heads=2)
+    rnn = RNNLanguageModelConfig(vocab_size=5, context_length=12, d_embedding=8, d_model=8)
+    for model in (GPT(gpt), RNNLanguageModel(rnn)):
+        for weight in model.parameters():
+            torch.nn.init.normal_(weight)
+        yield model.eval()
+
+
+@pytest.mark.parametrize("model", [*tiny_models()], ids=["gpt", "rnn-lm"])
+def test_on_tiny_models_too(model):
+    def logprobs(ids):
+        with torch.no_grad():
+            return model(torch.tensor([[1, 2, *ids]]))[0, -1].log_softmax(-1).tolist()
+
+    best = exhaustive(logprobs, 5, 3, 1.0)
+    (found,) = search(model, [[1, 2]], num_beams=125, limit=3, num_return_sequences=5)
+    assert [each.ids for each in found] == [body for _, body in best[:5]]
+    assert [each.score for each in found] == pytest.approx([s for s, _ in best[:5]], abs=1e-4)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=5), min_size=1))
+def test_one_beam_is_greedy_decoding(prompts):
+    decoder = TableDecoder(all_tokens, None)
+    steps = decode(
+        decoder,
+        prompts,
+        sampling=Sampling(do_sample=False),
+        max_new_tokens=8,
+        seed=0,
+        is_finished=lambda row, token: token == END,
+    )
+    rows = zip(*steps, strict=True)
+    greedy = [tuple(t for t in row if t not in (None, END)) for row in rows]
+    assert [found.ids for (found,) in search(decoder, prompts, num_beams=1, limit=8)] == greedy
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=5), min_size=2),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.6, 1.0]),
+)
+def test_beside_others_a_sentence_is_searched_as_if_alone(prompts, num_beams, penalty):
+    decoder = TableDecoder(all_tokens, None)
+    limits = [3 + len(prompt) for prompt in prompts]
+    more = {"num_beams": num_beams, "length_penalty": penalty, "num_return_sequences": num_beams}
+    together = search(decoder, prompts, limit=limits, **more)
+    for prompt, limit, found in zip(prompts, limits, together, strict=True):
+        (alone,) = search(decoder, [prompt], limit=limit, **more)
+        assert [each.ids for each in found] == [each.ids for each in alone]
+
+
+def translators():
+    torch.manual_seed(1)
+    shape = {"vocab_size": 11, "context_length": 24, "dropout": 0.0}
+    small = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 8, "num_heads": 2}
+    yield Transformer(TransformerConfig(**shape, **small))
+    yield Transformer(TransformerConfig(**shape, **small, positions="rotary", pre_norm=False))
+    for cell, attention in (("gru", "additive"), ("lstm", "general"), ("rnn", "none")):
+        wide = {"d_embedding": 8, "d_model": 8, "num_layers": 2}
+        yield RNNTranslator(RNNTranslatorConfig(**shape, **wide, cell=cell, attention=attention))
+
+
+def wild(model):
+    """With weights large enough that sentences differ."""
+    torch.manual_seed(2)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+    return model.eval()
+
+
+@pytest.mark.parametrize("model", [*translators()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_translators_beams_share_its_memory_and_keep_their_own_past(model, groups):
+    """Reordered caches and folded memories give what reading each sequence anew gives."""
+    wild(model)
+    source = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0], [9, 1, 2, 0]])
+    is_text = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]).bool()
+    more = {"num_beam_groups": groups, "diversity_penalty": 0.7 * (groups - 1)}
+    with torch.no_grad():
+        memory = model.encode(source, is_text)
+    found = search(model, [[1]] * 3, limit=9, memory=memory, num_return_sequences=4, **more)
+    for row, hypotheses in enumerate(found):
+        assert len(hypotheses) == 4
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        for each in hypotheses:
+            ids = [*each.ids, *([END] if each.is_complete else [])]
+            words = source[row][is_text[row]]
+            with torch.no_grad():
+                logits = model(words[None], torch.tensor([[1, *ids[:-1]]]))[0]
+            logprobs = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None])
+            assert each.logprob == pytest.approx(float(logprobs.sum()), abs=1e-3)
+            assert each.score == pytest.approx(each.logprob / len(ids), abs=1e-6)
+
+
+def test_the_search_stops_early_and_finds_what_it_would_have_found():
+    """A long limit changes the bound, never the result."""
+    steps = []
+
+    class Counting(TableDecoder):
+        def step(self, ids, state):
+            steps.append(len(ids))
+            return super().step(ids, state)
+
+    decoder = Counting(last_token(GARDEN_PATH), None)
+    (short,) = search(decoder, [[1]], num_beams=3, limit=4, length_penalty=0)
+    few = len(steps)
+    (long,) = search(decoder, [[1]], num_beams=3, limit=400, length_penalty=0)
+    assert short == long
+    assert len(steps) - few < 10
+
+
+def test_sentences_that_are_done_make_room():
+    sizes = []
+
+    class Counting(TableDecoder):
+        def step(self, ids, state):
+            sizes.append(len(ids))
+            return super().step(ids, state)
+
+    search(Counting(last_token(GARDEN_PATH), None), [[1], [1]], end=None, limit=[2, 6])
+    assert sizes[-1] < max(sizes)
+
+
+def test_what_was_cut_off_is_only_returned_if_nothing_came_to_its_end():
+    never_ends = [[0.0, 0.5, 0.5, 0.0]] * 4
+    (found,) = search(TableDecoder(last_token(never_ends), None), [[1]], num_beams=2, limit=3)
+    assert not found[0].is_complete
+    assert len(found[0].ids) == 3
+    (found,) = search(TableDecoder(last_token(GARDEN_PATH), None), [[1]], num_beams=2, limit=3)
+    assert found[0].is_complete
+
+
+def test_without_an_end_there_are_only_lengths():
+    (found,) = search(TableDecoder(all_tokens, None), [[1]], end=None, limit=5)
+    assert len(found[0].ids) == 5
+
+
+def test_no_run_of_tokens_occurs_twice_and_the_score_is_still_the_models():
+    loop = [[0.0, 0.9, 0.1, 0.0], [0.0, 0.9, 0.1, 0.0], [0.5, 0.4, 0.1, 0.0], [1.0, 0.0, 0.0, 0.0]]
+    decoder = TableDecoder(last_token(loop), None)
+    (free,) = search(decoder, [[1]], limit=5, length_penalty=2.0)
+    (found,) = search(decoder, [[1]], limit=5, length_penalty=2.0, no_repeat_ngram_size=2)
+    runs = list(zip((1, *found[0].ids), found[0].ids, strict=False))
+    assert len(set(runs)) == len(runs)
+    assert free[0].ids != found[0].ids
+    ids, logprob = [1, *found[0].ids, END], 0.0
+    for before, token in zip(ids, ids[1:], strict=False):
+        logprob += math.log(loop[before][token])
+    assert found[0].logprob == pytest.approx(logprob, abs=1e-4)
+
+
+def test_diverse_groups_begin_differently():
+    decoder = TableDecoder(all_tokens, None)
+    more = {"num_beams": 4, "limit": 4, "num_return_sequences": 4}
+    (alike,) = search(decoder, [[2]], **more)
+    (diverse,) = search(decoder, [[2]], **more, num_beam_groups=4, diversity_penalty=100.0)
+    first = {(each.ids or (END,))[0] for each in diverse}
+    assert len(first) == 4
+    assert len({(each.ids or (END,))[0] for each in alike}) < 4
+
+
+def test_a_trace_is_a_tree_with_a_fate_for_every_candidate():
+    trace = Trace()
+    (found,) = search(TableDecoder(all_tokens, None), [[2]], num_beams=3, limit=4, trace=trace)
+    nodes = {each.node: each for each in trace.candidates}
+    assert {each.fate for each in nodes.values()} <= {
+        *("kept", "complete", "outscored", "hopeless", "cut off")
+    }
+    for each in nodes.values():
+        if each.parent is not None:
+            parent = nodes[each.parent]
+            assert (parent.step, parent.sentence) == (each.step - 1, each.sentence)
+            assert parent.fate == "kept"
+            assert parent.logprob >= each.logprob
+    last = max((n for n in nodes.values() if n.fate == "complete"), key=lambda n: n.score)
+    path = []
+    while last.parent is not None:
+        last = nodes[last.parent]
+        path.insert(0, last.token)
+    assert tuple(path) == found[0].ids
+
+
+def test_the_context_of_a_decoder_limits_what_is_written():
+    config = GPTConfig(vocab_size=5, context_length=6, num_layers=1, d_model=8, num_heads=2)
+    (found,) = search(GPT(config).eval(), [[1, 2, 3]], limit=50, end=None)
+    assert len(found[0].ids) == 4
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"num_beams": 2, "num_return_sequences": 3}, {"num_beams": 4, "num_beam_groups": 3}]
+)
+def test_settings_that_do_not_fit_are_refused(wrong):
+    with pytest.raises(ValidationError, match="num_beams"):
+        Beams(**wrong)
+
+
+def test_no_prompts_no_results():
+    assert search(TableDecoder(all_tokens, None), []) == []
+    assert isinstance(search(TableDecoder(all_tokens, None), [[1]])[0][0], Hypothesis)
