@@ -53,6 +53,7 @@ urd uzb vie yue zho
 """
 LANGUAGES = frozenset(_LANGUAGES.split())
 
+_GETTEXT_STRING = re.compile(r'".*"\s*$')
 # polib breaks lines wherever str.splitlines does, inside a string too; blanks are all alike to us.
 _BREAKS = str.maketrans(dict.fromkeys("\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
@@ -252,15 +253,20 @@ def _text_file(name: str) -> Path:
 
 
 def _gettext_entries(path: Path, encoding: str) -> list[Any]:
-    text = "".join(read_lines(path, encoding)).translate(_BREAKS)
+    lines = list(read_lines(path, encoding))
+    for number, line in enumerate(lines, 1):
+        # Where a quote is missing at the end, polib would drop a letter instead.
+        if line.startswith(("msg", '"')) and not _GETTEXT_STRING.search(line):
+            raise _no_gettext(f"{path}:{number}")
     try:
-        return list(polib.pofile(text))
-    except (OSError, ValueError, LookupError) as error:  # it says OSError for its own complaints
-        line = re.search(r"line (\d+)", str(error))
-        place = f"{path}:{line[1]}" if line else str(path)
-        raise GlassformerError(
-            f"{place}: not gettext. Mend it; msgfmt --check tells what is wrong."
-        ) from None
+        return list(polib.pofile("".join(lines).translate(_BREAKS)))
+    except (OSError, ValueError, LookupError) as error:  # OSError is what it says of bad syntax
+        line_number = re.search(r"line (\d+)", str(error))
+        raise _no_gettext(f"{path}:{line_number[1]}" if line_number else str(path)) from None
+
+
+def _no_gettext(place: str) -> GlassformerError:
+    return GlassformerError(f"{place}: not gettext. Mend it; msgfmt --check says what is wrong.")
 
 
 def _unpacked(table: Table, wanted: list[str | None]) -> Table:
