@@ -157,7 +157,7 @@ def _text_document(path: Path, encoding: str) -> Document:
     return Document(text, str(path))
 
 
-def cell(row: Row, name: str) -> str:
+def cell(row: Row, name: str, role: str = "text") -> str:
     """The text in a column of a row; empty if there is none."""
     value = row.values.get(name)
     if value is None:
@@ -166,7 +166,7 @@ def cell(row: Row, name: str) -> str:
         kind = type(value).__name__
         raise GlassformerError(
             f'{row.place}: column "{name}" holds a value of type {kind}, not text. '
-            "Say another --text-column."
+            f"Say another --{role}-column."
         )
     if "\0" in value:
         raise nul_at(row.place)

@@ -111,7 +111,11 @@ def seen_in_both(training: Items[T], validation: Items[T]) -> list[str]:
 
 
 def hold_out(
-    contents: Iterable[bytes], labels: Sequence[Collection[str]], fraction: float, seed: int
+    contents: Iterable[bytes],
+    labels: Sequence[Collection[str]],
+    fraction: float,
+    seed: int,
+    slack: float = _SLACK,
 ) -> set[int]:
     """The numbers of the items to validate on.
 
@@ -136,10 +140,10 @@ def hold_out(
     for label in sorted(strata):
         sizes = {lot: len(groups[lot]) for lot in strata[label]}
         enough = max(1, round(fraction * sum(sizes.values())))
-        fitting = [lot for lot in sizes if sizes[lot] <= _SLACK * enough]
+        fitting = [lot for lot in sizes if sizes[lot] <= slack * enough]
         size = 0
         for lot in fitting or sorted(sizes, key=lambda lot: sizes[lot]):
-            fits = not fitting or size + sizes[lot] <= _SLACK * enough
+            fits = not fitting or size + sizes[lot] <= slack * enough
             if size < enough and fits and all(left[each] > 1 for each in borne[lot]):
                 left.subtract(borne[lot])
                 chosen.update(groups[lot])

@@ -29,6 +29,7 @@ from glassformer.wording import install
 
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
+_GIVE = "Give a file, a folder, or a Hugging Face data set such as roneneldan/TinyStories."
 _SAMPLE = 100  # rows that are looked at to learn the columns
 _BATCH = 256  # rows that are taken from Parquet at a time
 _NO_LIMIT = 2**31 - 1  # the most that csv accepts on every platform
@@ -77,7 +78,7 @@ def open_table(source: str | Path, encoding: str) -> Table:
         elif _HUB_NAME.fullmatch(str(path)) and not _is_local(path):
             rows = hub_rows(str(source))
         else:
-            raise _missing(path)
+            raise missing(path)
     head = list(itertools.islice(rows, _SAMPLE))
     if not head:
         raise EmptyError(f"{source} has no rows.")
@@ -161,7 +162,7 @@ def reading(name: str | Path) -> Iterator[None]:
 def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
     """A file or its gzip as text: no byte order mark, and every line ends in `\\n`."""
     codec = check_encoding(encoding)
-    with _open_bytes(path) as raw:
+    with open_bytes(path) as raw:
         stream = io.TextIOWrapper(raw, "utf-8-sig" if codec == "utf-8" else codec)
         try:
             yield stream
@@ -188,7 +189,7 @@ def nul_at(place: str) -> GlassformerError:
 
 
 @contextmanager
-def _open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
     with reading(path):
         if path.stat().st_size == 0:
             raise EmptyError(f"{path} is empty. Give a file with text in it.")
@@ -222,10 +223,9 @@ def _undecodable(path: Path, codec: str, error: UnicodeError, end: int) -> Glass
     return GlassformerError(f"{path}, byte {offset:,}: not {codec} (0x{found:02X}). {cure}")
 
 
-def _missing(path: Path) -> GlassformerError:
+def missing(path: Path, cure: str = _GIVE) -> GlassformerError:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    cure = "Give a file, a folder, or a Hugging Face data set such as roneneldan/TinyStories."
     if near := difflib.get_close_matches(path.name, names, n=1, cutoff=0.8):
         cure = f"Did you mean {folder / near[0]}?"
     return GlassformerError(f"{path} does not exist. {cure}")
@@ -306,7 +306,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise _needs("pyarrow", str(path)) from None
-    with _open_bytes(path) as raw:
+    with open_bytes(path) as raw:
         seekable = io.BytesIO(raw.read()) if isinstance(raw, gzip.GzipFile) else raw
         try:
             file = parquet.ParquetFile(seekable)
