@@ -25,7 +25,7 @@ def train_demo(folder: Path, max_steps: int | None, force: bool, stream: TextIO)
     """Train on Python's reference topics, or go on with a demo that was stopped. None if there is
     a finished one already."""
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
-    if run.exists and run.recipe().data.paths != (str(data),):
+    if run.exists and run.recipe().data.names != (str(data),):
         raise GlassformerError(f"{folder} exists and holds another run. Say another --out.")
     _say("A GPT learns to write like Python's reference manual, character by character,", stream)
     _say("starting from nothing. Each sample below continues a topic it has never seen.\n", stream)

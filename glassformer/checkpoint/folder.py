@@ -3,6 +3,7 @@
     config.json              which model, and its shape
     model.safetensors        its weights
     tokenizer.json           text ↔ ids
+    target_tokenizer.json    of a translator whose target has a vocabulary of its own
     generation_config.json   how it likes to be sampled from, if anybody said so
     README.md                the model card
 
@@ -13,6 +14,7 @@ tokenizer.json, so that later damage to any of them is found before it is believ
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from glassformer.text.tokenizers import Tokenizer
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
+TARGET_TOKENIZER = "target_tokenizer.json"
 GENERATION = "generation_config.json"
 CARD = "README.md"
 LARGEST_TEXT = 2**28  # bytes: the largest tokenizers have some 2**25
@@ -46,10 +49,18 @@ class Saved:
     model: nn.Module
     tokenizer: Tokenizer | None
     """None for a model that reads numbers."""
+    target_tokenizer: Tokenizer | None
+    """Only of a translator whose target has a vocabulary of its own."""
     generation: dict[str, Any]
 
 
-def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer | None, card: str = "") -> None:
+def save_model(
+    folder: Path,
+    model: nn.Module,
+    tokenizer: Tokenizer | None,
+    card: str = "",
+    target_tokenizer: Tokenizer | None = None,
+) -> None:
     """Write the folder. The weights go last but are replaced at once, so that a model that is
     being improved can be used at any moment."""
     config = model.config
@@ -57,9 +68,13 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer | None, card
         raise TypeError(f"{type(model).__name__} has no config")
     values = {"model_type": name_of(model), **config.model_dump(mode="json")}
     write_file(folder / CONFIG, _json(values))
-    if tokenizer is not None:
-        with new_file(folder / TOKENIZER) as partial:
-            tokenizer.save(partial)
+    tokenizers = {TOKENIZER: tokenizer, TARGET_TOKENIZER: target_tokenizer}
+    beside = [CONFIG]
+    for name, each in tokenizers.items():
+        if each is not None:
+            beside.append(name)
+            with new_file(folder / name) as partial:
+                each.save(partial)
     if card:
         write_file(folder / CARD, card)
     weights = {
@@ -67,7 +82,6 @@ def save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer | None, card
         for name, tensor in _once_each(model.state_dict(keep_vars=True)).items()
     }
     metadata = {"format": "pt", DIGEST: _digest(weights)}
-    beside = (CONFIG,) if tokenizer is None else (CONFIG, TOKENIZER)
     metadata |= {name: file_digest(folder / name) for name in beside}
     write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
 
@@ -79,24 +93,24 @@ def load_model(folder: Path) -> Saved:
     with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
         model = entry(name).model(config)
     metadata = _load_weights(model, folder / WEIGHTS)
-    reads_numbers = getattr(config, "num_features", None) is not None
-    tokenizer = None if reads_numbers else Tokenizer.load(folder / TOKENIZER)
-    for file in (CONFIG,) if reads_numbers else (CONFIG, TOKENIZER):
+    tokenizers = {file: Tokenizer.load(folder / file) for file, _ in _vocabularies(config)}
+    for file in (CONFIG, *tokenizers):
         if metadata.get(file, digest := file_digest(folder / file)) != digest:
             raise GlassformerError(
                 f"{folder / file} is damaged: not what was saved with {WEIGHTS}. Copy it again."
             )
-    known = getattr(config, "vocab_size", None)
-    if tokenizer is not None and known is not None and tokenizer.vocab_size > known:
-        raise GlassformerError(
-            f"{folder / TOKENIZER} has {tokenizer.vocab_size:,} tokens and the model of "
-            f"{folder / CONFIG} knows {known:,}: they do not belong together."
-        )
+    for file, known in _vocabularies(config):
+        if known is not None and tokenizers[file].vocab_size > known:
+            raise GlassformerError(
+                f"{folder / file} has {tokenizers[file].vocab_size:,} tokens and the model of "
+                f"{folder / CONFIG} knows {known:,}: they do not belong together."
+            )
     generation = folder / GENERATION
     return Saved(
         name=name,
         model=model.eval(),
-        tokenizer=tokenizer,
+        tokenizer=tokenizers.get(TOKENIZER),
+        target_tokenizer=tokenizers.get(TARGET_TOKENIZER),
         generation=_read_json(generation) if generation.is_file() else {},
     )
 
@@ -115,13 +129,21 @@ def load_config(folder: Path) -> tuple[str, Config]:
     return name, parse(entry(name).config, values, where=str(folder / CONFIG))
 
 
+def _vocabularies(config: Config) -> Iterator[tuple[str, int | None]]:
+    """The tokenizers of a model, and how many tokens it knows of each."""
+    if getattr(config, "num_features", None) is None:
+        yield TOKENIZER, getattr(config, "vocab_size", None)
+    if known := getattr(config, "target_vocab_size", None):
+        yield TARGET_TOKENIZER, known
+
+
 def name_of(model: nn.Module) -> str:
     return next(name for name, known in MODELS.items() if type(model) is known.model)
 
 
 def _check_files(folder: Path) -> None:
     """A pipe or a device would be read for ever, and so would a file of endless zeros."""
-    for name in (CONFIG, WEIGHTS, TOKENIZER, GENERATION):
+    for name in (CONFIG, WEIGHTS, TOKENIZER, TARGET_TOKENIZER, GENERATION):
         path = folder / name
         if path.exists() and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")

@@ -39,7 +39,15 @@ TEXT_COLUMNS = (
 MANY = 10  # documents from which on whole ones are held out
 
 
-class CorpusConfig(Config):
+class DataConfig(Config):
+    """Which files to learn from, whatever is in them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+
+class CorpusConfig(DataConfig):
     """Which text to train on, and which to validate on."""
 
     paths: Names = Field(min_length=1)
@@ -53,6 +61,10 @@ class CorpusConfig(Config):
     """How the characters of text files are stored; Parquet and the hub need no telling."""
     validation_fraction: float = Field(0.1, gt=0, lt=0.5)
     """How much is held out when there are no `validation_paths`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from pydantic import Field, model_validator
 
-from glassformer.config import Config, Names
+from glassformer.config import Names
+from glassformer.data.corpus import DataConfig
 from glassformer.data.pair_files import Pair, PairReader
 from glassformer.data.splits import hold_out
 from glassformer.data.tables import check_encoding
@@ -34,7 +35,7 @@ _LETTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _WORD = re.compile(rf"[{_SIGNS}]|[{_LETTERS}]{{1,4}}|[^\s{_SIGNS}{_LETTERS}]+")
 
 
-class PairsConfig(Config):
+class PairsConfig(DataConfig):
     """Which sentence pairs to train on, and which to validate on."""
 
     paths: Names = ()

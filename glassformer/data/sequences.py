@@ -34,53 +34,15 @@ class Batch(NamedTuple):
     targets: Tensor
 
 
-class Sequences:
-    """Rows of tokens or of numbers, with a target for each row or for each of its items."""
+class Rows:
+    """Rows of tokens or of numbers."""
 
-    def __init__(
-        self, items: Array, lengths: Array, targets: Array, is_per_item: bool | None = None
-    ) -> None:
-        """Where every row has one item, only `is_per_item` can tell what a target belongs to."""
+    def __init__(self, items: Array, lengths: Array) -> None:
         self.items = items
         self.lengths = lengths
-        self.targets = targets
         self._ends = np.cumsum(lengths)
-        if is_per_item is None:
-            is_per_item = len(targets) == len(items) and len(items) != len(lengths)
-        self.is_per_item = is_per_item
-        if lengths.sum() != len(items) or len(targets) != len(items if is_per_item else lengths):
-            raise ValueError("items, lengths and targets do not belong together")
-
-    @classmethod
-    def of(
-        cls,
-        rows: Sequence[Any],
-        targets: Sequence[Any] | Array,
-        dtype: npt.DTypeLike,
-        is_per_item: bool | None = None,
-    ) -> "Sequences":
-        """From lists; a target for each row, be it a number or several, or one for each item."""
-        items = np.concatenate([np.asarray(row, dtype=dtype) for row in rows])
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        return cls(items, lengths, np.asarray(targets, dtype=np.int64), is_per_item)
-
-    @classmethod
-    def load(cls, path: Path) -> "Sequences":
-        try:
-            stored = load_file(path)
-            is_per_item = bool(stored["is_per_item"])
-            return cls(stored["items"], stored["lengths"], stored["targets"], is_per_item)
-        except (OSError, KeyError, ValueError, SafetensorError) as error:
-            raise GlassformerError(f"{path} cannot be read as examples: {error}.") from None
-
-    def save(self, path: Path) -> None:
-        stored = {
-            "items": self.items,
-            "lengths": self.lengths,
-            "targets": self.targets,
-            "is_per_item": np.array(self.is_per_item),
-        }
-        save_file({name: np.ascontiguousarray(array) for name, array in stored.items()}, path)
+        if lengths.sum() != len(items):
+            raise ValueError("items and lengths do not belong together")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -92,6 +54,64 @@ class Sequences:
     def row(self, index: int) -> Array:
         return self.items[self._ends[index] - self.lengths[index] : self._ends[index]]
 
+    def padded(self, indices: Array) -> tuple[Array, Array, Array]:
+        """The rows with these numbers, as wide as the longest: (B, T) or (B, T, F) items, which
+        are real, and where each stands in `items`."""
+        lengths = self.lengths[indices]
+        place = np.arange(lengths.max(initial=1))
+        is_real = place < lengths[:, None]  # (B, T)
+        starts = self._ends[indices] - lengths
+        where = np.where(is_real, starts[:, None] + place, 0)
+        items = self.items[where]  # (B, T) or (B, T, F)
+        items = items.astype(np.float32 if items.dtype.kind == "f" else np.int64)
+        items[~is_real] = 0
+        return items, is_real, where
+
+
+class Sequences(Rows):
+    """Rows with a target for each, or for each of its items."""
+
+    def __init__(
+        self, items: Array, lengths: Array, targets: Array, is_per_item: bool | None = None
+    ) -> None:
+        """Where every row has one item, only `is_per_item` can tell what a target belongs to."""
+        super().__init__(items, lengths)
+        self.targets = targets
+        if is_per_item is None:
+            is_per_item = len(targets) == len(items) and len(items) != len(lengths)
+        self.is_per_item = is_per_item
+        if len(targets) != len(items if is_per_item else lengths):
+            raise ValueError("rows and targets do not belong together")
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Any],
+        targets: Sequence[Any] | Array,
+        dtype: npt.DTypeLike,
+        is_per_item: bool | None = None,
+    ) -> "Sequences":
+        """From lists; a target for each row, be it a number or several, or one for each item."""
+        return cls(*end_to_end(rows, dtype), np.asarray(targets, dtype=np.int64), is_per_item)
+
+    @classmethod
+    def load(cls, path: Path) -> "Sequences":
+        stored = load_arrays(path)
+        try:
+            is_per_item = bool(stored["is_per_item"])
+            return cls(stored["items"], stored["lengths"], stored["targets"], is_per_item)
+        except (KeyError, ValueError) as error:
+            raise GlassformerError(f"{path} cannot be read as examples: {error}.") from None
+
+    def save(self, path: Path) -> None:
+        save_arrays(
+            path,
+            items=self.items,
+            lengths=self.lengths,
+            targets=self.targets,
+            is_per_item=np.array(self.is_per_item),
+        )
+
     def targets_of(self, index: int) -> Array:
         """Of each item of a row."""
         return self.targets[self._ends[index] - self.lengths[index] : self._ends[index]]
@@ -99,19 +119,29 @@ class Sequences:
     def batch(self, indices: Iterable[int]) -> Batch:
         """The rows with these numbers, as wide as the longest."""
         chosen = np.fromiter(indices, dtype=np.int64)
-        lengths = self.lengths[chosen]
-        place = np.arange(lengths.max(initial=1))
-        is_real = place < lengths[:, None]  # (B, T)
-        starts = self._ends[chosen] - lengths
-        where = np.where(is_real, starts[:, None] + place, 0)
-        items = self.items[where]  # (B, T) or (B, T, F)
-        items = items.astype(np.float32 if items.dtype.kind == "f" else np.int64)
-        items[~is_real] = 0
+        items, is_real, where = self.padded(chosen)
         if self.is_per_item:
             targets = np.where(is_real, self.targets[where], IGNORED)
         else:
             targets = self.targets[chosen]
         return Batch(*map(torch.from_numpy, (items, is_real, targets)))
+
+
+def end_to_end(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[Array, Array]:
+    """The items of all rows, and how many each row has."""
+    items = np.concatenate([np.asarray(row, dtype=dtype) for row in rows])
+    return items, np.array([len(row) for row in rows], dtype=np.int64)
+
+
+def save_arrays(path: Path, **arrays: Array) -> None:
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def load_arrays(path: Path) -> dict[str, Array]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise GlassformerError(f"{path} cannot be read as examples: {error}.") from None
 
 
 IGNORED = -100  # a target that no loss counts: torch's own number for it

@@ -32,6 +32,18 @@ from glassformer.models.rnn import (
     RNNLanguageModel,
     RNNLanguageModelConfig,
 )
+from glassformer.models.rnn_seq2seq import (
+    RNN_TRANSLATOR_PRESETS,
+    RNN_TRANSLATOR_SIZES,
+    RNNTranslator,
+    RNNTranslatorConfig,
+)
+from glassformer.models.transformer import (
+    TRANSFORMER_PRESETS,
+    TRANSFORMER_SIZES,
+    Transformer,
+    TransformerConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,16 @@ MODELS: dict[str, Entry] = {
     "gpt-classifier": Entry("classify", GPTClassifierConfig, GPTClassifier, GPT_PRESETS, GPT_SIZES),
     "tagger": Entry("tag", TaggerConfig, Tagger, ENCODER_PRESETS, ENCODER_SIZES),
     "gpt-tagger": Entry("tag", GPTTaggerConfig, GPTTagger, GPT_PRESETS, GPT_SIZES),
+    "translator": Entry(
+        "translate", TransformerConfig, Transformer, TRANSFORMER_PRESETS, TRANSFORMER_SIZES
+    ),
+    "rnn-translator": Entry(
+        "translate",
+        RNNTranslatorConfig,
+        RNNTranslator,
+        RNN_TRANSLATOR_PRESETS,
+        RNN_TRANSLATOR_SIZES,
+    ),
 }
 
 

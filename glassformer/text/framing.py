@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from glassformer.text.tokenizers import Tokenizer
 
 MASK, BEGIN, SEPARATE, PAD = "[MASK]", "[CLS]", "[SEP]", "[PAD]"
+START = "<|startoftext|>"  # what a decoder reads before the first word of its answer
 BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
 
 

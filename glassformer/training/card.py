@@ -14,7 +14,7 @@ def model_card(task: Task, num_parameters: int, found: Judgement, step: int) -> 
     """Markdown without dates and paths: equal models have equal cards."""
     recipe = task.recipe
     context = recipe.model.get("context_length")
-    data = ", ".join(Path(path).name for path in recipe.data.paths)
+    data = ", ".join(Path(path).name for path in recipe.data.names)
     lines = [
         f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
         "",

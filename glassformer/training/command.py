@@ -123,7 +123,7 @@ def on_top_of(folder: Path, task: Literal["classify", "tag"]) -> Values:
 def _default_folder(recipe: Recipe) -> Path:
     """runs/gpt-notes for notes.txt, runs/gpt-wiki for a data set somebody/wiki:config@split;
     runs/bert-reviews for what began with runs/bert."""
-    name = recipe.data.paths[0]
+    name = recipe.data.names[0]
     path = Path(name).expanduser()
     found = path.resolve().name if path.exists() else re.split("[@:]", name)[0]
     first = recipe.model_name if recipe.start is None else Path(recipe.start.model).name

@@ -2,6 +2,10 @@
 
 With 50,000 tokens in the vocabulary the logits of one batch are larger than the model. So they are
 made in chunks of rows: each chunk's loss and gradient are taken at once, and its logits forgotten.
+
+With label smoothing ε, the target is to have probability 1 - ε, and all tokens share the rest:
+
+    loss = (1 - ε) · -log p(target) + ε · mean over all tokens of -log p(token)
 """
 
 from typing import Any
@@ -13,14 +17,18 @@ from torch.nn import functional as F
 CHUNK = 2**22  # logits held at a time: 16 MB
 
 
-def next_token_loss(hidden: Tensor, head: nn.Linear, targets: Tensor) -> Tensor:
-    """Mean of -log p(target) over all positions: hidden (B, T, D), targets (B, T)."""
-    hidden, targets = hidden.flatten(0, 1), targets.flatten()
+def next_token_loss(
+    hidden: Tensor, head: nn.Linear, targets: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Mean of -log p(target) over all positions: hidden (…, D), targets (…)."""
+    hidden, targets = hidden.flatten(0, -2), targets.flatten()
     rows = max(1, CHUNK // head.out_features)
     if len(targets) <= rows:
-        return F.cross_entropy(head(hidden).float(), targets)
+        return F.cross_entropy(head(hidden).float(), targets, label_smoothing=smoothing)
     learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
-    total: Tensor = _Chunked.apply(hidden, head.weight, head.bias, targets, rows, learning)  # type: ignore[no-untyped-call]
+    total: Tensor = _Chunked.apply(  # type: ignore[no-untyped-call]
+        hidden, head.weight, head.bias, targets, rows, learning, smoothing
+    )
     return total / len(targets)
 
 
@@ -36,6 +44,7 @@ class _Chunked(torch.autograd.Function):
         targets: Tensor,
         rows: int,
         learning: bool,
+        smoothing: float,
     ) -> Tensor:
         wanted = learning and any(ctx.needs_input_grad)
         total = torch.zeros((), device=hidden.device)
@@ -46,11 +55,15 @@ class _Chunked(torch.autograd.Function):
             part, target = hidden[start : start + rows], targets[start : start + rows, None]
             logits = F.linear(part, weight, bias).float()  # (rows, V)
             log_total = logits.logsumexp(-1, keepdim=True)
-            total += (log_total - logits.gather(1, target)).sum()
+            total += (log_total - (1 - smoothing) * logits.gather(1, target)).sum()
+            if smoothing:
+                total -= smoothing * logits.mean(-1).sum()
             if grad_hidden is None or grad_weight is None:
                 continue
-            grad = logits.sub_(log_total).exp_()  # p - [it is the target]: the softmax's gradient
-            grad.scatter_add_(1, target, grad.new_full(target.shape, -1.0))
+            grad = logits.sub_(log_total).exp_()  # p - what it should be: the softmax's gradient
+            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1))
+            if smoothing:
+                grad -= smoothing / logits.size(-1)
             grad = grad.to(part.dtype)
             grad_hidden[start : start + rows] = grad @ weight.to(part.dtype)
             grad_weight += grad.T @ part
@@ -62,4 +75,4 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
-        return (*grads, None, None, None)
+        return (*grads, None, None, None, None)

@@ -32,7 +32,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     Newton–Schulz: an odd polynomial of a matrix is that polynomial of its singular values. All in
     float32: bfloat16, usual here, is slow on most CPUs and deadly on some.
     """
-    x = matrices
+    # The square of a tiny gradient is no float32 any more, and its fourth power far from one.
+    x = matrices / matrices.abs().amax(dim=(-2, -1), keepdim=True).clamp(min=1e-38)
     gram = x @ x.mT  # (N, m, m)
     # Its norm bounds the largest singular value much closer than that of the matrix would.
     size = gram.norm(dim=(-2, -1), keepdim=True).sqrt() + 1e-12

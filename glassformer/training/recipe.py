@@ -28,8 +28,9 @@ from glassformer.config import (
     read_yaml,
     several,
 )
-from glassformer.data.corpus import CorpusConfig
+from glassformer.data.corpus import CorpusConfig, DataConfig
 from glassformer.data.labelled import LabelledConfig
+from glassformer.data.pairs import PairsConfig
 from glassformer.data.tagged import TaggedConfig
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, entry
@@ -83,8 +84,9 @@ class TrainingConfig(Config):
     adam_beta2: float = Field(0.99, ge=0, lt=1)
     max_grad_norm: float = Field(1.0, ge=0)
     """Gradients longer than this are shortened to it; 0: never."""
-    ema: float = Field(0.0, ge=0, lt=1)
-    """Keep a running mean of the weights, with this decay (say 0.999); 0: the weights as such."""
+    ema: float | None = Field(None, ge=0, lt=1)
+    """Keep a running mean of the weights, with this decay (say 0.999); 0: the weights as such;
+    null: chosen for the task."""
     early_stopping: Count | None = Field(None, ge=1)
     """Stop after so many validations without a better one; null: never."""
     seed: int = Field(0, ge=0, lt=2**31)
@@ -111,6 +113,7 @@ class DecidedTraining(TrainingConfig):
     learning_rate: float = Field(gt=0)
     warmup_steps: Count = Field(ge=0)
     weight_decay: float = Field(ge=0)
+    ema: float = Field(ge=0, lt=1)
     eval_steps: Count = Field(ge=1)
     save_steps: Count = Field(ge=1)
 
@@ -152,6 +155,23 @@ class LabelLossConfig(Config):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
 
+class TranslationLossConfig(Config):
+    """How translation is learned."""
+
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Share of the probability that every token gets, not only the right one."""
+    scheduled_sampling: float = Field(0.0, ge=0, le=1)
+    """Share of the words before that are the model's own instead of the right ones
+    (rnn-translator): so it learns to go on after a mistake."""
+
+
+class PairTokenizerConfig(TokenizerConfig):
+    """Of two languages."""
+
+    separate: bool = False
+    """A vocabulary for each side; else both share one."""
+
+
 class FinetuneConfig(Config):
     """What a training begins with instead of nothing, and how much of it may change."""
 
@@ -180,7 +200,7 @@ class Recipe(Config):
     """The four sections. `model` is kept as written until the data has chosen its size."""
 
     model: dict[str, Any]
-    data: CorpusConfig
+    data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     training: TrainingConfig = TrainingConfig()
 
@@ -211,7 +231,13 @@ class Recipe(Config):
         return _model_config(self.model)
 
 
-class MaskedRecipe(Recipe):
+class TextRecipe(Recipe):
+    """Of text alone."""
+
+    data: CorpusConfig
+
+
+class MaskedRecipe(TextRecipe):
     """And what is hidden."""
 
     objective: MaskedConfig = MaskedConfig()
@@ -233,11 +259,20 @@ class TagRecipe(Recipe):
     finetune: FinetuneConfig | None = None
 
 
+class TranslateRecipe(Recipe):
+    """Of pairs of sentences."""
+
+    data: PairsConfig
+    tokenizer: PairTokenizerConfig = PairTokenizerConfig()
+    objective: TranslationLossConfig = TranslationLossConfig()
+
+
 RECIPES: dict[str, type[Recipe]] = {
-    "language": Recipe,
+    "language": TextRecipe,
     "masked": MaskedRecipe,
     "classify": ClassifyRecipe,
     "tag": TagRecipe,
+    "translate": TranslateRecipe,
 }
 
 
@@ -275,7 +310,8 @@ def make_recipe(
         )
     data = values.get("data", {})
     keys: Any = cls.model_fields["data"].annotation
-    if not data.get("paths") and data.keys() <= keys.model_fields.keys():
+    places = {key for key in keys.model_fields if key in ("paths", "source_paths", "target_paths")}
+    if not any(data.get(key) for key in places) and data.keys() <= keys.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
     recipe = parse(cls, values, where, lines, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
@@ -347,7 +383,12 @@ def _model_config(
 
 def _recipe_class(model: Any) -> type[Recipe]:
     name = model.get("name") if isinstance(model, dict) else None
-    return RECIPES[entry(str(name)).task] if name is not None else Recipe
+    return RECIPES[entry(str(name)).task] if name is not None else TextRecipe
+
+
+def _keys(cls: type[Recipe], section: str) -> Iterable[str]:
+    field = cls.model_fields.get(section)
+    return getattr(field and field.annotation, "model_fields", {})
 
 
 def _cure(section: str, cls: type[Recipe]) -> str:
@@ -359,7 +400,7 @@ def _cure(section: str, cls: type[Recipe]) -> str:
         ("data", CorpusConfig.model_fields),
         ("tokenizer", TokenizerConfig.model_fields),
         *(("model", known.config.model_fields) for known in MODELS.values()),
-        ("objective", (MaskedConfig if cls is MaskedRecipe else LabelLossConfig).model_fields),
+        ("objective", _keys(cls, "objective")),
         ("finetune", FinetuneConfig.model_fields),
     ):
         near = difflib.get_close_matches(section, keys, n=1, cutoff=0.8)

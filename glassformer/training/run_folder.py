@@ -27,9 +27,9 @@ from glassformer.training.recipe import RECIPE, Recipe, in_words, make_recipe, r
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors)|(data|manifest|tokenizer)\.json)"
+    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors|jsonl)|(data|manifest|(target_)?tokenizer)\.json)"
     r"|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
-    r"|config\.json|model\.safetensors|tokenizer\.json|generation_config\.json|README\.md"
+    r"|config\.json|model\.safetensors|(target_)?tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
 

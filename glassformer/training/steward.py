@@ -200,7 +200,7 @@ class Steward(lightning.Callback):
             self.best, standing.best, standing.best_step = columns, value, step
             kept = self.task.to_keep(self.model)
             card = model_card(self.task, count_parameters(kept), found, step)
-            save_model(self.run.path, kept, self.task.tokenizer, card)
+            save_model(self.run.path, kept, self.task.tokenizer, card, self.task.second_tokenizer)
         text = self.task.sample(self.model, step)
         self.metrics.sample(step, text)
         self.progress.say(

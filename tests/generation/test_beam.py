@@ -1,7 +1,7 @@
 """Beam search against exhaustive search, against greedy decoding, and against the model's word."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -231,7 +231,7 @@ def test_no_run_of_tokens_occurs_twice_and_the_score_is_still_the_models():
     assert len(set(runs)) == len(runs)
     assert free[0].ids != found[0].ids
     ids, logprob = [1, *found[0].ids, END], 0.0
-    for before, token in zip(ids, ids[1:], strict=False):
+    for before, token in pairwise(ids):
         logprob += math.log(loop[before][token])
     assert found[0].logprob == pytest.approx(logprob, abs=1e-4)
 

@@ -179,3 +179,11 @@ def test_equal_shapes_at_once_are_the_same_as_one_by_one():
     matrices = torch.randn(5, 6, 9)
     alone = torch.stack([orthogonal(matrix[None])[0] for matrix in matrices])
     torch.testing.assert_close(orthogonal(matrices), alone)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-11, 1.0, 1e11])
+def test_how_large_a_gradient_is_does_not_matter(size):
+    torch.manual_seed(0)
+    gradient = torch.randn(1, 6, 9)
+    torch.testing.assert_close(orthogonal(size * gradient), orthogonal(gradient))
+    assert orthogonal(torch.zeros(1, 6, 9)).eq(0).all()

@@ -8,6 +8,7 @@ from glassformer.training.tasks.masked import Masked
 from glassformer.training.tasks.series import ClassifySeries, is_of_numbers
 from glassformer.training.tasks.tag import Tag
 from glassformer.training.tasks.task import Judgement, Say, Task
+from glassformer.training.tasks.translate import Translate
 
 __all__ = ["Judgement", "Say", "Task", "task_of"]
 
@@ -16,6 +17,7 @@ TASKS: dict[str, type[Task]] = {
     "masked": Masked,
     "classify": Classify,
     "tag": Tag,
+    "translate": Translate,
 }
 
 

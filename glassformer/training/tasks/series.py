@@ -42,7 +42,7 @@ class ClassifySeries(Classify):
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
         if "num_features" not in type(recipe.architecture()).model_fields:
             raise UsageError(
-                f"{', '.join(recipe.data.paths)} holds sequences of numbers, and a "
+                f"{', '.join(recipe.data.names)} holds sequences of numbers, and a "
                 f"{recipe.model_name} reads words. Train rnn-classifier or classifier."
             )
         split = read_series_split(checked(recipe).data, recipe.training.seed)

@@ -91,7 +91,7 @@ class Tag(LabelledTask):
         tags = {
             "labels": list(split.tags),
             "label_column": split.label_column,
-            "text_column": list(recipe.data.text_column),
+            "text_column": list(checked(recipe).data.text_column),
         }
         said = with_digest(recipe).model_copy(update={"model": recipe.model | tags})
         known = set(split.tags)

@@ -49,6 +49,7 @@ class Habits:
     """The learning rate with that optimizer, of models up to 128 wide."""
     adamw: float = 3e-3
     weight_decay: float = 0.1
+    ema: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Task(ABC):
     """The recipe as it was given, with its gaps."""
     tokenizer: Tokenizer | None
     """None: the data is no text."""
+
+    @property
+    def second_tokenizer(self) -> Tokenizer | None:
+        """Of a target that has a vocabulary of its own."""
+        return None
 
     # --- from files ---
 
@@ -206,6 +212,7 @@ class Task(ABC):
         rate = getattr(self.habits, chosen["optimizer"]) * min(1.0, (128 / model.d_model) ** 0.5)
         chosen.setdefault("learning_rate", round(rate, 6))
         chosen.setdefault("weight_decay", self.habits.weight_decay)
+        chosen.setdefault("ema", self.habits.ema)
         chosen.setdefault("warmup_steps", min(100, steps // 10))
         # Reading costs a third of learning; validation may take a sixth of the time.
         affordable = round(2 * self.num_validation_tokens / tokens)

@@ -20,7 +20,7 @@ from glassformer.text.tokenizers import (
     default_vocab_size,
     train_tokenizer,
 )
-from glassformer.training.recipe import Recipe
+from glassformer.training.recipe import Recipe, TextRecipe
 from glassformer.training.tasks.task import DATA, Habits, Say, Task
 from glassformer.wording import counted, readable_size
 
@@ -44,6 +44,8 @@ class TextTask(Task):
 
     @classmethod
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
+        if not isinstance(recipe, TextRecipe):
+            raise TypeError("a recipe for another task")
         split = read_corpus(recipe.data, recipe.training.seed)
         num_bytes = _num_bytes(split.training)
         amount = f"{readable_size(num_bytes)} in {counted(len(split.training), 'document')}"
@@ -156,7 +158,7 @@ class TextTask(Task):
 
     def _checked(self) -> Self:
         """Windows of a whole context must fit into the text."""
-        context, names = self.context_length, ", ".join(self.recipe.data.paths)
+        context, names = self.context_length, ", ".join(self.recipe.data.names)
         if self.num_tokens <= context:
             raise GlassformerError(
                 f"{names}: {self.num_tokens:,} tokens to learn from are fewer than one context of "

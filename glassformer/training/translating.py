@@ -1,0 +1,119 @@
+"""Many sentences at a time: put together by length, searched side by side, handed back in order.
+
+"A man sleeps."  →  A·man·sleeps·.·<end>  →  memory  →  beams  →  Ein·Mann·schläft·.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.paired import PairBatch, PairedRows
+from glassformer.data.sequences import Rows, end_to_end, sorted_batches
+from glassformer.generation.beam import Beams, Hypothesis, beam_search
+from glassformer.generation.logits import checked
+from glassformer.models.translator import Translator
+from glassformer.text.framing import START, encode_texts
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.training.evaluate import evaluating
+from glassformer.training.losses import next_token_loss
+
+READ_AT_ONCE = 8192  # tokens of both sides, with padding
+SEARCHED_AT_ONCE = 4096  # tokens of the source, times beams, with padding: bounds the memory
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The tokenizers of both sides, and what stands around a sentence.
+
+    source   A man sleeps . <end>
+    target   <start> Ein Mann schläft . <end>
+    """
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def start(self) -> int:
+        """What the decoder reads before its first word."""
+        special = self.target.special_tokens
+        return special.get(START, self.end)
+
+    @property
+    def end(self) -> int:
+        return _end(self.target)
+
+    def read(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sentences as the encoder reads them."""
+        end = _end(self.source)
+        return [[*ids, end] for ids in encode_texts(self.source, texts)]
+
+    def write(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sentences as the decoder should write them."""
+        rows = encode_texts(self.target, texts)
+        return [[self.start, *ids, self.end] for ids in rows]
+
+    def text(self, ids: Sequence[int]) -> str:
+        return self.target.decode(ids).strip()
+
+
+def _end(tokenizer: Tokenizer) -> int:
+    if tokenizer.end_of_text is None:
+        raise ValueError("a translator's tokenizer needs an end-of-text token")
+    return tokenizer.end_of_text
+
+
+def longest_answer(num_source: int, model: Translator) -> int:
+    """How many tokens a translation may have: much more than any real one needs."""
+    return min(model.context_length, 2 * num_source + 10)
+
+
+def translate(
+    model: Translator, languages: Languages, rows: Sequence[Sequence[int]], beams: Beams
+) -> list[list[Hypothesis]]:
+    """The best translations of each row of source tokens, in the order of the rows."""
+    if not rows:
+        return []
+    sources = Rows(*end_to_end(rows, np.int64))
+    found: dict[int, list[Hypothesis]] = {}
+    with evaluating(model):
+        for numbers in sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams):
+            ids, is_text, _ = sources.padded(numbers)
+            memory = model.encode(
+                torch.from_numpy(ids).to(model.device), torch.from_numpy(is_text).to(model.device)
+            )
+            results = beam_search(
+                model,
+                [[languages.start]] * len(numbers),
+                beams,
+                max_new_tokens=[longest_answer(int(n), model) for n in sources.lengths[numbers]],
+                end=languages.end,
+                memory=memory,
+                device=model.device,
+            )
+            found |= dict(zip(numbers.tolist(), results, strict=True))
+    return [found[number] for number in range(len(rows))]
+
+
+def hidden_and_targets(
+    model: Translator, batch: PairBatch, own_share: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """At each place of the target but padding: what the head predicts from, and what is right."""
+    memory = model.encode(batch.source, batch.source_is_text)
+    more = {"own_share": own_share} if own_share else {}
+    hidden = model.hidden(batch.target[:, :-1], memory, **more)  # (B, T - 1, D)
+    is_text = batch.target_is_text[:, 1:]
+    return hidden[is_text], batch.target[:, 1:][is_text]
+
+
+def losses(model: Translator, pairs: PairedRows) -> Iterator[tuple[float, int]]:
+    """Of every batch of `pairs`, each read once: the sum of -log p, and of how many tokens."""
+    lengths = pairs.source.lengths + pairs.target.lengths
+    with evaluating(model):
+        for numbers in sorted_batches(lengths, READ_AT_ONCE):
+            batch = PairBatch(*(part.to(model.device) for part in pairs.batch(numbers)))
+            hidden, targets = hidden_and_targets(model, batch)
+            mean = checked(next_token_loss(hidden, model.head, targets))
+            yield mean.item() * len(targets), len(targets)
