@@ -147,7 +147,7 @@ def _installed_fonts() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     found = {font.name for font in fontManager.ttflist}
-    return [name for name in _FONTS if name in found]
+    return [*(name for name in _FONTS if name in found), "sans-serif"]  # the last for SVG's readers
 
 
 @contextmanager

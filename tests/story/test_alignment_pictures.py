@@ -165,6 +165,29 @@ def test_an_svg_holds_its_labels_as_text_the_source_first() -> None:
     assert {"share of attention", "Ein Gruß"} <= set(texts)
 
 
+def test_the_source_runs_from_left_to_right_and_the_output_downwards() -> None:
+    image = heat_map(greeting(), None, "svg").decode()
+    place = r'x="([0-9.]+)" y="([0-9.]+)"[^>]*>(Guten|Tag|Good|day)<'
+    at = {word: (float(x), float(y)) for x, y, word in re.findall(place, image)}
+    assert at["Good"][0] < at["Guten"][0] < at["Tag"][0]
+    assert at["Guten"][1] < at["Good"][1] < at["day"][1]
+    mesh = image.partition('id="QuadMesh_1"')[2].partition("</g>")[0]
+    cells = re.findall(r'd="M ([0-9.]+) ([0-9.]+).*?fill: #(\w\w)', mesh, re.DOTALL)
+    # From the darkest on: Good at Guten, day at Tag, day at Guten, Good at Tag.
+    order = sorted((int(red, 16), float(x), float(y)) for x, y, red in cells)
+    left, right = sorted({x for _, x, _ in order})
+    top, bottom = sorted({y for _, _, y in order})
+    assert [(x, y) for _, x, y in order] == [
+        *((left, top), (right, bottom), (left, bottom), (right, top))
+    ]
+
+
+def test_an_svg_is_readable_where_none_of_its_fonts_is() -> None:
+    fonts = re.findall(r"font-family: ([^;]+);", heat_map(greeting(), None, "svg").decode())
+    assert fonts
+    assert all(each.endswith("sans-serif") for each in fonts)
+
+
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_hostile_tokens_are_drawn_as_text_without_a_word_of_warning(
     kind: Any, capfd: pytest.CaptureFixture[str]
