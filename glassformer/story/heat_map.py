@@ -50,8 +50,8 @@ class _Layout:
         return ceil(self.font_size * 1.25 / 72 / self.cell)
 
     def rotation(self, labels: Sequence[str]) -> int:
-        room = self.cell * 72 / (0.75 * self.font_size)  # letters that fit above a cell
-        if all(width(label) <= room for label in labels):
+        room = self.cell * 72 / self.font_size - 0.8  # in the font's own size, without a gap
+        if all(0.55 * width(label) <= room for label in labels):
             return 0
         return 45 if self.num_columns <= _MANY else 90
 
