@@ -16,11 +16,11 @@ PACKAGE = Path(glassformer.__file__).parent
 LEVELS = {
     **dict.fromkeys(("errors", "wording", "config", "runtime"), 0),
     **dict.fromkeys(("nn", "text"), 1),
-    **dict.fromkeys(("models", "generation", "data"), 2),
+    **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
     "checkpoint": 3,
     "training": 4,
     "predict": 5,
-    "demo": 6,
+    **dict.fromkeys(("story", "demo"), 6),
     "cli": 7,
     "__main__": 8,
 }
@@ -158,7 +158,7 @@ def test_text_knows_no_torch() -> None:
 @pytest.mark.parametrize("part", ["runtime", "cli", "config", "errors", "wording"])
 def test_torch_is_imported_late(part: str) -> None:
     trees = [tree for file, tree in TREES.items() if unit(file) == part]
-    heavy = {"torch", "lightning", "numpy", "tokenizers"}
+    heavy = {"torch", "lightning", "numpy", "tokenizers", "matplotlib"}
     assert trees
     assert not [n for tree in trees for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
 
@@ -171,6 +171,21 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = modules_after(program)
     assert "typer" in loaded
     assert not loaded & {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers"}
+    assert "matplotlib" not in loaded
+
+
+def test_only_the_story_draws() -> None:
+    users = {
+        unit(file)
+        for file, tree in TREES.items()
+        if any(name.split(".")[0] == "matplotlib" for name in imports(tree))
+    }
+    assert users == {"story"}
+    assert "matplotlib" not in modules_after("import glassformer.story.alignment")
+
+
+def test_what_is_inspected_is_plain_arrays() -> None:
+    assert "torch" not in modules_after("import glassformer.inspection.alignment")
 
 
 def test_a_recipe_is_read_without_lightning() -> None:

@@ -17,6 +17,7 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
+from glassformer.cli.inspect import inspect
 from glassformer.cli.score import score
 from glassformer.cli.tag import tag
 from glassformer.cli.train import train
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 
 USES = (generate, score, classify, tag, fill)
-for verb in (train, finetune, *USES, evaluate, compare, verify, doctor, demo):
+for verb in (train, finetune, *USES, inspect, evaluate, compare, verify, doctor, demo):
     app.command()(verb)
 
 

@@ -1,0 +1,118 @@
+"""Alignment: which part of the source each word of an output looked at.
+
+          Das    ist    gut            rows are the output, columns the source;
+This     0.90   0.05   0.05            every row is shared out among the columns,
+is       0.10   0.80   0.10            so that it sums to one
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Spell = Callable[[Sequence[str]], str]
+
+_TOLERANCE = 1e-3  # single precision, and means over many heads
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """The word that tokens spell: "##" of WordPiece and the blank before a word are no part of it.
+
+    >>> joined([" walk", "ing"]), joined(["walk", "##ing"])
+    ('walking', 'walking')
+    """
+    word = "".join([*tokens[:1], *(token.removeprefix("##") for token in tokens[1:])])
+    return word.strip() or word
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Alignment:
+    """Which part of the source each word of the output looked at."""
+
+    source: str
+    target: str
+    source_tokens: list[str]
+    target_tokens: list[str]
+    weights: Array
+    """(T, S), rows sum to one."""
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        expected = (len(self.target_tokens), len(self.source_tokens))
+        if weights.shape != expected:
+            raise ValueError(f"weights are {weights.shape}, the tokens ask for {expected}")
+        sums = weights.sum(axis=1)
+        if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) < _TOLERANCE)):  # NaN fails too
+            raise ValueError("weights must not be negative, and each row must sum to one")
+        object.__setattr__(self, "weights", weights)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "translation": self.target,
+            "source_tokens": list(self.source_tokens),
+            "target_tokens": list(self.target_tokens),
+            "alignment": self.weights.tolist(),
+        }
+
+    def in_words(
+        self,
+        source_starts: Sequence[bool],
+        target_starts: Sequence[bool],
+        spell: Spell = joined,
+    ) -> "Alignment":
+        """The same of whole words. The starts say of each token whether a word begins with it.
+
+        A word of the output looks where its tokens look on average; a word of the source is looked
+        at as much as all its tokens together. So rows still sum to one.
+        """
+        columns = _starts(source_starts, len(self.source_tokens))
+        rows = _starts(target_starts, len(self.target_tokens))
+        sizes = np.diff([*rows, len(self.target_tokens)])
+        weights = np.add.reduceat(self.weights, columns, axis=1)  # (T, source words)
+        weights = np.add.reduceat(weights, rows, axis=0) / sizes[:, None]  # (target words, …)
+        return Alignment(
+            source=self.source,
+            target=self.target,
+            source_tokens=_spelled(self.source_tokens, columns, spell),
+            target_tokens=_spelled(self.target_tokens, rows, spell),
+            weights=weights,
+        )
+
+    def text(self) -> str:
+        """One line for each token of the output: where it looked most, and with which share."""
+        best = self.weights.argmax(axis=1) if self.source_tokens else []
+        looking = [repr(token) for token in self.target_tokens]
+        looked_at = [repr(self.source_tokens[column]) for column in best]
+        shares = [self.weights[row, column] for row, column in enumerate(best)]
+        left, right = (max(map(_width, each), default=0) for each in (looking, looked_at))
+        return "\n".join(
+            f"{_padded(token, left)}  →  {_padded(source, right)}  {share:6.1%}"
+            for token, source, share in zip(looking, looked_at, shares, strict=True)
+        )
+
+
+def _starts(begins: Sequence[bool], num_tokens: int) -> list[int]:
+    """The places where words begin. The first token begins one, whatever is said of it."""
+    if len(begins) != num_tokens:
+        raise ValueError(f"{len(begins)} starts of words were given for {num_tokens} tokens")
+    return [place for place, is_start in enumerate(begins) if is_start or place == 0]
+
+
+def _spelled(tokens: Sequence[str], starts: Sequence[int], spell: Spell) -> list[str]:
+    ends = [*starts, len(tokens)][1:]
+    return [spell(tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: a Chinese character takes two, an accent of its own none."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

@@ -1,0 +1,164 @@
+"""An alignment as a heat map for slides and papers, drawn by matplotlib without any display."""
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal
+
+from glassformer.inspection.alignment import Alignment
+from glassformer.story.labels import shortened, visible, width
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+# Where they are installed they help out, sign by sign, with what the first does not have.
+_FONTS = (
+    *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP"),
+    *("PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
+    *("WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
+    "Arial Unicode MS",
+)
+_MANY = 24  # columns from which on their labels stand upright
+_INK = "#333333"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Sizes in inches and points: cells shrink as tokens grow in number, the whole grows slowly."""
+
+    num_rows: int
+    num_columns: int
+
+    @property
+    def cell(self) -> float:
+        longest = max(self.num_rows, self.num_columns)
+        return min(max(5.5 / longest, 0.27), 0.6, 22 / longest)
+
+    @property
+    def font_size(self) -> float:
+        return min(max(self.cell * 72 * 0.42, 7.5), 11)
+
+    @property
+    def label_step(self) -> int:
+        """Every how many cells there is room for a label."""
+        return ceil(self.font_size * 1.25 / 72 / self.cell)
+
+    def rotation(self, labels: Sequence[str]) -> int:
+        room = self.cell * 72 / self.font_size - 0.8  # in the font's own size, without a gap
+        if all(0.55 * width(label) <= room for label in labels):
+            return 0
+        return 45 if self.num_columns <= _MANY else 90
+
+
+def heat_map(alignment: Alignment, title: str | None, kind: Literal["png", "svg"]) -> bytes:
+    """The bytes of an image: source from left to right, output from top to bottom."""
+    with _silence():
+        import matplotlib
+
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()  # the user's own settings would make another picture
+            matplotlib.rcParams["font.family"] = _installed_fonts()
+            matplotlib.rcParams["svg.hashsalt"] = "glassformer"
+            matplotlib.rcParams["svg.fonttype"] = "none"  # a browser has more fonts than we do
+            figure = _figure(alignment, title)
+            image = io.BytesIO()
+            nothing_that_changes = {"Date": None, "Creator": None} if kind == "svg" else {}
+            figure.savefig(
+                image,
+                format=kind,
+                dpi=150,
+                bbox_inches="tight",
+                pad_inches=0.15,
+                metadata=nothing_that_changes,
+            )
+    return image.getvalue()
+
+
+def _figure(alignment: Alignment, title: str | None) -> "Figure":
+    from matplotlib.figure import Figure
+
+    num_rows, num_columns = alignment.weights.shape
+    layout = _Layout(num_rows, num_columns)
+    wide, high = layout.cell * num_columns, layout.cell * num_rows
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    mesh = axes.pcolormesh(
+        alignment.weights,
+        cmap=_colours(),
+        vmin=0,
+        vmax=float(alignment.weights.max()),
+        edgecolors="white",
+        linewidth=min(1.5, layout.cell * 4),
+    )
+    axes.invert_yaxis()
+    _label(axes, alignment, layout)
+    bar_high = min(max(high, 1.2), 4.0)  # one row is too low for a scale, sixty are too high
+    corner = (1 + 0.25 / wide, 1 - bar_high / high)
+    bar = figure.colorbar(
+        mesh, cax=figure.add_axes((*corner, 0.14 / wide, bar_high / high)), format="{x:.0%}"
+    )
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8, labelcolor=_INK)
+    bar.set_label("share of attention", fontsize=9, color=_INK)
+    if title is not None:
+        shown = shortened(visible(title), 80)
+        axes.set_title(shown, fontsize=12, color=_INK, pad=10, parse_math=False)
+    return figure
+
+
+def _colours() -> "Colormap":
+    """From a pale blue, in which the white gaps can still be seen, to a dark one."""
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+
+    blues = matplotlib.colormaps["Blues"]
+    return ListedColormap([blues(0.05 + 0.95 * step / 255) for step in range(256)])
+
+
+def _label(axes: "Axes", alignment: Alignment, layout: _Layout) -> None:
+    columns = [shortened(visible(token)) for token in alignment.source_tokens]
+    rows = [shortened(visible(token)) for token in alignment.target_tokens]
+    step, rotation = layout.label_step, layout.rotation(columns)
+    turned: dict[str, Any] = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
+    style: dict[str, Any] = {"fontsize": layout.font_size, "color": _INK}
+    style["parse_math"] = False  # $ is a dollar
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xticks(
+        [place + 0.5 for place in range(0, len(columns), step)],
+        columns[::step],
+        rotation=rotation,
+        **(turned if rotation else {}),
+        **style,
+    )
+    axes.set_yticks([place + 0.5 for place in range(0, len(rows), step)], rows[::step], **style)
+    axes.tick_params(length=0, pad=5)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _installed_fonts() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    found = {font.name for font in fontManager.ttflist}
+    return [*(name for name in _FONTS if name in found), "sans-serif"]  # the last for SVG's readers
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """A sign that no font has is drawn as a box; nobody needs a warning for each of them."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,143 @@
+"""`inspect`: what did the model look at?"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer import predict
+from glassformer.inspection.alignment import Alignment
+
+
+class Translator:
+    """Translates everything to the same, and remembers how it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+
+    def align(self, text: str, **options: Any) -> Alignment:
+        self.asked = {"text": text, **options}
+        return Alignment(
+            source=text,
+            target="Good day",
+            source_tokens=["Guten", " Tag"],
+            target_tokens=["Good", " day"],
+            weights=np.array([[0.9, 0.1], [1 / 3, 2 / 3]]),
+        )
+
+
+@pytest.fixture
+def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
+    found = Translator()
+    monkeypatch.setattr(predict, "load", lambda path: found)
+    return found
+
+
+@pytest.fixture
+def inspect(glassformer: Any, translator: Translator) -> Callable[..., Any]:
+    def call(*words: object, **kwargs: Any) -> Any:
+        return glassformer("inspect", "run", *words, "--view", "alignment", **kwargs)
+
+    return call
+
+
+def test_without_a_file_it_says_where_each_token_looked(inspect: Any) -> None:
+    result = inspect("Guten Tag")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "'Good'  →  'Guten'   90.0%\n' day'  →  ' Tag'    66.7%\n"
+
+
+def test_json_is_one_object_with_all_digits(inspect: Any) -> None:
+    result = inspect("Guten Tag", "--json")
+    assert json.loads(result.out) == {
+        "source": "Guten Tag",
+        "translation": "Good day",
+        "source_tokens": ["Guten", " Tag"],
+        "target_tokens": ["Good", " day"],
+        "alignment": [[0.9, 0.1], [1 / 3, 2 / 3]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ending", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!doctype html>")]
+)
+def test_the_ending_chooses_the_picture(
+    inspect: Any, tmp_path: Path, ending: str, begin: bytes
+) -> None:
+    result = inspect("Guten Tag", "--out", f"new/a.{ending}")
+    assert (result.code, result.out, result.err) == (0, "", f"wrote new/a.{ending}\n")
+    assert (tmp_path / "new" / f"a.{ending}").read_bytes().startswith(begin)
+
+
+def test_a_file_and_json_can_be_had_together(inspect: Any, tmp_path: Path) -> None:
+    result = inspect("Guten Tag", "--out", "a.json", "--json")
+    assert (tmp_path / "a.json").read_text() == result.out
+
+
+def test_another_ending_is_refused_before_the_model_is_loaded(
+    inspect: Any, translator: Translator, tmp_path: Path
+) -> None:
+    result = inspect("Guten Tag", "--out", "a.pdf")
+    assert result.code == 2
+    assert result.error == "a.pdf: the name must end in .html, .png, .svg or .json."
+    assert translator.asked == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_said_in_a_sentence(inspect: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = inspect("Guten Tag", "--out", "file/a.png")
+    assert result.code == 1
+    assert result.error.startswith("file/a.png cannot be written: ")
+
+
+def test_every_option_reaches_the_model(inspect: Any, translator: Translator) -> None:
+    inspect("Hallo")
+    nothing_said = {"target": None, "layer": None, "head": None, "words": False}
+    assert translator.asked == {"text": "Hallo", **nothing_said}
+    inspect("--target", "Hello", "--layer", "1", "--head", "0", "--words", stdin="Hallo\n")
+    said = {"target": "Hello", "layer": 1, "head": 0, "words": True}
+    assert translator.asked == {"text": "Hallo", **said}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((" ",), "the text is empty."),
+        (("Hallo", "--target", ""), "--target is empty. Leave it out to align the model's own"),
+        (("Hallo", "--layer", "-1"), "Invalid value for '--layer'"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    inspect: Any, translator: Translator, words: tuple[str, ...], sentence: str
+) -> None:
+    result = inspect(*words)
+    assert result.code == 2
+    assert result.error.startswith(sentence)
+    assert translator.asked == {}
+
+
+def test_a_view_has_to_be_named(glassformer: Any, translator: Translator) -> None:
+    for words in ((), ("--view", "colours")):
+        result = glassformer("inspect", "run", "Hallo", *words)
+        assert result.code == 2
+        assert "--view" in result.err
+        assert "alignment" in result.err
+
+
+def test_a_model_without_alignment_says_so(
+    glassformer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LanguagePredictor:
+        pass
+
+    monkeypatch.setattr(predict, "load", lambda path: LanguagePredictor())
+    result = glassformer("inspect", "runs/gpt", "Hallo", "--view", "alignment")
+    assert result.code == 2
+    assert result.error == (
+        "runs/gpt has no alignment: it does not translate. "
+        "The verbs of this model are generate, score and evaluate."
+    )
