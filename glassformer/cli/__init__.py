@@ -21,6 +21,7 @@ from glassformer.cli.inspect import inspect
 from glassformer.cli.score import score
 from glassformer.cli.tag import tag
 from glassformer.cli.train import train
+from glassformer.cli.translate import translate
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
 
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USES = (generate, score, classify, tag, fill)
+USES = (generate, score, translate, classify, tag, fill)
 for verb in (train, finetune, *USES, inspect, evaluate, compare, verify, doctor, demo):
     app.command()(verb)
 

@@ -31,6 +31,7 @@ def evaluate(
     from glassformer.predict import load
     from glassformer.predict.language import LanguagePredictor
     from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.translator import TranslatePredictor
 
     predictor = load(model)
     columns = text_column or ()
@@ -43,6 +44,8 @@ def evaluate(
     match predictor:
         case LanguagePredictor():
             found = predictor.evaluate(data, columns, encoding, context_length)
+        case TranslatePredictor():
+            found = predictor.evaluate(data, encoding=encoding)
         case MaskedPredictor():
             found = predictor.evaluate(data, columns, encoding)
         case _:

@@ -38,6 +38,12 @@ def generate(
     num_return_sequences: Annotated[
         int | None, typer.Option(parser=count, help="Write so many texts; 1.")
     ] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(parser=count, help="Instead: the likeliest text of N beams.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Of beams: above 0, longer texts gain; 1.")
+    ] = None,
     stop: Annotated[
         list[str] | None, typer.Option(help=r"End before this text (\n is a line break); repeat.")
     ] = None,
@@ -61,6 +67,8 @@ def generate(
         "repetition_penalty": repetition_penalty,
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "num_return_sequences": num_return_sequences,
+        "num_beams": num_beams,
+        "length_penalty": length_penalty,
         "stop": tuple(unescape(text) for text in stop) if stop else None,
         "seed": seed,
     }

@@ -73,6 +73,10 @@ class PairedRows:
     def __len__(self) -> int:
         return len(self.source)
 
+    def taken(self, numbers: Array) -> "PairedRows":
+        """Only the pairs with these numbers."""
+        return PairedRows(self.source.taken(numbers), self.target.taken(numbers))
+
     @property
     def num_items(self) -> int:
         return self.source.num_items + self.target.num_items

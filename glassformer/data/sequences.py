@@ -54,6 +54,11 @@ class Rows:
     def row(self, index: int) -> Array:
         return self.items[self._ends[index] - self.lengths[index] : self._ends[index]]
 
+    def taken(self, numbers: Array) -> "Rows":
+        """Only the rows with these numbers."""
+        rows = [self.row(number) for number in numbers]
+        return Rows(*end_to_end(rows, self.items.dtype))
+
     def padded(self, indices: Array) -> tuple[Array, Array, Array]:
         """The rows with these numbers, as wide as the longest: (B, T) or (B, T, F) items, which
         are real, and where each stands in `items`."""

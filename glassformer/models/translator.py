@@ -25,6 +25,11 @@ class TranslatorConfig(Config):
     """Number of tokens of the target, if it has a vocabulary of its own; null: they share one."""
     context_length: Count = Field(128, ge=2, le=2**24)
     """How many tokens a sentence may have, on either side."""
+    source_column: str | None = None
+    """The columns (or languages) that it was trained on, to find them again …"""
+    target_column: str | None = None
+    reverse: bool = False
+    """… and whether they were read the other way round."""
 
     @property
     def num_targets(self) -> int | None:

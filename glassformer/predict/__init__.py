@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.predict.series import SeriesPredictor
     from glassformer.predict.tagger import TagPredictor
+    from glassformer.predict.translator import TranslatePredictor
 
     Predictor: TypeAlias = (
-        LanguagePredictor | ClassifyPredictor | TagPredictor | MaskedPredictor | SeriesPredictor
+        LanguagePredictor
+        | ClassifyPredictor
+        | TagPredictor
+        | MaskedPredictor
+        | SeriesPredictor
+        | TranslatePredictor
     )
 
 PredictorT = TypeVar("PredictorT")
@@ -26,6 +32,7 @@ VERBS = {
     "SeriesPredictor": "classify --data and evaluate",
     "TagPredictor": "tag and evaluate",
     "MaskedPredictor": "fill and evaluate",
+    "TranslatePredictor": "translate, inspect and evaluate",
 }
 
 
@@ -41,12 +48,14 @@ def load(path: str | os.PathLike[str]) -> "Predictor":
     from glassformer.models.bert import Bert
     from glassformer.models.classifier import TextClassifier, TokenTagger
     from glassformer.models.language_model import LanguageModel
+    from glassformer.models.translator import Translator
     from glassformer.nn.attention import merge_projections
     from glassformer.predict.classifier import ClassifyPredictor
     from glassformer.predict.language import LanguagePredictor, Settings
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.predict.series import SeriesPredictor
     from glassformer.predict.tagger import TagPredictor
+    from glassformer.predict.translator import TranslatePredictor, TranslationSettings
     from glassformer.text.tokenizers import Tokenizer
 
     saved = load_model(Path(path))
@@ -63,6 +72,9 @@ def load(path: str | os.PathLike[str]) -> "Predictor":
             return ClassifyPredictor(model, tokenizer)
         case TokenTagger(), Tokenizer() as tokenizer:
             return TagPredictor(model, tokenizer)
+        case Translator(), Tokenizer() as tokenizer:
+            parse(TranslationSettings, saved.generation, where=str(Path(path) / GENERATION))
+            return TranslatePredictor(model, tokenizer, saved.target_tokenizer, saved.generation)
         case Bert(), Tokenizer() as tokenizer:
             return MaskedPredictor(model, tokenizer)
     raise GlassformerError(f"{path} holds a {saved.name}, for which there is no verb yet.")

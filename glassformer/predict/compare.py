@@ -14,6 +14,7 @@ from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.masked import MaskedPredictor
 from glassformer.predict.series import SeriesPredictor
 from glassformer.predict.tagger import TagPredictor
+from glassformer.predict.translator import TranslatePredictor
 from glassformer.training.baseline import TfidfBaseline
 from glassformer.training.card import count_parameters
 from glassformer.training.run_folder import RunFolder
@@ -151,6 +152,10 @@ def _row(
                 "perplexity": text.perplexity,
             }
             return Row(name, size, scores, None), ()
+        case TranslatePredictor():
+            pairs = predictor.evaluate(paths, encoding=encoding)
+            quality = {"bleu": pairs.bleu, "chrf": pairs.chrf, "loss": pairs.loss}
+            return Row(name, size, quality, None), ()
 
 
 def _shown(scores: Classification) -> dict[str, float]:

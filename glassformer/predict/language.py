@@ -7,7 +7,7 @@ p(t1) exists only given a begin-of-text token; it is reported on its own, outsid
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from secrets import randbelow
 from typing import Any
 
@@ -19,6 +19,7 @@ from glassformer.config import Count, Names, parse
 from glassformer.data.corpus import read_documents
 from glassformer.data.tokens import ids_of
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.generation.beam import Beams, Hypothesis, beam_search
 from glassformer.generation.logits import Sampling, checked
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
@@ -26,12 +27,21 @@ from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.evaluate import Evaluation, evaluate
 
+WHERE = "the settings of generation"
+# What says how to draw a token has no say where none is drawn.
+ONLY_SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+
 
 class Settings(Sampling):
     """How to write. Names follow Hugging Face's."""
 
     max_new_tokens: Count = Field(200, ge=1)
     num_return_sequences: Count = Field(1, ge=1)
+    num_beams: Count = Field(1, ge=1)
+    """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
+    length_penalty: float = 1.0
+    num_beam_groups: Count = Field(1, ge=1)
+    diversity_penalty: float = Field(0.0, ge=0)
     stop: Names = ()
     """Writing ends before the first of these."""
     seed: int | None = Field(None, ge=0)
@@ -40,6 +50,13 @@ class Settings(Sampling):
     @property
     def sampling(self) -> Sampling:
         return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
+
+    @property
+    def beams(self) -> Beams | None:
+        if self.num_beams == 1:
+            return None
+        values = {name: getattr(self, name) for name in Beams.model_fields}
+        return parse(Beams, values, WHERE, error=UsageError)
 
 
 @dataclass(frozen=True)
@@ -51,9 +68,14 @@ class Completion:
     finish_reason: str
     """stop: a stop string or the end of the text; length: max_new_tokens were written."""
     num_tokens: int
+    score: float | None = None
+    """Of beam search: the log-probability by length; else None."""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        values = asdict(self)
+        return (
+            values if self.score is not None else {k: v for k, v in values.items() if k != "score"}
+        )
 
 
 @dataclass(frozen=True)
@@ -127,6 +149,8 @@ class LanguagePredictor:
         """Continue every prompt, each `num_return_sequences` times, all at once."""
         chosen = self._settings(settings)
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
+        if chosen.beams is not None:
+            return self._searched(encoded, chosen, chosen.beams)
         writers = [
             _Writer(prompt, ids, self.tokenizer, chosen.stop)
             for prompt, ids in encoded
@@ -140,6 +164,8 @@ class LanguagePredictor:
         """The text of `generate`, piece by piece as it is written; joined, it is the same."""
         chosen = self._settings(_one_text(settings))
         ids = self._prompt_ids(prompt)
+        if chosen.beams is not None:  # which text is the best shows only at the end
+            return iter([self._searched([(prompt, ids)], chosen, chosen.beams)[0].text])
         writer = _Writer(prompt, ids, self.tokenizer, chosen.stop)
         steps = self._decode([ids], chosen, [writer])
 
@@ -219,8 +245,11 @@ class LanguagePredictor:
         return found
 
     def _settings(self, settings: dict[str, Any]) -> Settings:
-        where = "the settings of generation"
-        return parse(Settings, self.defaults | settings, where, error=UsageError)
+        found = parse(Settings, self.defaults | settings, WHERE, error=UsageError)
+        useless = [name for name in ONLY_SAMPLED if found.num_beams > 1 and name in settings]
+        if useless:
+            raise UsageError(f"beam search draws nothing by lot: leave out {useless[0]}.")
+        return found
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         ids = self.tokenizer.encode(prompt)
@@ -231,6 +260,27 @@ class LanguagePredictor:
                 "the prompt is empty, and this model has no begin-of-text token."
             )
         return [self.tokenizer.end_of_text]
+
+    def _searched(
+        self, prompts: list[tuple[str, list[int]]], chosen: Settings, beams: Beams
+    ) -> list[Completion]:
+        """The best continuations of each prompt by beam search. Of a prompt that fills the context,
+        its newer half is read."""
+        context = self.model.context_length
+        read = [ids if len(ids) < context else ids[-max(1, context // 2) :] for _, ids in prompts]
+        found = beam_search(
+            self.model,
+            read,
+            beams,
+            max_new_tokens=chosen.max_new_tokens,
+            end=self.tokenizer.end_of_text,
+            device=self.model.device,
+        )
+        return [
+            _Writer(prompt, ids, self.tokenizer, chosen.stop).written(each)
+            for (prompt, ids), hypotheses in zip(prompts, found, strict=True)
+            for each in hypotheses
+        ]
 
     def _decode(
         self, prompts: list[list[int]], chosen: Settings, writers: "list[_Writer]"
@@ -286,6 +336,14 @@ class _Writer:
         self.num_tokens += 1
         self.text += self._filter.push(self._stream.push(token))
         return self._filter.stopped
+
+    def written(self, found: Hypothesis) -> Completion:
+        """All of a sequence at once."""
+        end = [self._end] if found.is_complete and self._end is not None else []
+        for token in (*found.ids, *end):
+            if self.add(token):
+                break
+        return replace(self.completion(), score=found.score)
 
     def completion(self) -> Completion:
         self.text += self._filter.push(self._stream.flush()) + self._filter.flush()

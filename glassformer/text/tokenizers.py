@@ -130,6 +130,11 @@ class Tokenizer:
             raise GlassformerError(_unknown_message(unknown)) from None
         return [encoding.ids for encoding in encodings]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where in `text` each of its tokens stands: (first character, behind the last)."""
+        spans: list[tuple[int, int]] = self._backend.encode(text, add_special_tokens=False).offsets
+        return spans
+
     def encode_chunks(
         self, text: str | Iterable[str], num_characters: int = chunks.SIZE
     ) -> Iterator[list[int]]:

@@ -165,7 +165,12 @@ class Translate(Task):
         return Habits(epochs=20, muon=4e-3, adamw=2e-3, weight_decay=0.1, ema=0.99)
 
     def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
-        known = super().known_of_model(said)
+        data = checked(self.said).data
+        known = super().known_of_model(said) | {
+            "source_column": data.source_column,
+            "target_column": data.target_column,
+            "reverse": data.reverse,
+        }
         if self.target_tokenizer is not None:
             known["target_vocab_size"] = self.target_tokenizer.vocab_size
         if self.said.is_open and not said.get("context_length"):
@@ -257,19 +262,18 @@ def _fitting(
     fits = (rows.source.lengths <= context) & (rows.target.lengths <= context + 1)
     if fits.all():
         return rows, pairs
-    kept = fits.nonzero()[0].tolist()
+    kept = fits.nonzero()[0]
     places = [each.place for each, is_kept in zip(pairs, fits.tolist(), strict=True) if not is_kept]
     say(
         f"note: left out because they are longer than the model's {context:,} tokens: "
         f"{counted(len(places), 'pair')} (first: {places[0]})"
     )
-    if not kept:
+    if not len(kept):
         raise GlassformerError(
             "every sentence is longer than the model allows. Say a larger --set "
             "model.context_length."
         )
-    sources, targets = ([side.row(n).tolist() for n in kept] for side in (rows.source, rows.target))
-    return PairedRows.of(sources, targets, "<u4"), [pairs[number] for number in kept]
+    return rows.taken(kept), [pairs[number] for number in kept]
 
 
 def checked(recipe: Recipe) -> TranslateRecipe:

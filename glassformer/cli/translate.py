@@ -1,0 +1,89 @@
+"""glassformer translate: a sentence in another language."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.inputs import count, read_lines, some_at_once
+
+if TYPE_CHECKING:
+    from glassformer.predict.translator import Translations
+
+AT_ONCE = 512  # lines that are sorted by length together
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    text: Annotated[
+        str | None, typer.Argument(help="Text to translate; else each line of stdin.")
+    ] = None,
+    num_beams: Annotated[
+        int | None, typer.Option(parser=count, help="Beams of the search; 1 is greedy; 5.")
+    ] = None,
+    num_return_sequences: Annotated[
+        int | None, typer.Option(parser=count, help="How many translations, best first.")
+    ] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option(help="Scores are divided by length to this power; 1.")
+    ] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, typer.Option(parser=count, help="No run of N tokens occurs twice.")
+    ] = None,
+    num_beam_groups: Annotated[
+        int | None, typer.Option(parser=count, help="Groups of beams that differ from each other.")
+    ] = None,
+    diversity_penalty: Annotated[
+        float | None, typer.Option(help="How much groups shy away from each other's words.")
+    ] = None,
+    copy_unknown: Annotated[
+        bool | None,
+        typer.Option("--copy-unknown/--keep-unknown", help="Copy words that it does not know."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Translate a sentence, or every line of stdin; the order is kept."""
+    from glassformer.predict import load_for
+    from glassformer.predict.translator import TranslatePredictor
+
+    said = {
+        "num_beams": num_beams,
+        "num_return_sequences": num_return_sequences,
+        "length_penalty": length_penalty,
+        "no_repeat_ngram_size": no_repeat_ngram_size,
+        "num_beam_groups": num_beam_groups,
+        "diversity_penalty": diversity_penalty,
+        "copy_unknown": copy_unknown,
+    }
+    settings = {name: value for name, value in said.items() if value is not None}
+    predictor = load_for(model, TranslatePredictor, "translate")
+    predictor.settings(settings)  # what is wrong with them is said before anything is read
+    done = 0
+    for lines in some_at_once(read_lines(text), AT_ONCE):
+        for number, line in enumerate(lines, done + 1):
+            if len(pieces := predictor.cut(line)) > 1:
+                where = "the text" if text is not None else f"line {number:,}"
+                typer.echo(
+                    f"note: {where} is longer than the model's context and was translated in "
+                    f"{len(pieces)} pieces.",
+                    err=True,
+                )
+        for found in predictor.translate_batch(lines, **settings):
+            _show(found, as_json)
+        done += len(lines)
+        if sys.stderr.isatty() and text is None:
+            typer.echo(f"\r{done:,} lines", err=True, nl=False)
+    if sys.stderr.isatty() and text is None:
+        typer.echo(err=True)
+
+
+def _show(found: "Translations", as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
+    elif len(found.translations) == 1:
+        typer.echo(found.text)
+    else:
+        for each in found.translations:
+            typer.echo(f"{each.score:.4f}\t{each.text}")
