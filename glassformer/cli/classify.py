@@ -31,7 +31,7 @@ def classify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Name the label of a text, and how sure the model is."""
-    from glassformer.data.labelled import read_texts
+    from glassformer.data.examples import read_texts
     from glassformer.data.series import read_series
     from glassformer.predict import checked, load
     from glassformer.predict.classifier import ClassifyPredictor

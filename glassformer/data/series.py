@@ -4,27 +4,22 @@
     a,0,0.1,0.2,walk   →  Series([[0.1, 0.2], …], "walk", "walks.csv:2")
 
 Two kinds of file are read: .csv with a row for each step, and .npz with arrays x (N, T, F) or
-(N, T), y (N,) and, where the sequences differ in length, lengths (N,). An .npz is opened as the
-zip of plain arrays that it is: objects, which could run code when they are loaded, are refused.
+(N, T), y (N,) and, where the sequences differ in length, lengths (N,).
 """
 
-import lzma
-import math
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib import format as npy
 
+from glassformer.data.arrays import read_arrays
 from glassformer.data.corpus import TEXT_COLUMNS
-from glassformer.data.labelled import LABEL_COLUMNS, LabelledConfig, check_kinds, label_name
+from glassformer.data.examples import LABEL_COLUMNS, label_name
+from glassformer.data.labelled import LabelledConfig, check_kinds
 from glassformer.data.splits import Items, Parts, in_order, separate, stratified
 from glassformer.data.tables import (
     EmptyError,
@@ -37,12 +32,11 @@ from glassformer.data.tables import (
     reading,
 )
 from glassformer.errors import GlassformerError
-from glassformer.wording import counted, readable_size
+from glassformer.wording import counted
 
 ID_COLUMNS = ("id", "series", "series_id", "sequence", "sequence_id", "sample", "sample_id")
 LABELS = tuple(name for name in LABEL_COLUMNS if name != "y")  # which here is a coordinate
 STEP_COLUMNS = ("step", "time", "t", "timestep", "time_step", "timestamp", "frame", "tick")
-MOST_BYTES = 4 * 10**9  # of one array, unpacked: a small zip can claim to hold any amount
 _LARGEST = float(np.finfo(np.float32).max)
 _SAMPLE = 100  # rows that are looked at to tell numbers from text
 
@@ -289,7 +283,7 @@ def _number_in(row: Row, name: str) -> float:
 
 
 def _npz_series(path: Path) -> Iterator[Series]:
-    arrays = _arrays(path)
+    arrays = read_arrays(path, "x", "y", "lengths")
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise GlassformerError(
@@ -332,52 +326,3 @@ def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) ->
         f"{path}: array {name} has shape {array.shape} and type {array.dtype}, but must be "
         f"{wanted}."
     )
-
-
-def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays x, y and lengths of an .npz; others are not looked at."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = {
-                entry.filename.removesuffix(".npy").lower(): entry for entry in archive.infolist()
-            }
-            return {
-                name: _array(archive, entries[name], f"{path}: array {name}")
-                for name in ("x", "y", "lengths")
-                if name in entries
-            }
-    except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise GlassformerError(
-            f"{path} is not .npz, or is damaged ({error}). Save it with np.savez(path, x=…, y=…)."
-        ) from None
-
-
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.NDArray[Any]:
-    """One array. Its size is checked before any room is made for it."""
-    if entry.file_size > MOST_BYTES:
-        raise GlassformerError(
-            f"{what} unpacks to {readable_size(entry.file_size)}; the most that is read is "
-            f"{readable_size(MOST_BYTES)}. Give it in several files."
-        )
-    try:
-        with archive.open(entry) as stream:
-            version = npy.read_magic(stream)
-            headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-            if version not in headers:
-                raise GlassformerError(f"{what} is not made of plain numbers or labels.")
-            shape, _, dtype = headers[version](stream)
-            num_bytes = math.prod(shape) * dtype.itemsize
-            if dtype.hasobject:
-                raise GlassformerError(
-                    f"{what} holds Python objects, which could run code when they are loaded. "
-                    "Save it as plain numbers, and labels as numbers or text."
-                )
-            if min(shape, default=0) < 0 or num_bytes != entry.file_size - stream.tell():
-                raise GlassformerError(
-                    f"{what} claims the shape {shape}, which is not what the file holds. "
-                    "Save it again."
-                )
-        with archive.open(entry) as stream:
-            return npy.read_array(stream, allow_pickle=False)
-    except (ValueError, TypeError, SyntaxError, MemoryError, TokenError) as error:
-        raise GlassformerError(f"{what} cannot be read: {error}. Save it again.") from None

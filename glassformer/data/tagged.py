@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.labelled import label_name
+from glassformer.data.examples import label_name
 from glassformer.data.splits import Items, in_order, listed_with_counts, seen_in_both, stratified
 from glassformer.data.tables import (
     EmptyError,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from glassformer.data.corpus import read_documents
+from glassformer.data.examples import read_examples
 from glassformer.data.hub import open_hub
-from glassformer.data.labelled import read_examples
 from glassformer.data.tables import Row, open_table
 from glassformer.data.tagged import read_sentences
 from glassformer.errors import GlassformerError, UsageError

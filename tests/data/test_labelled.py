@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.labelled import (
-    Example,
-    LabelledConfig,
-    LabelledSplit,
-    read_examples,
-    read_labelled,
-    read_texts,
-)
+from glassformer.data.examples import Example, read_examples, read_texts
+from glassformer.data.labelled import LabelledConfig, LabelledSplit, read_labelled
 from glassformer.data.splits import hold_out, in_order
 from glassformer.errors import GlassformerError, UsageError
 

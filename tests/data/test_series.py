@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data import series as series_module
+from glassformer.data import arrays as arrays_module
 from glassformer.data.labelled import LabelledConfig
 from glassformer.data.series import (
     Series,
@@ -238,7 +238,7 @@ def test_a_forged_array_is_refused_before_room_is_made(
 def test_a_zip_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(series_module, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(arrays_module, "MOST_BYTES", 10_000)
     path = saved(tmp_path / "a.npz", x=np.zeros((100, 100)), y=np.zeros(100))
     assert "unpacks to 80.1 kB; the most that is read is 10 kB" in complaint(path)
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.checkpoint.folder import TOKENIZER
-from glassformer.data.labelled import Example, LabelledSplit, read_labelled
+from glassformer.data.examples import Example
+from glassformer.data.labelled import LabelledSplit, read_labelled
 from glassformer.data.sequences import Batch, Sequences
 from glassformer.errors import UsageError
 from glassformer.models.classifier import TextClassifier
