@@ -3,9 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
 from glassformer.data.examples import Example, read_examples
-from glassformer.data.splits import Items, in_order, separate, stratified
+from glassformer.data.splits import (
+    Items,
+    Parts,
+    in_order,
+    never_learned,
+    no_label_in_common,
+    seen_before,
+    separate,
+    stratified,
+)
 from glassformer.errors import GlassformerError
 
 
@@ -14,6 +24,8 @@ class LabelledConfig(CorpusConfig):
 
     label_column: str | None = None
     """The column that holds the label; null: the one that plainly is."""
+    test_paths: Names = ()
+    """Data on which the best model is judged once, at the end; it decides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,7 @@ class LabelledSplit:
 
     training: list[Example]
     validation: list[Example]
+    test: list[Example]
     labels: tuple[str, ...]
     """Those of the training part, in order: 2 before 10."""
     is_multi_label: bool
@@ -44,9 +57,15 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
         parts = separate(everything, _items(other.examples, config.validation_paths))
     else:
         parts = stratified(everything, config.validation_fraction, seed)
+    test: list[Example] = []
+    if config.test_paths:
+        last = read_examples(config.test_paths, *asked)
+        test, items = last.examples, _items(last.examples, config.test_paths)
+        notes = notes + last.notes + _check_test(parts, everything, items, is_multi_label)
     return LabelledSplit(
         training=parts.training,
         validation=parts.validation,
+        test=test,
         labels=in_order(label for example in parts.training for label in example.labels),
         is_multi_label=is_multi_label,
         text_column=found.text_column,
@@ -54,6 +73,22 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
         held_out=parts.held_out,
         notes=notes + parts.notes,
     )
+
+
+def _check_test(
+    parts: Parts[Example], training: Items[Example], test: Items[Example], is_multi_label: bool
+) -> list[str]:
+    """Remarks on the test data, which must be such that the model can be judged by it."""
+    for example in test.found:
+        if len(example.labels) != 1 and not is_multi_label:
+            raise GlassformerError(
+                f"{example.source} has {len(example.labels)} labels, and in {training.where} each "
+                "text has one. Give training and test the same kind of labels."
+            )
+    known = {label for example in parts.training for label in example.labels}
+    if not any(known.issuperset(example.labels) for example in test.found):
+        raise no_label_in_common(training, test, "test")
+    return never_learned(parts, test) + seen_before(parts, test)
 
 
 def check_kinds(labels: Iterable[tuple[str, ...]], where: str) -> None:

@@ -8,7 +8,7 @@ Two kinds of file are read: .csv with a row for each step, and .npz with arrays 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,16 @@ from glassformer.data.arrays import read_arrays
 from glassformer.data.corpus import TEXT_COLUMNS
 from glassformer.data.examples import LABEL_COLUMNS, label_name
 from glassformer.data.labelled import LabelledConfig, check_kinds
-from glassformer.data.splits import Items, Parts, in_order, separate, stratified
+from glassformer.data.splits import (
+    Items,
+    Parts,
+    in_order,
+    never_learned,
+    no_label_in_common,
+    seen_before,
+    separate,
+    stratified,
+)
 from glassformer.data.tables import (
     EmptyError,
     Row,
@@ -57,6 +66,7 @@ class SeriesSplit:
 
     training: list[Series]
     validation: list[Series]
+    test: list[Series]
     labels: tuple[str, ...]
     num_features: int
     held_out: str
@@ -73,16 +83,24 @@ def is_series(
 
 def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
     """All sequences, split as the config says."""
-    # Read in one go, so that both parts have the same features in the same order.
-    paths = (*config.paths, *config.validation_paths)
-    found = _read(paths, config.label_column, config.encoding)
-    everything = [series for each in found[: len(config.paths)] for series in each]
-    if not config.validation_paths:
-        return split_series(everything, config.validation_fraction, seed, config.paths)
-    other = [series for each in found[len(config.paths) :] for series in each]
-    training = _items(everything, config.paths)
-    check_kinds([(each.label,) for each in everything], training.where)
-    return _split(separate(training, _items(other, config.validation_paths)))
+    # Read in one go, so that all parts have the same features in the same order.
+    kinds = config.paths, config.validation_paths, config.test_paths
+    names = [name for paths in kinds for name in paths]
+    found = iter(_read(names, config.label_column, config.encoding))
+    training, validation, test = (
+        _items([series for _ in paths for series in next(found)], paths) for paths in kinds
+    )
+    check_kinds([(each.label,) for each in training.found], training.where)
+    if config.validation_paths:
+        parts = separate(training, validation)
+    else:
+        parts = stratified(training, config.validation_fraction, seed)
+    if not test.found:
+        return _split(parts)
+    if not {each.label for each in test.found} & {each.label for each in parts.training}:
+        raise no_label_in_common(training, test, "test")
+    notes = parts.notes + never_learned(parts, test) + seen_before(parts, test)
+    return _split(replace(parts, notes=notes), list(test.found))
 
 
 def split_series(
@@ -135,11 +153,15 @@ def _read(
     return found
 
 
-def _split(parts: Parts[Series]) -> SeriesSplit:
-    labels = in_order(series.label for series in parts.training)
-    num_features = parts.training[0].values.shape[1]
+def _split(parts: Parts[Series], test: list[Series] | None = None) -> SeriesSplit:
     return SeriesSplit(
-        parts.training, parts.validation, labels, num_features, parts.held_out, parts.notes
+        training=parts.training,
+        validation=parts.validation,
+        test=test or [],
+        labels=in_order(series.label for series in parts.training),
+        num_features=parts.training[0].values.shape[1],
+        held_out=parts.held_out,
+        notes=parts.notes,
     )
 
 

@@ -81,10 +81,7 @@ def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
     known = {label for item in training.found for label in training.labels(item)}
     kept = [item for item in validation.found if known.issuperset(validation.labels(item))]
     if not kept:
-        raise GlassformerError(
-            f"{validation.where} has no label that {training.where} has. "
-            "Give training and validation the same labels."
-        )
+        raise no_label_in_common(training, validation, "validation")
     notes = []
     if left_out := len(validation.found) - len(kept):
         unknown = Counter(
@@ -99,6 +96,40 @@ def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
         )
     notes += seen_in_both(training, validation)
     return Parts(list(training.found), kept, f"all of {validation.where}", notes)
+
+
+def no_label_in_common(training: Items[T], other: Items[T], part: str) -> GlassformerError:
+    return GlassformerError(
+        f"{other.where} has no label that {training.where} has. "
+        f"Give training and {part} the same labels."
+    )
+
+
+def seen_before(parts: Parts[T], test: Items[T]) -> list[str]:
+    """A remark on test data that was trained on, or that the model was chosen by."""
+    seen = {test.content(item) for item in (*parts.training, *parts.validation)}
+    both = sum(test.content(item) in seen for item in test.found)
+    if not both:
+        return []
+    return [
+        f"{counted(both, test.what)} of the test {_verb(both, 'be')} also in training or "
+        "validation, so that the test flatters the model"
+    ]
+
+
+def never_learned(parts: Parts[T], test: Items[T]) -> list[str]:
+    """A remark on labels of the test that cannot be learned; they stay in, for the score must count
+    them."""
+    known = {label for item in parts.training for label in test.labels(item)}
+    unknown = Counter(
+        label for item in test.found for label in test.labels(item) if label not in known
+    )
+    if not unknown:
+        return []
+    return [
+        f"training lacks {counted(len(unknown), 'label')} of the test, so that these will count as "
+        f"wrong: {listed_with_counts(unknown)}"
+    ]
 
 
 def seen_in_both(training: Items[T], validation: Items[T]) -> list[str]:

@@ -322,6 +322,19 @@ def test_validation_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_a_test_part_keeps_what_cannot_be_learned(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", pos=5, neg=5)
+    other = written(tmp_path / "b.csv", "text,label\npos number 1,pos\nx,neg\ny,odd\nz,odd\n")
+    found = split(path, test_paths=other)
+    assert len(found.training) + len(found.validation) == 10
+    assert [example.text for example in found.test] == ["pos number 1", "x", "y", "z"]
+    assert found.notes == [
+        "training lacks 1 label of the test, so that these will count as wrong: odd (2)",
+        "1 example of the test is also in training or validation, so that the test flatters the "
+        "model",
+    ]
+
+
 def test_validation_without_a_known_label_is_refused(tmp_path: Path) -> None:
     path, other = table(tmp_path / "a.csv", a=5, b=5), table(tmp_path / "b.csv", c=5)
     with pytest.raises(GlassformerError, match=r"has no label that .* has"):

@@ -6,7 +6,7 @@ at which the held-out labels are likeliest, so that of what it says with 80 % ab
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from glassformer.checkpoint.folder import TOKENIZER
 from glassformer.data.examples import Example
+from glassformer.data.kept import keep_examples
 from glassformer.data.labelled import LabelledSplit, read_labelled
 from glassformer.data.sequences import Batch, Sequences
 from glassformer.errors import UsageError
@@ -33,6 +34,7 @@ from glassformer.training.tasks.labelled import (
     dtype_of,
     frame_of,
     make_tokenizer,
+    say_split,
     with_digest,
     write,
 )
@@ -79,12 +81,8 @@ class Classify(LabelledTask):
         if recipe.model.get("num_features"):
             raise UsageError("model.num_features is for sequences of numbers: leave it out here.")
         split = read_labelled(checked(recipe).data, recipe.training.seed)
-        say(
-            f"data: {counted(len(split.training), 'example')} of {len(split.labels)} labels to "
-            f"learn from; held out: {split.held_out}"
-        )
-        for note in split.notes:
-            say(f"note: {note}")
+        what = f"{counted(len(split.training), 'example')} of {len(split.labels)} labels"
+        say_split(what, split.held_out, split.notes, split.test, say)
         texts = [example.text for example in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):
@@ -95,7 +93,8 @@ class Classify(LabelledTask):
         sized = cls(said, said, tokenizer, *whole).completed()
         frame = frame_of(tokenizer, sized.recipe.architecture())
         training, validation = (framed(part, frame, say) for part in whole)
-        write(folder, training, validation, tokenizer)
+        keep_test = partial(keep_examples, examples=split.test) if split.test else None
+        write(folder, training, validation, tokenizer, keep_test=keep_test)
         said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 
