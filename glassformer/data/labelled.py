@@ -107,6 +107,9 @@ def _items(examples: list[Example], paths: Sequence[str]) -> Items[Example]:
         found=examples,
         content=lambda example: example.text.encode("utf-8", "surrogatepass"),
         labels=lambda example: example.labels,
+        answer=lambda example: frozenset(example.labels),
+        source=lambda example: example.source,
         what="example",
+        body="text",
         where=", ".join(paths),
     )

@@ -170,7 +170,10 @@ def _items(series: list[Series], paths: Sequence[str]) -> Items[Series]:
         found=series,
         content=lambda each: each.values.tobytes(),
         labels=lambda each: (each.label,),
+        answer=lambda each: each.label,
+        source=lambda each: each.source,
         what="sequence",
+        body="sequence",
         where=", ".join(paths),
     )
 

@@ -8,7 +8,7 @@ files nor more examples of other labels change the side on which it lands.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Generic, TypeVar
@@ -28,8 +28,13 @@ class Items(Generic[T]):
     content: Callable[[T], bytes]
     """What makes two items the same: equal content never lands on both sides."""
     labels: Callable[[T], Collection[str]]
+    answer: Callable[[T], Hashable]
+    """What is to be said of an item: equal content should have equal answers."""
+    source: Callable[[T], str]
     what: str
     """In words: "example" or "sentence"."""
+    body: str
+    """What is equal in two items of equal content: "text" or "sentence"."""
     where: str
     """The files they are from, for errors."""
 
@@ -57,11 +62,12 @@ def stratified(items: Items[T], fraction: float, seed: int) -> Parts[T]:
             "(--validation-data)."
         )
     notes = []
-    if repeated := len(found) - len(set(contents)):
+    if repeated := len(found) - len(set(zip(contents, map(items.answer, found), strict=True))):
         notes.append(
             f"{counted(repeated, items.what)} {_verb(repeated, 'repeat')} another exactly, on the "
             "same side of the split as it"
         )
+    notes += contradictions(items)
     validated = {label for index in chosen for label in labels[index]}
     if alone := {label for each in labels for label in each} - validated:
         notes.append(
@@ -94,8 +100,26 @@ def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
             f"{counted(left_out, validation.what)} of validation {_verb(left_out, 'be')} left out, "
             f"since training has no such label: {listed_with_counts(unknown)}"
         )
-    notes += seen_in_both(training, validation)
+    notes += contradictions(training) + seen_in_both(training, validation)
     return Parts(list(training.found), kept, f"all of {validation.where}", notes)
+
+
+def contradictions(items: Items[T]) -> list[str]:
+    """A remark on equal content with different answers. All of it stays, as given."""
+    answers: dict[bytes, Hashable] = {}
+    others: dict[bytes, str] = {}  # where content first has another answer than before
+    for item in items.found:
+        content, answer = items.content(item), items.answer(item)
+        if answers.setdefault(content, answer) != answer:
+            others.setdefault(content, items.source(item))
+    if not others:
+        return []
+    first, number = next(iter(others.values())), len(others)
+    return [
+        f"{counted(number, items.body)} {_verb(number, 'stand')} more than once with different "
+        f"labels (first: {first}): all are kept, on the same side of the split, and no model can "
+        "be right on all of them"
+    ]
 
 
 def no_label_in_common(training: Items[T], other: Items[T], part: str) -> GlassformerError:

@@ -20,6 +20,7 @@ from glassformer.data.examples import label_name
 from glassformer.data.splits import (
     Items,
     Parts,
+    contradictions,
     in_order,
     listed_with_counts,
     never_learned,
@@ -106,7 +107,8 @@ def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
     else:
         other = _items(read_sentences(config.validation_paths, *asked), config.validation_paths)
         training, validation = list(everything.found), list(other.found)
-        notes = _unseen(validation, tags) + seen_in_both(everything, other)
+        notes = _unseen(validation, tags) + contradictions(everything)
+        notes += seen_in_both(everything, other)
         parts = Parts(training, validation, f"all of {other.where}", notes)
     found = {tag for sentence in parts.training for tag in sentence.tags}
     test = _items(read_sentences(config.test_paths, *asked), config.test_paths)
@@ -128,7 +130,10 @@ def _items(sentences: Iterable[Sentence], paths: Sequence[str]) -> Items[Sentenc
         found=list(sentences),
         content=lambda sentence: "\n".join(sentence.words).encode("utf-8", "surrogatepass"),
         labels=lambda sentence: set(sentence.tags),
+        answer=lambda sentence: sentence.tags,
+        source=lambda sentence: sentence.source,
         what="sentence",
+        body="sentence",
         where=", ".join(paths),
     )
 

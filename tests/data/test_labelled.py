@@ -285,9 +285,34 @@ def test_equal_texts_stay_on_one_side(tmp_path: Path) -> None:
     trained = {example.text for example in found.training}
     assert found.validation
     assert not trained & {example.text for example in found.validation}
+    assert found.notes[0] == (
+        "40 examples repeat another exactly, on the same side of the split as it"
+    )
+
+
+def test_equal_texts_with_different_labels_are_said_apart(tmp_path: Path) -> None:
+    rows = [f"text {n},{'pos' if n % 2 else 'neg'}" for n in range(40)]
+    rows += ["text 3,neg", "text 3,pos", "text 8,pos", "text 8,pos", "text 9,pos"]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    found = split(path)
+    said = "all are kept, on the same side of the split, and no model can be right on all of them"
     assert found.notes == [
-        "80 examples repeat another exactly, on the same side of the split as it"
+        "3 examples repeat another exactly, on the same side of the split as it",
+        f"2 texts stand more than once with different labels (first: {path}:42): {said}",
     ]
+    assert len(found.training) + len(found.validation) == 45
+    sides = [{each.text for each in part} for part in (found.training, found.validation)]
+    assert not sides[0] & sides[1]
+    assert found == split(path)
+    own = split(path, validation_paths=table(tmp_path / "b.csv", pos=3, neg=3))
+    assert own.notes == found.notes[1:]
+
+
+def test_the_order_of_several_labels_contradicts_nothing(tmp_path: Path) -> None:
+    rows = [f'{{"text": "t{n % 9}", "labels": {["[1, 2]", "[2, 1]"][n % 2]}}}' for n in range(18)]
+    rows += [f'{{"text": "u{n}", "labels": [3]}}' for n in range(9)]
+    found = split(written(tmp_path / "a.jsonl", "\n".join(rows)))
+    assert found.notes == ["9 examples repeat another exactly, on the same side of the split as it"]
 
 
 def test_a_label_with_one_example_is_only_trained_on(tmp_path: Path) -> None:
