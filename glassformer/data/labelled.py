@@ -1,7 +1,9 @@
 """Labelled texts in two parts: one to learn from, one held out."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 
 from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
@@ -17,6 +19,8 @@ from glassformer.data.splits import (
     stratified,
 )
 from glassformer.errors import GlassformerError
+
+MANY_KINDS = 100  # of real numbers, from which on they cannot be classes, however often they repeat
 
 
 class LabelledConfig(CorpusConfig):
@@ -50,6 +54,8 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
     found = read_examples(config.paths, *asked)
     everything = _items(found.examples, config.paths)
     check_kinds([example.labels for example in found.examples], everything.where)
+    if not found.is_multi_label:
+        check_classes([(example.labels[0], example.source) for example in found.examples])
     is_multi_label, notes = found.is_multi_label, found.notes
     if config.validation_paths:
         other = read_examples(config.validation_paths, *asked)
@@ -100,6 +106,27 @@ def check_kinds(labels: Iterable[tuple[str, ...]], where: str) -> None:
             f'{where} has only the label "{only}", so that there is nothing to tell apart. '
             "Give examples of at least two labels."
         )
+
+
+def check_classes(found: Sequence[tuple[str, str]]) -> None:
+    """Refuse amounts: labels, each with its place, that are real numbers and hardly ever repeat."""
+    kinds = {label for label, _ in found}
+    if any(_as_number(label) is None for label in kinds):
+        return
+    real = [(label, place) for label, place in found if not (_as_number(label) or 0.0).is_integer()]
+    if real and (2 * len(kinds) > len(found) or len(kinds) >= MANY_KINDS):
+        label, place = real[0]
+        raise GlassformerError(
+            f"{place}: the label is {label}, one of {len(kinds):,} different numbers. These are "
+            "amounts, and what is learned here are classes: sort them into a few (low, high), or "
+            "say another --label-column."
+        )
+
+
+def _as_number(label: str) -> float | None:
+    with suppress(ValueError):
+        return number if isfinite(number := float(label)) else None
+    return None
 
 
 def _items(examples: list[Example], paths: Sequence[str]) -> Items[Example]:

@@ -8,7 +8,7 @@ Two kinds of file are read: .csv with a row for each step, and .npz with arrays 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ import numpy.typing as npt
 from glassformer.data.arrays import read_arrays
 from glassformer.data.corpus import TEXT_COLUMNS
 from glassformer.data.examples import LABEL_COLUMNS, label_name
-from glassformer.data.labelled import LabelledConfig, check_kinds
+from glassformer.data.labelled import LabelledConfig, check_classes, check_kinds
 from glassformer.data.splits import (
     Items,
-    Parts,
     in_order,
     never_learned,
     no_label_in_common,
@@ -91,25 +90,23 @@ def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
         _items([series for _ in paths for series in next(found)], paths) for paths in kinds
     )
     check_kinds([(each.label,) for each in training.found], training.where)
+    check_classes([(each.label, each.source) for each in training.found])
     if config.validation_paths:
         parts = separate(training, validation)
     else:
         parts = stratified(training, config.validation_fraction, seed)
-    if not test.found:
-        return _split(parts)
-    if not {each.label for each in test.found} & {each.label for each in parts.training}:
+    labels = in_order(series.label for series in parts.training)
+    if test.found and not {each.label for each in test.found} & {*labels}:
         raise no_label_in_common(training, test, "test")
-    notes = parts.notes + never_learned(parts, test) + seen_before(parts, test)
-    return _split(replace(parts, notes=notes), list(test.found))
-
-
-def split_series(
-    series: list[Series], fraction: float, seed: int, paths: Sequence[str] = ()
-) -> SeriesSplit:
-    """Hold out about `fraction` of every label; `paths` are for errors."""
-    items = _items(series, paths or sorted({each.source.rpartition(":")[0] for each in series}))
-    check_kinds([(each.label,) for each in series], items.where)
-    return _split(stratified(items, fraction, seed))
+    return SeriesSplit(
+        training=parts.training,
+        validation=parts.validation,
+        test=list(test.found),
+        labels=labels,
+        num_features=parts.training[0].values.shape[1],
+        held_out=parts.held_out,
+        notes=parts.notes + never_learned(parts, test) + seen_before(parts, test),
+    )
 
 
 def read_series(
@@ -151,18 +148,6 @@ def _read(
                 found.append(list(_table_series(table, label_column, features)))
     _check_widths([each[0] for each in found])
     return found
-
-
-def _split(parts: Parts[Series], test: list[Series] | None = None) -> SeriesSplit:
-    return SeriesSplit(
-        training=parts.training,
-        validation=parts.validation,
-        test=test or [],
-        labels=in_order(series.label for series in parts.training),
-        num_features=parts.training[0].values.shape[1],
-        held_out=parts.held_out,
-        notes=parts.notes,
-    )
 
 
 def _items(series: list[Series], paths: Sequence[str]) -> Items[Series]:

@@ -329,6 +329,36 @@ def test_one_label_is_nothing_to_learn(tmp_path: Path) -> None:
         split(table(tmp_path / "a.csv", pos=20))
 
 
+@pytest.mark.parametrize("step", [0.37, 0.25])
+@pytest.mark.parametrize("count", [12, 900])
+def test_amounts_are_no_classes(tmp_path: Path, step: float, count: int) -> None:
+    rows = [f"text {n},{n % 400 * step}" for n in range(count)]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    with pytest.raises(GlassformerError) as error:
+        split(path)
+    assert str(error.value) == (
+        f"{path}:3: the label is {step}, one of {min(count, 400)} different numbers. These are "
+        "amounts, and what is learned here are classes: sort them into a few (low, high), or say "
+        "another --label-column."
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [str(n / 2) for n in range(10)] * 4,  # half stars
+        [str(n) for n in range(150)] * 2,  # many whole numbers
+        [f"{n}.0" for n in range(40)],
+        [*(str(n / 7) for n in range(40)), "other"],
+        ["1e999", "0.5", "nan-like"] * 3,
+    ],
+)
+def test_classes_may_look_like_numbers(tmp_path: Path, labels: list[str]) -> None:
+    rows = [f"text {n},{label}\nsame {n},{label}" for n, label in enumerate(labels)]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    assert len(split(path).labels) == len(set(labels))
+
+
 def test_labels_without_a_second_example_cannot_be_held_out(tmp_path: Path) -> None:
     with pytest.raises(GlassformerError, match="no label has two different examples"):
         split(table(tmp_path / "a.csv", a=1, b=1, c=1))
