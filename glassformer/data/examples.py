@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,14 @@ from glassformer.data.tables import (
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
+HEADED_ENDINGS = (".csv", ".jsonl", ".parquet")  # of tables whose columns always have names
 LABEL_COLUMNS = (
     *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
     *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
 )
+
+
+_SAMPLE = 100  # lines that are looked at for tabs
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +100,8 @@ def read_texts(
 ) -> Iterator[Document]:
     """The texts of files whose labels, if there are any, do not matter."""
     for name in paths:
-        path = local_path(name)
-        is_bare = not text_column and path.is_file() and ending(path) == ".tsv"
         with reading(name):
-            rows = _without_header(path, encoding) if is_bare else None
+            rows = None if text_column else _pairs(local_path(name), encoding)
         if rows is None:
             yield from read_documents([name], text_column, encoding)
         else:
@@ -148,13 +151,12 @@ class _Reader:
     def _read_table(self, name: str) -> None:
         path = local_path(name)
         is_named = bool(self.text_column or self.label_column)
-        if path.is_file() and ending(path) == ".tsv" and not is_named:
-            pairs = _without_header(path, self.encoding)
-            if pairs:
-                order = ", ".join(pairs[0].values)
-                self.notes.append(f"{path} has no header; its columns are taken as {order}")
-                self._read_rows(pairs, ("text",), "label")
-                return
+        pairs = None if is_named else _pairs(path, self.encoding)
+        if pairs:
+            order = ", ".join(pairs[0].values)
+            self.notes.append(f"{path} has no header; its columns are taken as {order}")
+            self._read_rows(pairs, ("text",), "label")
+            return
         table = open_table(name, self.encoding)
         texts, label = _columns(table, self.text_column, self.label_column)
         self.columns = self.columns or (texts, label)
@@ -237,8 +239,29 @@ def _columns(
     return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)
 
 
+def _pairs(path: Path, encoding: str) -> list[Row] | None:
+    """The rows of a file of text and label without a header; None for any other."""
+    if not path.is_file() or ending(path) in HEADED_ENDINGS:
+        return None
+    if ending(path) != ".tsv" and not _has_tabs(path, encoding):
+        return None
+    return _without_header(path, encoding)
+
+
+def _has_tabs(path: Path, encoding: str) -> bool:
+    """Has each of the first lines exactly one tab, whatever the file's name ends in?"""
+    try:
+        first = "".join(islice(read_lines(path, encoding), _SAMPLE)).strip("\n")
+    except GlassformerError:
+        if ending(path) in TEXT_ENDINGS:
+            raise
+        return False  # no text at all
+    # A blank line between others has none: it ends a sentence of words and their tags.
+    return all(line.count("\t") == 1 for line in first.split("\n"))
+
+
 def _without_header(path: Path, encoding: str) -> list[Row] | None:
-    """The rows of a .tsv of text and label that has no header; None for any other.
+    """The rows of lines with a tab in them, if these have no header.
 
     Its first line is an example, not a header, if it has two fields that are no names of columns,
     and one of them is a number or comes again further down.

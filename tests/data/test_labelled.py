@@ -206,6 +206,41 @@ def test_a_tsv_may_have_no_header(tmp_path: Path, content: str) -> None:
     assert f"{path} has no header; its columns are taken as " in found.notes[0]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "SMSSpamCollection", "a.data"])
+def test_lines_with_a_tab_are_text_and_label_whatever_the_ending(tmp_path: Path, name: str) -> None:
+    lines = '\nham\tsee you, "soon"\nspam\twin now\nham\tok\nham\tyes\nspam\tfree\n'
+    path = written(tmp_path / name, lines)
+    assert pairs(path)[:2] == [('see you, "soon"', ("ham",)), ("win now", ("spam",))]
+    assert [each.text for each in read_texts([path])][1:3] == ["win now", "ok"]
+    assert split(path).labels == ("ham", "spam")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "fine\t1\nbad\t0\t1\n"),
+        ("a.txt", "fine\t1\nbad\n"),
+        ("a.txt", "\tone\ttwo\n"),
+        ("a.txt", "\n"),
+        ("a.conll", "EU\tORG\nis\tO\n\nit\tO\nis\tO\n"),  # of a tagger
+        ("a.xlsx", b"PK\x03\x04\xff\t1\n"),
+    ],
+)
+def test_other_lines_are_no_pairs(tmp_path: Path, name: str, content: str | bytes) -> None:
+    assert "is not a table" in complaint(written(tmp_path / name, content))
+
+
+def test_texts_in_folders_may_have_tabs(tmp_path: Path) -> None:
+    for label in ("pos", "neg"):
+        written(tmp_path / label / "a.txt", "one\t1\ntwo\t1\n")
+    assert pairs(tmp_path) == [("one\t1\ntwo\t1\n", ("neg",)), ("one\t1\ntwo\t1\n", ("pos",))]
+
+
+def test_a_plain_text_is_read_as_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "one\ntwo\n")
+    assert [each.text for each in read_texts([path])] == ["one\ntwo\n"]
+
+
 def test_a_tsv_with_a_header_is_not_taken_for_one_without(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "headline\tkind\nfine\tpos\nbad\tpos\n")
     assert "It has: headline, kind." in complaint(path)
