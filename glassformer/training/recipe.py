@@ -151,6 +151,7 @@ class LabelLossConfig(Config):
     class_weights: bool = False
     """Rare labels count more: each by the inverse of its frequency."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of the goal that is spread over all labels; with several per text, over yes and no."""
 
 
 class FinetuneConfig(Config):

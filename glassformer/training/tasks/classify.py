@@ -143,11 +143,10 @@ class Classify(LabelledTask):
     def loss(self, model: TextClassifier, batch: Batch) -> Tensor:
         logits = model(batch.ids, batch.is_text).float()
         weights = None if self._weights is None else self._weights.to(logits)
-        if self.is_multi_label:
-            return F.binary_cross_entropy_with_logits(
-                logits, batch.targets.to(logits.dtype), pos_weight=weights
-            )
         smoothing = self._objective.label_smoothing
+        if self.is_multi_label:  # each label is a choice of two, yes or no
+            goal = batch.targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+            return F.binary_cross_entropy_with_logits(logits, goal, pos_weight=weights)
         return F.cross_entropy(logits, batch.targets, weights, label_smoothing=smoothing)
 
     def validate(self, model: TextClassifier) -> Found:
