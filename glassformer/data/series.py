@@ -56,6 +56,7 @@ class Series:
     values: npt.NDArray[np.float32]
     """(steps, features)"""
     label: str
+    """Empty where labels do not matter."""
     source: str
 
 
@@ -121,6 +122,17 @@ def read_series(
     return [series for each in found for series in each]
 
 
+def read_values(
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    features: Sequence[str] = (),
+) -> list[Series]:
+    """The sequences of files whose labels, if there are any, do not matter."""
+    found = _read(paths, label_column, encoding, tuple(features), is_labelled=False)
+    return [series for each in found for series in each]
+
+
 def features_of(config: LabelledConfig) -> tuple[str, ...]:
     """The names of the values in a table; none in an archive of arrays."""
     for name in config.paths:
@@ -134,6 +146,7 @@ def _read(
     label_column: str | None,
     encoding: str,
     features: tuple[str, ...] = (),
+    is_labelled: bool = True,
 ) -> list[list[Series]]:
     """The sequences of each file."""
     found: list[list[Series]] = []
@@ -141,11 +154,17 @@ def _read(
         with reading(name):
             path = local_path(name)
             if path.is_file() and ending(path) == ".npz":
-                found.append(list(_npz_series(path)))
-            else:
-                table = open_table(name, encoding)
+                found.append(list(_npz_series(path, is_labelled)))
+                continue
+            table = open_table(name, encoding)
+            roles: tuple[str, str, str | None]
+            if is_labelled:
                 features = _features(table, label_column, features)
-                found.append(list(_table_series(table, label_column, features)))
+                roles = _roles(table, label_column)
+            else:
+                features = _features_beside(table, label_column, features)
+                roles = (*_keys(table, label_column), None)
+            found.append(list(_table_series(table, roles, features)))
     _check_widths([each[0] for each in found])
     return found
 
@@ -222,11 +241,14 @@ class _Growing:
 def _roles(table: Table, label_column: str | None) -> tuple[str, str, str]:
     """The columns that tell the sequence, the step in it and the label."""
     label = column(table, label_column, LABELS, "label")
-    keys = [_only(table, each, label) for each in (ID_COLUMNS, STEP_COLUMNS)]
-    return keys[0], keys[1], label
+    return (*_keys(table, label), label)
 
 
-def _only(table: Table, candidates: tuple[str, ...], taken: str) -> str:
+def _keys(table: Table, taken: str | None = None) -> tuple[str, str]:
+    return _only(table, ID_COLUMNS, taken), _only(table, STEP_COLUMNS, taken)
+
+
+def _only(table: Table, candidates: tuple[str, ...], taken: str | None) -> str:
     found = [name for name in table.columns if name.casefold() in candidates and name != taken]
     if len(found) != 1:
         raise GlassformerError(
@@ -252,16 +274,36 @@ def _features(table: Table, label_column: str | None, known: tuple[str, ...]) ->
     return known or found
 
 
+def _features_beside(
+    table: Table, label_column: str | None, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The columns of values, whatever else there is: a label, or none."""
+    if missing := [name for name in known if name not in table.columns]:
+        raise GlassformerError(
+            f"{table.name} has no column {' and '.join(missing)}, which the model reads. It has: "
+            f"{', '.join(table.columns)}. Add it."
+        )
+    others = {*_keys(table, label_column), label_column}
+    found = known or tuple(
+        name for name in table.columns if name not in others and name.casefold() not in LABELS
+    )
+    if not found:
+        raise GlassformerError(f"{table.name} has no column of values. Add one.")
+    return found
+
+
 def _table_series(
-    table: Table, label_column: str | None, features: tuple[str, ...]
+    table: Table, roles: tuple[str, str, str | None], features: tuple[str, ...]
 ) -> Iterator[Series]:
-    key, step, label = _roles(table, label_column)
+    key, step, label = roles
     growing: dict[str, _Growing] = {}
     for row in table.rows:
         own = row.values.get(key)
         if own is None or not str(own).strip():
             raise GlassformerError(f'{row.place} has nothing in column "{key}". Fill it in.')
-        name = label_name(row.values.get(label), row.place, f'column "{label}"')
+        name = ""
+        if label is not None:
+            name = label_name(row.values.get(label), row.place, f'column "{label}"')
         series = growing.setdefault(str(own), _Growing(name, row.place))
         if name != series.label:
             raise GlassformerError(
@@ -292,15 +334,16 @@ def _number_in(row: Row, name: str) -> float:
 # --- arrays ---
 
 
-def _npz_series(path: Path) -> Iterator[Series]:
-    arrays = read_arrays(path, "x", "y", "lengths")
-    missing = [name for name in ("x", "y") if name not in arrays]
+def _npz_series(path: Path, is_labelled: bool) -> Iterator[Series]:
+    needed = ("x", "y") if is_labelled else ("x",)
+    arrays = read_arrays(path, *needed, "lengths")
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise GlassformerError(
             f"{path} has no array {' and '.join(missing)}. It has: {', '.join(arrays) or 'none'}. "
             "Save it with np.savez(path, x=…, y=…)."
         )
-    x, y = arrays["x"], arrays["y"]
+    x, y = arrays["x"], arrays.get("y")
     lengths = arrays.get("lengths")
     x = x[:, :, None] if x.ndim == 2 else x  # (N, T, F)
     if x.ndim != 3 or x.dtype.kind not in "biuf":
@@ -309,11 +352,11 @@ def _npz_series(path: Path) -> Iterator[Series]:
         raise EmptyError(f"{path} has no sequences in it.")
     if 0 in x.shape:
         raise _wrong_array(path, "x", x, "at least one step and one feature")
-    if y.shape != (len(x),) or y.dtype.kind not in "biufUS":
+    if y is not None and (y.shape != (len(x),) or y.dtype.kind not in "biufUS"):
         raise _wrong_array(path, "y", y, f"a label for each sequence of x, so shape ({len(x)},)")
     if lengths is not None and (lengths.shape != (len(x),) or lengths.dtype.kind not in "iu"):
         raise _wrong_array(path, "lengths", lengths, f"whole numbers of shape ({len(x)},)")
-    for index, label in enumerate(y.tolist()):
+    for index, label in enumerate([None] * len(x) if y is None else y.tolist()):
         place = f"{path}:{index + 1}"
         steps = x.shape[1] if lengths is None else int(lengths[index])
         if not 1 <= steps <= x.shape[1]:
@@ -328,7 +371,8 @@ def _npz_series(path: Path) -> Iterator[Series]:
             )
         if isinstance(label, bytes):
             label = label.decode("latin-1")
-        yield Series(values, label_name(label, place, 'array "y"'), place)
+        name = "" if y is None else label_name(label, place, 'array "y"')
+        yield Series(values, name, place)
 
 
 def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) -> GlassformerError:
