@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.data.labelled import read_examples
+from glassformer.data.examples import read_examples
 from glassformer.predict import load
 from glassformer.training import begin
 from glassformer.training.baseline import TfidfBaseline

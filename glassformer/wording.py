@@ -44,3 +44,9 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def first_line(error: Exception) -> str:
+    """What an error of another library says, as one sentence."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return line if line.endswith((".", "!", "?")) else f"{line}."

@@ -31,8 +31,8 @@ def classify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Name the label of a text, and how sure the model is."""
-    from glassformer.data.labelled import read_texts
-    from glassformer.data.series import read_series
+    from glassformer.data.examples import read_texts
+    from glassformer.data.series import read_values
     from glassformer.predict import checked, load
     from glassformer.predict.classifier import ClassifyPredictor
     from glassformer.predict.series import SeriesPredictor
@@ -46,9 +46,10 @@ def classify(
     predictor = load(model)
     if isinstance(predictor, SeriesPredictor) and data:
         config = predictor.model.config
-        series = read_series(data, config.label_column, encoding, config.text_column)
+        features = text_column or config.text_column
+        series = read_values(data, config.label_column, encoding, features)
         found = predictor.classify_batch([each.values for each in series])
-        _show(found, as_json, is_one=False)
+        _show(found, as_json, is_one=False, sources=[each.source for each in series])
         return
     predictor = checked(predictor, model, ClassifyPredictor, "classify")
     columns = text_column or predictor.text_column

@@ -16,6 +16,7 @@ def finetune(
     ],
     data: options.Data = None,
     validation_data: options.ValidationData = None,
+    test_data: options.TestData = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     encoding: options.Encoding = None,
@@ -55,6 +56,7 @@ def finetune(
         "data": {
             "paths": data,
             "validation_paths": validation_data,
+            "test_paths": test_data,
             "text_column": text_column,
             "label_column": label_column,
             "encoding": encoding,

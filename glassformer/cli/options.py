@@ -19,6 +19,10 @@ ValidationData = Annotated[
     list[str] | None,
     typer.Option(metavar="PATH", help="Held-out data; else a part of --data is held out."),
 ]
+TestData = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Labelled data to judge the best model by, at the end."),
+]
 TextColumn = Annotated[
     list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
 ]
@@ -72,5 +76,9 @@ def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bo
         typer.echo(command.dry_run(request, as_json))
     else:
         outcome = command.train(request, sys.stderr)
+        if outcome.task.recipe.test_paths:
+            from glassformer.predict.final import tested
+
+            outcome = tested(outcome, sys.stderr)
         typer.echo(outcome.as_json() if as_json else outcome.summary())
         raise typer.Exit(outcome.exit_code)

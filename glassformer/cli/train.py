@@ -18,6 +18,7 @@ def train(
     ] = None,
     data: options.Data = None,
     validation_data: options.ValidationData = None,
+    test_data: options.TestData = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     encoding: options.Encoding = None,
@@ -73,6 +74,7 @@ def train(
         "data": {
             "paths": data,
             "validation_paths": validation_data,
+            "test_paths": test_data,
             "text_column": text_column,
             "label_column": label_column,
             "encoding": encoding,

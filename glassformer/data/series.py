@@ -4,28 +4,31 @@
     a,0,0.1,0.2,walk   →  Series([[0.1, 0.2], …], "walk", "walks.csv:2")
 
 Two kinds of file are read: .csv with a row for each step, and .npz with arrays x (N, T, F) or
-(N, T), y (N,) and, where the sequences differ in length, lengths (N,). An .npz is opened as the
-zip of plain arrays that it is: objects, which could run code when they are loaded, are refused.
+(N, T), y (N,) and, where the sequences differ in length, lengths (N,).
 """
 
-import lzma
-import math
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib import format as npy
 
+from glassformer.data.arrays import read_arrays
 from glassformer.data.corpus import TEXT_COLUMNS
-from glassformer.data.labelled import LABEL_COLUMNS, LabelledConfig, check_kinds, label_name
-from glassformer.data.splits import Items, Parts, in_order, separate, stratified
+from glassformer.data.examples import LABEL_COLUMNS, label_name
+from glassformer.data.labelled import LabelledConfig, check_classes, check_kinds
+from glassformer.data.splits import (
+    Items,
+    in_order,
+    never_learned,
+    no_label_in_common,
+    seen_before,
+    separate,
+    stratified,
+)
 from glassformer.data.tables import (
     EmptyError,
     Row,
@@ -37,12 +40,11 @@ from glassformer.data.tables import (
     reading,
 )
 from glassformer.errors import GlassformerError
-from glassformer.wording import counted, readable_size
+from glassformer.wording import counted
 
 ID_COLUMNS = ("id", "series", "series_id", "sequence", "sequence_id", "sample", "sample_id")
 LABELS = tuple(name for name in LABEL_COLUMNS if name != "y")  # which here is a coordinate
 STEP_COLUMNS = ("step", "time", "t", "timestep", "time_step", "timestamp", "frame", "tick")
-MOST_BYTES = 4 * 10**9  # of one array, unpacked: a small zip can claim to hold any amount
 _LARGEST = float(np.finfo(np.float32).max)
 _SAMPLE = 100  # rows that are looked at to tell numbers from text
 
@@ -54,6 +56,7 @@ class Series:
     values: npt.NDArray[np.float32]
     """(steps, features)"""
     label: str
+    """Empty where labels do not matter."""
     source: str
 
 
@@ -63,6 +66,7 @@ class SeriesSplit:
 
     training: list[Series]
     validation: list[Series]
+    test: list[Series]
     labels: tuple[str, ...]
     num_features: int
     held_out: str
@@ -79,25 +83,31 @@ def is_series(
 
 def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
     """All sequences, split as the config says."""
-    # Read in one go, so that both parts have the same features in the same order.
-    paths = (*config.paths, *config.validation_paths)
-    found = _read(paths, config.label_column, config.encoding)
-    everything = [series for each in found[: len(config.paths)] for series in each]
-    if not config.validation_paths:
-        return split_series(everything, config.validation_fraction, seed, config.paths)
-    other = [series for each in found[len(config.paths) :] for series in each]
-    training = _items(everything, config.paths)
-    check_kinds([(each.label,) for each in everything], training.where)
-    return _split(separate(training, _items(other, config.validation_paths)))
-
-
-def split_series(
-    series: list[Series], fraction: float, seed: int, paths: Sequence[str] = ()
-) -> SeriesSplit:
-    """Hold out about `fraction` of every label; `paths` are for errors."""
-    items = _items(series, paths or sorted({each.source.rpartition(":")[0] for each in series}))
-    check_kinds([(each.label,) for each in series], items.where)
-    return _split(stratified(items, fraction, seed))
+    # Read in one go, so that all parts have the same features in the same order.
+    kinds = config.paths, config.validation_paths, config.test_paths
+    names = [name for paths in kinds for name in paths]
+    found = iter(_read(names, config.label_column, config.encoding))
+    training, validation, test = (
+        _items([series for _ in paths for series in next(found)], paths) for paths in kinds
+    )
+    check_kinds([(each.label,) for each in training.found], training.where)
+    check_classes([(each.label, each.source) for each in training.found])
+    if config.validation_paths:
+        parts = separate(training, validation)
+    else:
+        parts = stratified(training, config.validation_fraction, seed)
+    labels = in_order(series.label for series in parts.training)
+    if test.found and not {each.label for each in test.found} & {*labels}:
+        raise no_label_in_common(training, test, "test")
+    return SeriesSplit(
+        training=parts.training,
+        validation=parts.validation,
+        test=list(test.found),
+        labels=labels,
+        num_features=parts.training[0].values.shape[1],
+        held_out=parts.held_out,
+        notes=parts.notes + never_learned(parts, test) + seen_before(parts, test),
+    )
 
 
 def read_series(
@@ -109,6 +119,17 @@ def read_series(
     """The sequences of files, in a fixed order; all have the same features, those that are named if
     any are."""
     found = _read(paths, label_column, encoding, tuple(features))
+    return [series for each in found for series in each]
+
+
+def read_values(
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    features: Sequence[str] = (),
+) -> list[Series]:
+    """The sequences of files whose labels, if there are any, do not matter."""
+    found = _read(paths, label_column, encoding, tuple(features), is_labelled=False)
     return [series for each in found for series in each]
 
 
@@ -125,6 +146,7 @@ def _read(
     label_column: str | None,
     encoding: str,
     features: tuple[str, ...] = (),
+    is_labelled: bool = True,
 ) -> list[list[Series]]:
     """The sequences of each file."""
     found: list[list[Series]] = []
@@ -132,21 +154,19 @@ def _read(
         with reading(name):
             path = local_path(name)
             if path.is_file() and ending(path) == ".npz":
-                found.append(list(_npz_series(path)))
-            else:
-                table = open_table(name, encoding)
+                found.append(list(_npz_series(path, is_labelled)))
+                continue
+            table = open_table(name, encoding)
+            roles: tuple[str, str, str | None]
+            if is_labelled:
                 features = _features(table, label_column, features)
-                found.append(list(_table_series(table, label_column, features)))
+                roles = _roles(table, label_column)
+            else:
+                features = _features_beside(table, label_column, features)
+                roles = (*_keys(table, label_column), None)
+            found.append(list(_table_series(table, roles, features)))
     _check_widths([each[0] for each in found])
     return found
-
-
-def _split(parts: Parts[Series]) -> SeriesSplit:
-    labels = in_order(series.label for series in parts.training)
-    num_features = parts.training[0].values.shape[1]
-    return SeriesSplit(
-        parts.training, parts.validation, labels, num_features, parts.held_out, parts.notes
-    )
 
 
 def _items(series: list[Series], paths: Sequence[str]) -> Items[Series]:
@@ -154,7 +174,10 @@ def _items(series: list[Series], paths: Sequence[str]) -> Items[Series]:
         found=series,
         content=lambda each: each.values.tobytes(),
         labels=lambda each: (each.label,),
+        answer=lambda each: each.label,
+        source=lambda each: each.source,
         what="sequence",
+        body="sequence",
         where=", ".join(paths),
     )
 
@@ -218,11 +241,14 @@ class _Growing:
 def _roles(table: Table, label_column: str | None) -> tuple[str, str, str]:
     """The columns that tell the sequence, the step in it and the label."""
     label = column(table, label_column, LABELS, "label")
-    keys = [_only(table, each, label) for each in (ID_COLUMNS, STEP_COLUMNS)]
-    return keys[0], keys[1], label
+    return (*_keys(table, label), label)
 
 
-def _only(table: Table, candidates: tuple[str, ...], taken: str) -> str:
+def _keys(table: Table, taken: str | None = None) -> tuple[str, str]:
+    return _only(table, ID_COLUMNS, taken), _only(table, STEP_COLUMNS, taken)
+
+
+def _only(table: Table, candidates: tuple[str, ...], taken: str | None) -> str:
     found = [name for name in table.columns if name.casefold() in candidates and name != taken]
     if len(found) != 1:
         raise GlassformerError(
@@ -248,16 +274,36 @@ def _features(table: Table, label_column: str | None, known: tuple[str, ...]) ->
     return known or found
 
 
+def _features_beside(
+    table: Table, label_column: str | None, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The columns of values, whatever else there is: a label, or none."""
+    if missing := [name for name in known if name not in table.columns]:
+        raise GlassformerError(
+            f"{table.name} has no column {' and '.join(missing)}, which the model reads. It has: "
+            f"{', '.join(table.columns)}. Add it."
+        )
+    others = {*_keys(table, label_column), label_column}
+    found = known or tuple(
+        name for name in table.columns if name not in others and name.casefold() not in LABELS
+    )
+    if not found:
+        raise GlassformerError(f"{table.name} has no column of values. Add one.")
+    return found
+
+
 def _table_series(
-    table: Table, label_column: str | None, features: tuple[str, ...]
+    table: Table, roles: tuple[str, str, str | None], features: tuple[str, ...]
 ) -> Iterator[Series]:
-    key, step, label = _roles(table, label_column)
+    key, step, label = roles
     growing: dict[str, _Growing] = {}
     for row in table.rows:
         own = row.values.get(key)
         if own is None or not str(own).strip():
             raise GlassformerError(f'{row.place} has nothing in column "{key}". Fill it in.')
-        name = label_name(row.values.get(label), row.place, f'column "{label}"')
+        name = ""
+        if label is not None:
+            name = label_name(row.values.get(label), row.place, f'column "{label}"')
         series = growing.setdefault(str(own), _Growing(name, row.place))
         if name != series.label:
             raise GlassformerError(
@@ -288,15 +334,16 @@ def _number_in(row: Row, name: str) -> float:
 # --- arrays ---
 
 
-def _npz_series(path: Path) -> Iterator[Series]:
-    arrays = _arrays(path)
-    missing = [name for name in ("x", "y") if name not in arrays]
+def _npz_series(path: Path, is_labelled: bool) -> Iterator[Series]:
+    needed = ("x", "y") if is_labelled else ("x",)
+    arrays = read_arrays(path, *needed, "lengths")
+    missing = [name for name in needed if name not in arrays]
     if missing:
         raise GlassformerError(
             f"{path} has no array {' and '.join(missing)}. It has: {', '.join(arrays) or 'none'}. "
             "Save it with np.savez(path, x=…, y=…)."
         )
-    x, y = arrays["x"], arrays["y"]
+    x, y = arrays["x"], arrays.get("y")
     lengths = arrays.get("lengths")
     x = x[:, :, None] if x.ndim == 2 else x  # (N, T, F)
     if x.ndim != 3 or x.dtype.kind not in "biuf":
@@ -305,11 +352,11 @@ def _npz_series(path: Path) -> Iterator[Series]:
         raise EmptyError(f"{path} has no sequences in it.")
     if 0 in x.shape:
         raise _wrong_array(path, "x", x, "at least one step and one feature")
-    if y.shape != (len(x),) or y.dtype.kind not in "biufUS":
+    if y is not None and (y.shape != (len(x),) or y.dtype.kind not in "biufUS"):
         raise _wrong_array(path, "y", y, f"a label for each sequence of x, so shape ({len(x)},)")
     if lengths is not None and (lengths.shape != (len(x),) or lengths.dtype.kind not in "iu"):
         raise _wrong_array(path, "lengths", lengths, f"whole numbers of shape ({len(x)},)")
-    for index, label in enumerate(y.tolist()):
+    for index, label in enumerate([None] * len(x) if y is None else y.tolist()):
         place = f"{path}:{index + 1}"
         steps = x.shape[1] if lengths is None else int(lengths[index])
         if not 1 <= steps <= x.shape[1]:
@@ -324,7 +371,8 @@ def _npz_series(path: Path) -> Iterator[Series]:
             )
         if isinstance(label, bytes):
             label = label.decode("latin-1")
-        yield Series(values, label_name(label, place, 'array "y"'), place)
+        name = "" if y is None else label_name(label, place, 'array "y"')
+        yield Series(values, name, place)
 
 
 def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) -> GlassformerError:
@@ -332,52 +380,3 @@ def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) ->
         f"{path}: array {name} has shape {array.shape} and type {array.dtype}, but must be "
         f"{wanted}."
     )
-
-
-def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays x, y and lengths of an .npz; others are not looked at."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = {
-                entry.filename.removesuffix(".npy").lower(): entry for entry in archive.infolist()
-            }
-            return {
-                name: _array(archive, entries[name], f"{path}: array {name}")
-                for name in ("x", "y", "lengths")
-                if name in entries
-            }
-    except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise GlassformerError(
-            f"{path} is not .npz, or is damaged ({error}). Save it with np.savez(path, x=…, y=…)."
-        ) from None
-
-
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.NDArray[Any]:
-    """One array. Its size is checked before any room is made for it."""
-    if entry.file_size > MOST_BYTES:
-        raise GlassformerError(
-            f"{what} unpacks to {readable_size(entry.file_size)}; the most that is read is "
-            f"{readable_size(MOST_BYTES)}. Give it in several files."
-        )
-    try:
-        with archive.open(entry) as stream:
-            version = npy.read_magic(stream)
-            headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-            if version not in headers:
-                raise GlassformerError(f"{what} is not made of plain numbers or labels.")
-            shape, _, dtype = headers[version](stream)
-            num_bytes = math.prod(shape) * dtype.itemsize
-            if dtype.hasobject:
-                raise GlassformerError(
-                    f"{what} holds Python objects, which could run code when they are loaded. "
-                    "Save it as plain numbers, and labels as numbers or text."
-                )
-            if min(shape, default=0) < 0 or num_bytes != entry.file_size - stream.tell():
-                raise GlassformerError(
-                    f"{what} claims the shape {shape}, which is not what the file holds. "
-                    "Save it again."
-                )
-        with archive.open(entry) as stream:
-            return npy.read_array(stream, allow_pickle=False)
-    except (ValueError, TypeError, SyntaxError, MemoryError, TokenError) as error:
-        raise GlassformerError(f"{what} cannot be read: {error}. Save it again.") from None

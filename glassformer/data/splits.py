@@ -8,7 +8,7 @@ files nor more examples of other labels change the side on which it lands.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Generic, TypeVar
@@ -28,8 +28,13 @@ class Items(Generic[T]):
     content: Callable[[T], bytes]
     """What makes two items the same: equal content never lands on both sides."""
     labels: Callable[[T], Collection[str]]
+    answer: Callable[[T], Hashable]
+    """What is to be said of an item: equal content should have equal answers."""
+    source: Callable[[T], str]
     what: str
     """In words: "example" or "sentence"."""
+    body: str
+    """What is equal in two items of equal content: "text" or "sentence"."""
     where: str
     """The files they are from, for errors."""
 
@@ -57,11 +62,12 @@ def stratified(items: Items[T], fraction: float, seed: int) -> Parts[T]:
             "(--validation-data)."
         )
     notes = []
-    if repeated := len(found) - len(set(contents)):
+    if repeated := len(found) - len(set(zip(contents, map(items.answer, found), strict=True))):
         notes.append(
             f"{counted(repeated, items.what)} {_verb(repeated, 'repeat')} another exactly, on the "
             "same side of the split as it"
         )
+    notes += contradictions(items)
     validated = {label for index in chosen for label in labels[index]}
     if alone := {label for each in labels for label in each} - validated:
         notes.append(
@@ -81,10 +87,7 @@ def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
     known = {label for item in training.found for label in training.labels(item)}
     kept = [item for item in validation.found if known.issuperset(validation.labels(item))]
     if not kept:
-        raise GlassformerError(
-            f"{validation.where} has no label that {training.where} has. "
-            "Give training and validation the same labels."
-        )
+        raise no_label_in_common(training, validation, "validation")
     notes = []
     if left_out := len(validation.found) - len(kept):
         unknown = Counter(
@@ -97,8 +100,60 @@ def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
             f"{counted(left_out, validation.what)} of validation {_verb(left_out, 'be')} left out, "
             f"since training has no such label: {listed_with_counts(unknown)}"
         )
-    notes += seen_in_both(training, validation)
+    notes += contradictions(training) + seen_in_both(training, validation)
     return Parts(list(training.found), kept, f"all of {validation.where}", notes)
+
+
+def contradictions(items: Items[T]) -> list[str]:
+    """A remark on equal content with different answers. All of it stays, as given."""
+    answers: dict[bytes, Hashable] = {}
+    others: dict[bytes, str] = {}  # where content first has another answer than before
+    for item in items.found:
+        content, answer = items.content(item), items.answer(item)
+        if answers.setdefault(content, answer) != answer:
+            others.setdefault(content, items.source(item))
+    if not others:
+        return []
+    first, number = next(iter(others.values())), len(others)
+    return [
+        f"{counted(number, items.body)} {_verb(number, 'stand')} more than once with different "
+        f"labels (first: {first}): all are kept, on the same side of the split, and no model can "
+        "be right on all of them"
+    ]
+
+
+def no_label_in_common(training: Items[T], other: Items[T], part: str) -> GlassformerError:
+    return GlassformerError(
+        f"{other.where} has no label that {training.where} has. "
+        f"Give training and {part} the same labels."
+    )
+
+
+def seen_before(parts: Parts[T], test: Items[T]) -> list[str]:
+    """A remark on test data that was trained on, or that the model was chosen by."""
+    seen = {test.content(item) for item in (*parts.training, *parts.validation)}
+    both = sum(test.content(item) in seen for item in test.found)
+    if not both:
+        return []
+    return [
+        f"{counted(both, test.what)} of the test {_verb(both, 'be')} also in training or "
+        "validation, so that the test flatters the model"
+    ]
+
+
+def never_learned(parts: Parts[T], test: Items[T]) -> list[str]:
+    """A remark on labels of the test that cannot be learned; they stay in, for the score must count
+    them."""
+    known = {label for item in parts.training for label in test.labels(item)}
+    unknown = Counter(
+        label for item in test.found for label in test.labels(item) if label not in known
+    )
+    if not unknown:
+        return []
+    return [
+        f"training lacks {counted(len(unknown), 'label')} of the test, so that these will count as "
+        f"wrong: {listed_with_counts(unknown)}"
+    ]
 
 
 def seen_in_both(training: Items[T], validation: Items[T]) -> list[str]:

@@ -14,9 +14,6 @@ import gzip
 import io
 import itertools
 import json
-import logging
-import re
-import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
+from glassformer.data.hub import HUB_NAME, open_hub
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import install
+from glassformer.wording import first_line, install
 
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -33,10 +31,6 @@ _GIVE = "Give a file, a folder, or a Hugging Face data set such as roneneldan/Ti
 _SAMPLE = 100  # rows that are looked at to learn the columns
 _BATCH = 256  # rows that are taken from Parquet at a time
 _NO_LIMIT = 2**31 - 1  # the most that csv accepts on every platform
-_HUB_NAME = re.compile(
-    r"(?P<name>[a-z0-9][\w.-]*/[a-z0-9][\w.-]*)(:(?P<config>[\w.+-]+))?(@(?P<split>\S+))?",
-    re.IGNORECASE | re.ASCII,
-)
 
 
 class EmptyError(GlassformerError):
@@ -70,20 +64,26 @@ class Table:
 def open_table(source: str | Path, encoding: str) -> Table:
     """A file, or a data set of the hub named `namespace/name:config@split`."""
     path = local_path(source)
+    classes: Collection[str] = ()
     with reading(source):
         if path.is_file():
             rows = read_rows(path, encoding)
         elif path.exists():
             raise GlassformerError(f"{source} is neither a file nor a folder.")
-        elif _HUB_NAME.fullmatch(str(path)) and not _is_local(path):
-            rows = hub_rows(str(source))
+        elif HUB_NAME.fullmatch(str(path)) and not _is_local(path):
+            found = open_hub(str(source))
+            rows, classes = _arrow_rows(found.name, found.batches), found.classes
         else:
             raise missing(path)
     head = list(itertools.islice(rows, _SAMPLE))
     if not head:
         raise EmptyError(f"{source} has no rows.")
     columns = tuple(dict.fromkeys(name for row in head for name in row.values))
-    worded = tuple(name for name in columns if _holds_words(row.values.get(name) for row in head))
+    worded = tuple(
+        name
+        for name in columns
+        if name not in classes and _holds_words(row.values.get(name) for row in head)
+    )
     return Table(str(source), columns, worded, itertools.chain(head, rows))
 
 
@@ -305,63 +305,28 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise _needs("pyarrow", str(path)) from None
+        raise GlassformerError(f"{path} needs pyarrow. Run {install('pyarrow')}.") from None
     with open_bytes(path) as raw:
         seekable = io.BytesIO(raw.read()) if isinstance(raw, gzip.GzipFile) else raw
         try:
             file = parquet.ParquetFile(seekable)
         except ArrowException as error:
-            raise GlassformerError(f"{path} is not Parquet: {_first_line(error)}") from None
-        yield from _arrow_rows(str(path), file.iter_batches(batch_size=_BATCH))
+            raise GlassformerError(f"{path} is not Parquet: {first_line(error)}") from None
+        batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH))
+        yield from _arrow_rows(str(path), batches)
 
 
-def _arrow_rows(name: str, batches: Iterable[Any]) -> Iterator[Row]:
+def _arrow_rows(name: str, batches: Iterable[list[dict[str, Any]]]) -> Iterator[Row]:
     from pyarrow import ArrowException
 
     number = 0
     try:
         for batch in batches:
-            for values in batch.to_pylist():
+            for values in batch:
                 number += 1
                 yield Row(values, name, number)
     except (ArrowException, ValueError, OverflowError) as error:  # say, text that is not UTF-8
-        raise GlassformerError(f"{name}, after row {number:,}: {_first_line(error)}") from None
-
-
-# --- the hub ---
-
-
-def hub_rows(source: str) -> Iterator[Row]:
-    """The rows of `namespace/name:config@split`, from the local cache when they are there."""
-    parts = _HUB_NAME.fullmatch(source)
-    if parts is None:
-        raise UsageError(f"{source} is not a data set name such as roneneldan/TinyStories@train.")
-    try:
-        import datasets
-    except ImportError:
-        raise _needs("datasets", source) from None
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each new try
-    split = parts["split"] or "train"
-    try:
-        # Release 4 and later run no code that comes with a data set.
-        dataset = datasets.load_dataset(parts["name"], parts["config"], split=split)
-    except ConnectionError:
-        raise GlassformerError(
-            f"{source} is not on this machine, and the Hugging Face hub cannot be reached. "
-            "Go online (is HF_HUB_OFFLINE set?), or give a file."
-        ) from None
-    except FileNotFoundError as error:
-        raise GlassformerError(
-            f"{source} is neither a file here nor a data set that you may read on the Hugging Face "
-            f"hub: {_first_line(error)} Check the name; HF_TOKEN opens private ones."
-        ) from None
-    except Exception as error:  # a network, a disk and a dozen formats stand behind that call
-        raise GlassformerError(f"{source} cannot be loaded: {_first_line(error)}") from error
-    # As Arrow, pictures and sounds beside the text are not decoded.
-    batches = dataset.with_format("arrow").iter(batch_size=_BATCH)
-    return _arrow_rows(f"{parts['name']}@{split}", batches)
+        raise GlassformerError(f"{name}, after row {number:,}: {first_line(error)}") from None
 
 
 # --- words ---
@@ -370,10 +335,6 @@ def hub_rows(source: str) -> Iterator[Row]:
 def _unclear(table: Table, problem: str, role: str, likely: Sequence[str]) -> GlassformerError:
     hint = f"Say --{role}-column {' or '.join(likely[:3]) if likely else 'NAME'}."
     return GlassformerError(f"{table.name} {problem}. It has: {_listed(table.columns)}. {hint}")
-
-
-def _needs(package: str, name: str) -> GlassformerError:
-    return GlassformerError(f"{name} needs {package}. Run {install(package)}.")
 
 
 def _holds_words(values: Iterable[Any]) -> bool:
@@ -392,8 +353,3 @@ def _is_number(text: str) -> bool:
 def _listed(names: Sequence[str], most: int = 20) -> str:
     more = [f"and {len(names) - most} more"] if len(names) > most else []
     return ", ".join([*names[:most], *more]) or "none"
-
-
-def _first_line(error: Exception) -> str:
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return line if line.endswith((".", "!", "?")) else f"{line}."

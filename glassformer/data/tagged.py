@@ -14,9 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.labelled import label_name
-from glassformer.data.splits import Items, in_order, listed_with_counts, seen_in_both, stratified
+from glassformer.data.examples import label_name
+from glassformer.data.splits import (
+    Items,
+    Parts,
+    contradictions,
+    in_order,
+    listed_with_counts,
+    never_learned,
+    no_label_in_common,
+    seen_before,
+    seen_in_both,
+    stratified,
+)
 from glassformer.data.tables import (
     EmptyError,
     Row,
@@ -53,6 +65,8 @@ class TaggedConfig(CorpusConfig):
     label_column: str | None = None
     """The column of the tags. CoNLL-U: upos (null), xpos, or a number of a column from 1;
     other columns: a number (null: the last); tables: a name."""
+    test_paths: Names = ()
+    """Sentences on which the best model is judged once, at the end; they decide nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class TaggedSplit:
 
     training: list[Sentence]
     validation: list[Sentence]
+    test: list[Sentence]
     tags: tuple[str, ...]
     """Those of the training part, in order; "O", for words outside, comes first."""
     held_out: str
@@ -89,16 +104,25 @@ def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
         )
     if not config.validation_paths:
         parts = stratified(everything, config.validation_fraction, seed)
-        training, validation, notes = parts.training, parts.validation, parts.notes
-        held_out = parts.held_out
     else:
         other = _items(read_sentences(config.validation_paths, *asked), config.validation_paths)
         training, validation = list(everything.found), list(other.found)
-        notes = _unseen(validation, tags) + seen_in_both(everything, other)
-        held_out = f"all of {other.where}"
-    found = {tag for sentence in training for tag in sentence.tags}
-    ordered = (*sorted(found & {"O"}), *in_order(found - {"O"}))
-    return TaggedSplit(training, validation, ordered, held_out, notes, _label_column(config))
+        notes = _unseen(validation, tags) + contradictions(everything)
+        notes += seen_in_both(everything, other)
+        parts = Parts(training, validation, f"all of {other.where}", notes)
+    found = {tag for sentence in parts.training for tag in sentence.tags}
+    test = _items(read_sentences(config.test_paths, *asked), config.test_paths)
+    if test.found and found.isdisjoint(tag for sentence in test.found for tag in sentence.tags):
+        raise no_label_in_common(everything, test, "test")
+    return TaggedSplit(
+        training=parts.training,
+        validation=parts.validation,
+        test=list(test.found),
+        tags=(*sorted(found & {"O"}), *in_order(found - {"O"})),
+        held_out=parts.held_out,
+        notes=parts.notes + never_learned(parts, test) + seen_before(parts, test),
+        label_column=_label_column(config),
+    )
 
 
 def _items(sentences: Iterable[Sentence], paths: Sequence[str]) -> Items[Sentence]:
@@ -106,7 +130,10 @@ def _items(sentences: Iterable[Sentence], paths: Sequence[str]) -> Items[Sentenc
         found=list(sentences),
         content=lambda sentence: "\n".join(sentence.words).encode("utf-8", "surrogatepass"),
         labels=lambda sentence: set(sentence.tags),
+        answer=lambda sentence: sentence.tags,
+        source=lambda sentence: sentence.source,
         what="sentence",
+        body="sentence",
         where=", ".join(paths),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.data.labelled import Example, read_examples
+from glassformer.data.examples import Example, read_examples
 from glassformer.data.sequences import Sequences
 from glassformer.data.splits import listed_with_counts
 from glassformer.errors import GlassformerError

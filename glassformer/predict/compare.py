@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.data.labelled import LabelledConfig, read_examples, read_labelled
+from glassformer.data.examples import read_examples
+from glassformer.data.labelled import LabelledConfig, read_labelled
 from glassformer.data.splits import listed
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.predict import load

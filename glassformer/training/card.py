@@ -1,6 +1,7 @@
 """The model card: what a model is, what it was trained on, and how well it does."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -37,6 +38,15 @@ def model_card(task: Task, num_parameters: int, found: Judgement, step: int) -> 
         "",
     ]
     return "\n".join(lines)
+
+
+def with_test(card: str, headline: str, paths: Sequence[str]) -> str:
+    """The card with one more row, or another one in its place."""
+    row = f"| test | {headline}, in {', '.join(Path(path).name for path in paths)} |"
+    lines = [line for line in card.splitlines() if not line.startswith("| test |")]
+    places = (at for at, line in enumerate(lines, 1) if line.startswith("| held out |"))
+    place = next(places, len(lines))  # the end: somebody has written a card of their own
+    return "\n".join([*lines[:place], row, *lines[place:], ""])
 
 
 def _tokenizer(task: Task) -> str:

@@ -3,9 +3,18 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from glassformer.training.tasks import Task
 from glassformer.wording import command
+
+
+@dataclass(frozen=True)
+class FinalScores:
+    """What the best model of a finished run is worth on data that had no say in it."""
+
+    scores: dict[str, Any]
+    headline: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,7 @@ class Outcome:
     """It did not become better for as long as `early_stopping` says."""
     is_old: bool = False
     """There was nothing left to do."""
+    test: FinalScores | None = None
 
     @property
     def exit_code(self) -> int:
@@ -43,12 +53,14 @@ class Outcome:
         if self.is_old:
             why = f"finished already, at step {self.step:,}. "
         measure = self.task.measure
+        test = "" if self.test is None else f"Test: {self.test.headline}. "
         return (
             f"{why}{self.folder}: validation {measure} {self.best[f'val_{measure}']:.4f} at step "
-            f"{self.best_step:,}. Try: {command(*self.task.trials(self.folder)[0])}"
+            f"{self.best_step:,}. {test}Try: {command(*self.task.trials(self.folder)[0])}"
         )
 
     def as_json(self) -> str:
+        test = {"test": self.test and self.test.scores} if self.task.recipe.test_paths else {}
         return json.dumps(
             {
                 "run": str(self.folder),
@@ -57,5 +69,7 @@ class Outcome:
                 **(self.best or dict.fromkeys(self.task.columns)),
                 "best_step": self.best_step,
                 "finished": self.stopped_by is None,
-            }
+                **test,
+            },
+            ensure_ascii=False,
         )

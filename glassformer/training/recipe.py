@@ -123,6 +123,7 @@ HARMLESS = {
     f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps", "report_to")
 }
 
+NEVER_LEARNED = {"data.test_paths"}  # what a model is only judged by, when all is done
 
 # These change what the model becomes, and can be changed by force on the way. The others would not
 # fit the saved state.
@@ -153,6 +154,7 @@ class LabelLossConfig(Config):
     class_weights: bool = False
     """Rare labels count more: each by the inverse of its frequency."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of the goal that is spread over all labels; with several per text, over yes and no."""
 
 
 class TranslationLossConfig(Config):
@@ -225,6 +227,11 @@ class Recipe(Config):
     def start(self) -> FinetuneConfig | None:
         """The trained model that it begins with, if it does."""
         return getattr(self, "finetune", None)
+
+    @property
+    def test_paths(self) -> tuple[str, ...]:
+        """What the best model is judged by at the end, if there is such data."""
+        return getattr(self.data, "test_paths", ())
 
     def architecture(self) -> Config:
         """The model's typed config: its preset, then what the recipe says."""
@@ -313,6 +320,11 @@ def make_recipe(
     places = {key for key in keys.model_fields if key in ("paths", "source_paths", "target_paths")}
     if not any(data.get(key) for key in places) and data.keys() <= keys.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
+    if data.get("test_paths") and "test_paths" not in keys.model_fields:
+        raise UsageError(
+            f"--test-data is for models that give labels, and a {values['model']['name']} gives "
+            "none. Leave it out, and say glassformer evaluate RUN --data FILE afterwards."
+        )
     recipe = parse(cls, values, where, lines, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
@@ -334,7 +346,7 @@ def complete(recipe: Recipe) -> Values:
 def essence(recipe: Recipe) -> Values:
     """The keys on which the model depends, with their values."""
     values = flatten(recipe.model_dump(mode="json"))
-    return {key: value for key, value in values if key not in HARMLESS}
+    return {key: value for key, value in values if key not in HARMLESS | NEVER_LEARNED}
 
 
 def refused(changes: Iterable[Change], is_forced: bool) -> list[Change]:

@@ -5,6 +5,7 @@ runs/gpt-notes/
   data/                  the text as tokens, and the tokenizer
   metrics.csv            losses by step
   samples.txt            what the model wrote on the way
+  test.json              what the best model is worth on test data, if there is any
   events.out.tfevents…   the same curves for TensorBoard
   checkpoints/step-N/    all that is needed to go on from step N
   config.json, model.safetensors, tokenizer.json, README.md …
@@ -18,7 +19,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.atomic import check_folder, explained, sync, take_place, write_file
+from glassformer.checkpoint.atomic import (
+    MANIFEST,
+    check_folder,
+    explained,
+    sync,
+    take_place,
+    write_file,
+)
 from glassformer.checkpoint.folder import CONFIG, TOKENIZER, WEIGHTS
 from glassformer.checkpoint.state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
@@ -27,7 +35,8 @@ from glassformer.training.recipe import RECIPE, Recipe, in_words, make_recipe, r
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors|jsonl)|(data|manifest|(target_)?tokenizer)\.json)"
+    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors|jsonl)|test\.(jsonl|npz)"
+    r"|(data|manifest|(target_)?tokenizer)\.json)|test\.json"
     r"|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|config\.json|model\.safetensors|(target_)?tokenizer\.json|generation_config\.json|README\.md"
     r"|\..*\.(partial|old)|\.DS_Store"
@@ -175,7 +184,7 @@ class RunFolder:
         names += [f"data/{entry.name}" for entry in (data.iterdir() if data.is_dir() else ())]
         if foreign := [name for name in names if not PARTS.fullmatch(name)]:
             what = f"and holds {foreign[0]}, which is no part of a run"
-        elif names and "data/data.json" not in names:
+        elif names and f"data/{MANIFEST}" not in names:
             what = "and is no run"
         else:
             return

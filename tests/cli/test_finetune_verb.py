@@ -179,9 +179,12 @@ def test_resuming_with_another_beginning_is_refused(finetune: Any, home: Path) -
     assert names(home) == before
 
 
-def test_a_finished_run_is_not_overwritten(finetune: Any, home: Path) -> None:
-    assert finetune("--out", "r").code == 0
-    assert "exists and holds a finished run. Say --force" in finetune("--out", "r").error
+def test_a_finished_run_is_only_overwritten_by_force(finetune: Any, home: Path) -> None:
+    words = ("--out", "r", "--test-data", "reviews.csv")
+    assert "Test: accuracy " in finetune(*words).out
+    assert "exists and holds a finished run. Say --force" in finetune(*words).error
+    assert finetune("--out", "r", "--force").code == 0
+    assert not (home / "r/test.json").exists()
 
 
 # --- mistakes ---

@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.labelled import (
-    Example,
-    LabelledConfig,
-    LabelledSplit,
-    read_examples,
-    read_labelled,
-    read_texts,
-)
+from glassformer.data.examples import Example, read_examples, read_texts
+from glassformer.data.labelled import LabelledConfig, LabelledSplit, read_labelled
 from glassformer.data.splits import hold_out, in_order
 from glassformer.errors import GlassformerError, UsageError
 
@@ -212,6 +206,41 @@ def test_a_tsv_may_have_no_header(tmp_path: Path, content: str) -> None:
     assert f"{path} has no header; its columns are taken as " in found.notes[0]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "SMSSpamCollection", "a.data"])
+def test_lines_with_a_tab_are_text_and_label_whatever_the_ending(tmp_path: Path, name: str) -> None:
+    lines = '\nham\tsee you, "soon"\nspam\twin now\nham\tok\nham\tyes\nspam\tfree\n'
+    path = written(tmp_path / name, lines)
+    assert pairs(path)[:2] == [('see you, "soon"', ("ham",)), ("win now", ("spam",))]
+    assert [each.text for each in read_texts([path])][1:3] == ["win now", "ok"]
+    assert split(path).labels == ("ham", "spam")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "fine\t1\nbad\t0\t1\n"),
+        ("a.txt", "fine\t1\nbad\n"),
+        ("a.txt", "\tone\ttwo\n"),
+        ("a.txt", "\n"),
+        ("a.conll", "EU\tORG\nis\tO\n\nit\tO\nis\tO\n"),  # of a tagger
+        ("a.xlsx", b"PK\x03\x04\xff\t1\n"),
+    ],
+)
+def test_other_lines_are_no_pairs(tmp_path: Path, name: str, content: str | bytes) -> None:
+    assert "is not a table" in complaint(written(tmp_path / name, content))
+
+
+def test_texts_in_folders_may_have_tabs(tmp_path: Path) -> None:
+    for label in ("pos", "neg"):
+        written(tmp_path / label / "a.txt", "one\t1\ntwo\t1\n")
+    assert pairs(tmp_path) == [("one\t1\ntwo\t1\n", ("neg",)), ("one\t1\ntwo\t1\n", ("pos",))]
+
+
+def test_a_plain_text_is_read_as_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "one\ntwo\n")
+    assert [each.text for each in read_texts([path])] == ["one\ntwo\n"]
+
+
 def test_a_tsv_with_a_header_is_not_taken_for_one_without(tmp_path: Path) -> None:
     path = written(tmp_path / "a.tsv", "headline\tkind\nfine\tpos\nbad\tpos\n")
     assert "It has: headline, kind." in complaint(path)
@@ -291,9 +320,34 @@ def test_equal_texts_stay_on_one_side(tmp_path: Path) -> None:
     trained = {example.text for example in found.training}
     assert found.validation
     assert not trained & {example.text for example in found.validation}
+    assert found.notes[0] == (
+        "40 examples repeat another exactly, on the same side of the split as it"
+    )
+
+
+def test_equal_texts_with_different_labels_are_said_apart(tmp_path: Path) -> None:
+    rows = [f"text {n},{'pos' if n % 2 else 'neg'}" for n in range(40)]
+    rows += ["text 3,neg", "text 3,pos", "text 8,pos", "text 8,pos", "text 9,pos"]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    found = split(path)
+    said = "all are kept, on the same side of the split, and no model can be right on all of them"
     assert found.notes == [
-        "80 examples repeat another exactly, on the same side of the split as it"
+        "3 examples repeat another exactly, on the same side of the split as it",
+        f"2 texts stand more than once with different labels (first: {path}:42): {said}",
     ]
+    assert len(found.training) + len(found.validation) == 45
+    sides = [{each.text for each in part} for part in (found.training, found.validation)]
+    assert not sides[0] & sides[1]
+    assert found == split(path)
+    own = split(path, validation_paths=table(tmp_path / "b.csv", pos=3, neg=3))
+    assert own.notes == found.notes[1:]
+
+
+def test_the_order_of_several_labels_contradicts_nothing(tmp_path: Path) -> None:
+    rows = [f'{{"text": "t{n % 9}", "labels": {["[1, 2]", "[2, 1]"][n % 2]}}}' for n in range(18)]
+    rows += [f'{{"text": "u{n}", "labels": [3]}}' for n in range(9)]
+    found = split(written(tmp_path / "a.jsonl", "\n".join(rows)))
+    assert found.notes == ["9 examples repeat another exactly, on the same side of the split as it"]
 
 
 def test_a_label_with_one_example_is_only_trained_on(tmp_path: Path) -> None:
@@ -308,6 +362,36 @@ def test_a_label_with_one_example_is_only_trained_on(tmp_path: Path) -> None:
 def test_one_label_is_nothing_to_learn(tmp_path: Path) -> None:
     with pytest.raises(GlassformerError, match='has only the label "pos"'):
         split(table(tmp_path / "a.csv", pos=20))
+
+
+@pytest.mark.parametrize("step", [0.37, 0.25])
+@pytest.mark.parametrize("count", [12, 900])
+def test_amounts_are_no_classes(tmp_path: Path, step: float, count: int) -> None:
+    rows = [f"text {n},{n % 400 * step}" for n in range(count)]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    with pytest.raises(GlassformerError) as error:
+        split(path)
+    assert str(error.value) == (
+        f"{path}:3: the label is {step}, one of {min(count, 400)} different numbers. These are "
+        "amounts, and what is learned here are classes: sort them into a few (low, high), or say "
+        "another --label-column."
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [str(n / 2) for n in range(10)] * 4,  # half stars
+        [str(n) for n in range(150)] * 2,  # many whole numbers
+        [f"{n}.0" for n in range(40)],
+        [*(str(n / 7) for n in range(40)), "other"],
+        ["1e999", "0.5", "nan-like"] * 3,
+    ],
+)
+def test_classes_may_look_like_numbers(tmp_path: Path, labels: list[str]) -> None:
+    rows = [f"text {n},{label}\nsame {n},{label}" for n, label in enumerate(labels)]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    assert len(split(path).labels) == len(set(labels))
 
 
 def test_labels_without_a_second_example_cannot_be_held_out(tmp_path: Path) -> None:
@@ -325,6 +409,19 @@ def test_validation_of_its_own(tmp_path: Path) -> None:
     assert found.notes == [
         "2 examples of validation are left out, since training has no such label: odd (2)",
         "1 example of validation is also in training",
+    ]
+
+
+def test_a_test_part_keeps_what_cannot_be_learned(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", pos=5, neg=5)
+    other = written(tmp_path / "b.csv", "text,label\npos number 1,pos\nx,neg\ny,odd\nz,odd\n")
+    found = split(path, test_paths=other)
+    assert len(found.training) + len(found.validation) == 10
+    assert [example.text for example in found.test] == ["pos number 1", "x", "y", "z"]
+    assert found.notes == [
+        "training lacks 1 label of the test, so that these will count as wrong: odd (2)",
+        "1 example of the test is also in training or validation, so that the test flatters the "
+        "model",
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data import series as series_module
+from glassformer.data import arrays as arrays_module
 from glassformer.data.labelled import LabelledConfig
 from glassformer.data.series import (
     Series,
@@ -20,7 +20,6 @@ from glassformer.data.series import (
     is_series,
     read_series,
     read_series_split,
-    split_series,
 )
 from glassformer.errors import GlassformerError
 
@@ -238,7 +237,7 @@ def test_a_forged_array_is_refused_before_room_is_made(
 def test_a_zip_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(series_module, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(arrays_module, "MOST_BYTES", 10_000)
     path = saved(tmp_path / "a.npz", x=np.zeros((100, 100)), y=np.zeros(100))
     assert "unpacks to 80.1 kB; the most that is read is 10 kB" in complaint(path)
 
@@ -286,9 +285,8 @@ def test_a_tenth_of_every_label_is_held_out(tmp_path: Path) -> None:
 
 def test_the_split_depends_on_the_seed_only(tmp_path: Path) -> None:
     path = many(tmp_path / "a.npz", walk=40, run=20)
-    everything = read_series([path])
-    first, again = (split_series(everything, 0.1, 0).validation for _ in range(2))
-    assert values(first) == values(again) == values(split(path).validation)
+    first, again = (split(path).validation for _ in range(2))
+    assert values(first) == values(again)
     assert values(first) != values(split(path, seed=1).validation)
 
 
@@ -312,6 +310,13 @@ def test_validation_of_its_own(tmp_path: Path) -> None:
         "1 sequence of validation is left out, since training has no such label: fly (1)",
         "1 sequence of validation is also in training",
     ]
+
+
+def test_amounts_are_no_classes(tmp_path: Path) -> None:
+    y = np.linspace(0, 1, 30)
+    path = saved(tmp_path / "a.npz", x=np.arange(60.0).reshape(30, 2), y=y)
+    with pytest.raises(GlassformerError, match=r"a\.npz:2: the label is 0\.03.* 30 different numb"):
+        split(path)
 
 
 def test_one_label_is_nothing_to_learn(tmp_path: Path) -> None:

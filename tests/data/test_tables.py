@@ -2,17 +2,14 @@
 
 import gzip
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.tables import Row, Table, check_encoding, column, hub_rows, open_table
+from glassformer.data.tables import Row, Table, check_encoding, column, open_table
 from glassformer.data.tables import read_rows as rows_of
 from glassformer.errors import GlassformerError, UsageError
 
@@ -232,7 +229,7 @@ def test_an_unclear_text_column_is_asked_for(columns: tuple[str, ...], message: 
     assert message in str(error.value)
 
 
-# --- the extra, and the hub ---
+# --- the extra, and what is not there ---
 
 
 @pytest.mark.parametrize(
@@ -249,67 +246,6 @@ def test_a_missing_extra_says_what_to_install(
     assert str(error.value) == (
         f"{source} needs {package}. Run {sys.executable} -m pip install {package}."
     )
-
-
-@pytest.fixture
-def local_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The real library, which takes a folder of that name for the data set: no network."""
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "films" / "reviews").mkdir(parents=True)
-    written(tmp_path / "films/reviews/train.csv", "text,stars\nFine.,4\nBad.,1\n")
-    written(tmp_path / "films/reviews/test.csv", "text,stars\nSo so.,3\n")
-    return datasets
-
-
-@pytest.mark.usefixtures("local_hub")
-def test_a_hub_data_set_gives_the_rows_of_its_split() -> None:
-    assert list(hub_rows("films/reviews")) == [
-        Row({"text": "Fine.", "stars": 4}, "films/reviews@train", 1),
-        Row({"text": "Bad.", "stars": 1}, "films/reviews@train", 2),
-    ]
-    (row,) = hub_rows("films/reviews:default@test")
-    assert row.values["text"] == "So so."
-    assert len(list(hub_rows("films/reviews@train[:1]"))) == 1
-
-
-@pytest.mark.usefixtures("local_hub")
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("films/reviews@dev", r"films/reviews@dev cannot be loaded: Unknown split \"dev\""),
-        ("films/reviews:xl", r"films/reviews:xl cannot be loaded: BuilderConfig 'xl' not found"),
-    ],
-)
-def test_a_wrong_split_or_config_names_the_right_ones(source: str, message: str) -> None:
-    with pytest.raises(GlassformerError, match=message):
-        hub_rows(source)
-
-
-def test_a_name_the_hub_does_not_know_says_so(
-    local_hub: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise local_hub.exceptions.DatasetNotFoundError("Dataset 'no/body' doesn't exist.")
-
-    monkeypatch.setattr(local_hub, "load_dataset", unknown)  # the real one would ask the network
-    with pytest.raises(GlassformerError, match="no/body is neither a file here nor a data set"):
-        open_table("no/body", "utf-8")
-
-
-def test_offline_a_data_set_that_is_not_cached_is_a_clear_error(tmp_path: Path) -> None:
-    script = "from glassformer.data.tables import open_table; open_table('no/body', 'utf-8')"
-    settings = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | settings, capture_output=True, text=True
-    )
-    assert "no/body is not on this machine, and the Hugging Face hub cannot be" in done.stderr
-
-
-def test_what_is_no_name_on_the_hub_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="not a data set name such as"):
-        hub_rows("../secrets")
 
 
 def test_a_missing_file_never_asks_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,23 @@ def test_labels_are_smoothed_as_the_recipe_says(tmp_path: Path, smoothing: float
     torch.testing.assert_close(task.loss(model, batch), -(goal * log_p).sum(-1).mean())
 
 
+@pytest.mark.parametrize(("smoothing", "expected"), [(0.0, 1.0397208), (0.2, 0.9847901)])
+def test_several_labels_are_smoothed_towards_one_half(
+    tmp_path: Path, smoothing: float, expected: float
+):
+    """p = (1/2, 3/4), and the labels are (yes, no): with s = 0.2 the goal is (0.9, 0.1), so the
+    loss is (ln 2 - 0.1 ln 3/4 - 0.9 ln 1/4) / 2."""
+    task = ready(
+        recipe_for("bag", topics(tmp_path), objective={"label_smoothing": smoothing}), tmp_path
+    )
+    batch = task.batch(0, most=1)._replace(targets=torch.tensor([[1, 0]]))
+
+    def model(ids: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([[0.0, math.log(3)]])
+
+    assert task.loss(model, batch).item() == pytest.approx(expected, abs=1e-6)
+
+
 # --- judging ---
 
 
@@ -259,6 +276,8 @@ def test_a_run_cut_off_resumes_to_the_same_bytes_and_is_verified(
 ):
     steps: dict[str, Any] = {"max_steps": 12, "eval_steps": 4, "save_steps": 3, "ema": 0.9}
     recipe = recipe_for("classifier", reviews(tmp_path), {"dropout": 0.1}, **steps)
+    data = recipe.data.model_copy(update={"test_paths": recipe.data.paths})
+    recipe = recipe.model_copy(update={"data": data})
     check_that_it_resumes_exactly(recipe, tmp_path, at_batch, contents, batch=7)
 
 

@@ -213,10 +213,10 @@ def test_what_a_kill_left_of_setting_up_is_cleared(tmp_path: Path) -> None:
 
 def test_a_kill_between_the_renames_loses_no_run(tmp_path: Path) -> None:
     (tmp_path / ".run.old" / "data").mkdir(parents=True)
-    (tmp_path / ".run.old" / "data" / "data.json").touch()
+    (tmp_path / ".run.old" / "data" / "manifest.json").touch()
     with pytest.raises(KeyError), RunFolder(tmp_path / "run").begin():
         raise KeyError
-    assert (tmp_path / "run" / "data" / "data.json").is_file()
+    assert (tmp_path / "run" / "data" / "manifest.json").is_file()
 
 
 def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ at which the held-out labels are likeliest, so that of what it says with 80 % ab
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.checkpoint.folder import TOKENIZER
-from glassformer.data.labelled import Example, LabelledSplit, read_labelled
+from glassformer.data.examples import Example
+from glassformer.data.kept import keep_examples
+from glassformer.data.labelled import LabelledSplit, read_labelled
 from glassformer.data.sequences import Batch, Sequences
 from glassformer.errors import UsageError
 from glassformer.models.classifier import TextClassifier
@@ -32,6 +34,7 @@ from glassformer.training.tasks.labelled import (
     dtype_of,
     frame_of,
     make_tokenizer,
+    say_split,
     with_digest,
     write,
 )
@@ -78,12 +81,8 @@ class Classify(LabelledTask):
         if recipe.model.get("num_features"):
             raise UsageError("model.num_features is for sequences of numbers: leave it out here.")
         split = read_labelled(checked(recipe).data, recipe.training.seed)
-        say(
-            f"data: {counted(len(split.training), 'example')} of {len(split.labels)} labels to "
-            f"learn from; held out: {split.held_out}"
-        )
-        for note in split.notes:
-            say(f"note: {note}")
+        what = f"{counted(len(split.training), 'example')} of {len(split.labels)} labels"
+        say_split(what, split.held_out, split.notes, split.test, say)
         texts = [example.text for example in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):
@@ -94,7 +93,8 @@ class Classify(LabelledTask):
         sized = cls(said, said, tokenizer, *whole).completed()
         frame = frame_of(tokenizer, sized.recipe.architecture())
         training, validation = (framed(part, frame, say) for part in whole)
-        write(folder, training, validation, tokenizer)
+        keep_test = partial(keep_examples, examples=split.test) if split.test else None
+        write(folder, training, validation, tokenizer, keep_test=keep_test)
         said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 
@@ -143,11 +143,10 @@ class Classify(LabelledTask):
     def loss(self, model: TextClassifier, batch: Batch) -> Tensor:
         logits = model(batch.ids, batch.is_text).float()
         weights = None if self._weights is None else self._weights.to(logits)
-        if self.is_multi_label:
-            return F.binary_cross_entropy_with_logits(
-                logits, batch.targets.to(logits.dtype), pos_weight=weights
-            )
         smoothing = self._objective.label_smoothing
+        if self.is_multi_label:  # each label is a choice of two, yes or no
+            goal = batch.targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+            return F.binary_cross_entropy_with_logits(logits, goal, pos_weight=weights)
         return F.cross_entropy(logits, batch.targets, weights, label_smoothing=smoothing)
 
     def validate(self, model: TextClassifier) -> Found:

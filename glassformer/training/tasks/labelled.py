@@ -1,7 +1,7 @@
 """What classifying texts and tagging words share: rows of tokens, each with what to say of it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ from glassformer.text.tokenizers import (
 )
 from glassformer.training.evaluate import evaluating
 from glassformer.training.recipe import FinetuneConfig, Recipe
-from glassformer.training.tasks.task import DATA, Habits, Task
+from glassformer.training.tasks.task import DATA, Habits, Say, Task
 
 TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"
 FACTS = "data.json"
@@ -185,7 +185,9 @@ def write(
     validation: Sequences,
     tokenizer: Tokenizer | None,
     facts: dict[str, Any] | None = None,
+    keep_test: Callable[[Path], None] | None = None,
 ) -> None:
+    """All that a run needs of its data; `keep_test` writes what it will be judged by at the end."""
     with new_folder(folder / DATA) as data:
         training.save(data / TRAIN)
         validation.save(data / VALIDATION)
@@ -193,6 +195,18 @@ def write(
             tokenizer.save(data / TOKENIZER)
         if facts is not None:
             (data / FACTS).write_text(json.dumps(facts) + "\n")
+        if keep_test is not None:
+            keep_test(data)
+
+
+def say_split(
+    what: str, held_out: str, notes: Sequence[str], test: Sequence[Any], say: Say
+) -> None:
+    """What there is to learn from, and what else to know of the data."""
+    last = f"; to be tested on, once, at the end: {len(test):,}" if test else ""
+    say(f"data: {what} to learn from; held out: {held_out}{last}")
+    for note in notes:
+        say(f"note: {note}")
 
 
 def balanced(counts: Tensor) -> Tensor:

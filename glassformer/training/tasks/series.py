@@ -6,6 +6,7 @@ how.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from glassformer.data.kept import keep_series
 from glassformer.data.sequences import Sequences
 from glassformer.data.series import Series, features_of, is_series, read_series_split
 from glassformer.errors import UsageError
 from glassformer.models.parts import Measurements
 from glassformer.training.recipe import Recipe
 from glassformer.training.tasks.classify import Classify, checked
-from glassformer.training.tasks.labelled import TRAIN, VALIDATION, write
+from glassformer.training.tasks.labelled import TRAIN, VALIDATION, say_split, write
 from glassformer.training.tasks.task import DATA, Say
 from glassformer.wording import counted
 
@@ -46,12 +48,11 @@ class ClassifySeries(Classify):
                 f"{recipe.model_name} reads words. Train rnn-classifier or classifier."
             )
         split = read_series_split(checked(recipe).data, recipe.training.seed)
-        say(
-            f"data: {counted(len(split.training), 'sequence')} of {split.num_features} numbers a "
-            f"step and {len(split.labels)} labels to learn from; held out: {split.held_out}"
+        what = (
+            f"{counted(len(split.training), 'sequence')} of {split.num_features} numbers a step "
+            f"and {len(split.labels)} labels"
         )
-        for note in split.notes:
-            say(f"note: {note}")
+        say_split(what, split.held_out, split.notes, split.test, say)
         data_config = checked(recipe).data
         known = {
             "labels": list(split.labels),
@@ -66,7 +67,8 @@ class ClassifySeries(Classify):
         sized = cls(said, said, None, training, validation).completed()
         limit = sized.recipe.model.get("context_length")
         training, validation = (_cut(part, limit, say) for part in (training, validation))
-        write(folder, training, validation, tokenizer=None)
+        keep_test = partial(keep_series, series=split.test) if split.test else None
+        write(folder, training, validation, tokenizer=None, keep_test=keep_test)
         said = said.model_copy(update={"model": sized.recipe.model})
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 

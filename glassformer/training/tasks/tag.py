@@ -6,7 +6,7 @@ Entities (B-PER, I-PER …) are judged as a whole, by F1; other tags word by wor
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.checkpoint.folder import TOKENIZER
+from glassformer.data.kept import keep_sentences
 from glassformer.data.sequences import IGNORED, Batch, Sequences
 from glassformer.data.tagged import Sentence, read_tagged
 from glassformer.models.classifier import TokenTagger
@@ -35,6 +36,7 @@ from glassformer.training.tasks.labelled import (
     dtype_of,
     frame_of,
     make_tokenizer,
+    say_split,
     with_digest,
     write,
 )
@@ -80,12 +82,8 @@ class Tag(LabelledTask):
     @classmethod
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
         split = read_tagged(checked(recipe).data, recipe.training.seed)
-        say(
-            f"data: {counted(len(split.training), 'sentence')} with {len(split.tags)} tags to "
-            f"learn from; held out: {split.held_out}"
-        )
-        for note in split.notes:
-            say(f"note: {note}")
+        what = f"{counted(len(split.training), 'sentence')} with {len(split.tags)} tags"
+        say_split(what, split.held_out, split.notes, split.test, say)
         texts = [" ".join(sentence.words) for sentence in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         tags = {
@@ -108,7 +106,9 @@ class Tag(LabelledTask):
                 f"note: too long for the model's context of {frame.limit:,} tokens, and read in "
                 f"pieces: {counted(number, 'sentence')}"
             )
-        write(folder, training, validation, tokenizer, {"pieces": pieces, "unseen": unseen})
+        facts = {"pieces": pieces, "unseen": unseen}
+        keep_test = partial(keep_sentences, sentences=split.test) if split.test else None
+        write(folder, training, validation, tokenizer, facts, keep_test)
         said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
         return replace(cls.open(sized.recipe, folder), said=said).completed()
 
