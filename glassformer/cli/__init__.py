@@ -20,6 +20,7 @@ from glassformer.cli.generate import generate
 from glassformer.cli.score import score
 from glassformer.cli.tag import tag
 from glassformer.cli.train import train
+from glassformer.cli.verb import Verb
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
 
@@ -34,7 +35,7 @@ app = typer.Typer(
 
 USES = (generate, score, classify, tag, fill)
 for verb in (train, finetune, *USES, evaluate, compare, verify, doctor, demo):
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ run has no such keys left.
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from glassformer.config import (
     Config,
     Count,
-    Lines,
+    Origins,
     Values,
     assign,
     flatten,
@@ -241,30 +241,41 @@ RECIPES: dict[str, type[Recipe]] = {
 }
 
 
-def given_values(path: Path | None, flags: Values, assignments: list[str]) -> tuple[Values, Lines]:
+def given_values(
+    path: Path | None,
+    flags: Values,
+    assignments: list[str],
+    options: Mapping[str, str] | None = None,
+) -> tuple[Values, Origins]:
     """What was said: a file, then flags, then `--set`, each overriding the one before.
 
-    Also the line of each key that stands in the file. Flags that are None were not said.
+    Also where each key was said: its line in the file, or the option, which `options` names for a
+    flag. Flags that are None were not said.
     """
-    values, lines = read_yaml(path) if path is not None else ({}, {})
+    values, origins = read_yaml(path) if path is not None else ({}, {})
     values = {name: section for name, section in values.items() if section is not None}
     _merge(values, flags)
+    said = {key for key, value in flatten(flags) if value is not None}
+    origins |= {key: option for key, option in (options or {}).items() if key in said}
     for assignment in assignments:
         assign(values, assignment)
-    return values, lines
+        key = assignment.partition("=")[0].strip()
+        origins[key] = f"--set {key}"
+    return values, origins
 
 
 def make_recipe(
     values: Values,
     where: str = "the recipe",
-    lines: Lines | None = None,
+    origins: Origins | None = None,
     error: type[GlassformerError] = GlassformerError,
 ) -> Recipe:
     """The typed recipe; what is wrong with it is told as `error`, with its place."""
     cls = _recipe_class(values.get("model"))
     for section in values.keys() - cls.model_fields.keys():
-        line = f", line {lines[section]}" if lines and section in lines else ""
-        raise error(f"unknown section {section} in {where}{line}. {_cure(section, cls)}")
+        line = (origins or {}).get(section)
+        place = f", line {line}" if isinstance(line, int) else ""
+        raise error(f"unknown section {section} in {where}{place}. {_cure(section, cls)}")
     for section in cls.model_fields:
         if not isinstance(values.get(section) or {}, dict):
             raise error(f"{section} in {where} must be a section of keys, not a value.")
@@ -277,11 +288,11 @@ def make_recipe(
     keys: Any = cls.model_fields["data"].annotation
     if not data.get("paths") and data.keys() <= keys.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
-    recipe = parse(cls, values, where, lines, error=error)
+    recipe = parse(cls, values, where, origins, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
         recipe = recipe.model_copy(update={"model": said})
-    _model_config(recipe.model, where, lines, error)  # a misspelt key is an error before any work
+    _model_config(recipe.model, where, origins, error)  # a misspelt key is an error before any work
     return recipe
 
 
@@ -306,8 +317,10 @@ def refused(changes: Iterable[Change], is_forced: bool) -> list[Change]:
     return [change for change in changes if not (is_forced and change[0] in CHANGEABLE)]
 
 
-def in_words(changes: Iterable[Change]) -> str:
-    return "; ".join(f"{key} was {old!r}, now {new!r}" for key, old, new in changes)
+def in_words(changes: Iterable[Change], options: Mapping[str, str] | None = None) -> str:
+    """`options` are the names of keys that were said by one."""
+    names = options or {}
+    return "; ".join(f"{names.get(key, key)} was {old!r}, now {new!r}" for key, old, new in changes)
 
 
 def differences(saved: Recipe, given: Values) -> Iterator[Change]:
@@ -335,14 +348,14 @@ def differences(saved: Recipe, given: Values) -> Iterator[Change]:
 def _model_config(
     model: Values,
     where: str = "the recipe",
-    lines: Lines | None = None,
+    origins: Origins | None = None,
     error: type[GlassformerError] = GlassformerError,
 ) -> Config:
     known = entry(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
     values = known.preset(str(model.get("preset") or known.smallest))
     said = {key: value for key, value in model.items() if key not in ("name", "preset")}
-    return parse(known.config, values | said, where, lines, "model.", error)
+    return parse(known.config, values | said, where, origins, "model.", error)
 
 
 def _recipe_class(model: Any) -> type[Recipe]:

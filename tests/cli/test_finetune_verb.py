@@ -187,14 +187,14 @@ def test_a_finished_run_is_not_overwritten(finetune: Any, home: Path) -> None:
 # --- mistakes ---
 
 
-@pytest.mark.parametrize(("run", "noun"), [("reviews", "Bag"), ("encoder", "Classifier")])
+@pytest.mark.parametrize(("run", "noun"), [("reviews", "bag"), ("encoder", "classifier")])
 def test_only_a_bert_or_a_gpt_can_be_a_beginning(
     glassformer: Any, shelf: Path, tmp_path: Path, run: str, noun: str
 ) -> None:
     words = ("--task", "classify", "--data", shelf / "reviews.csv")
     result = glassformer("finetune", shelf / "runs" / run, *words)
     assert (result.code, result.out) == (1, "")
-    assert result.error == f"a classifier can be built on a pre-trained BERT or GPT, not on {noun}."
+    assert result.error == f"a classifier can be built on a pre-trained bert or gpt, not on {noun}."
     assert names(tmp_path) == []
 
 
