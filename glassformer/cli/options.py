@@ -97,7 +97,8 @@ def request(
     for name, key in {**KEYS, **own}.items():
         section, _, field = key.partition(".")
         flags.setdefault(section, {})[field] = said[name]
-        names[key] = f"--{name.replace('_', '-')}"
+        if name != "model":  # which is an argument
+            names[key] = f"--{name.replace('_', '-')}"
     if said.get("bidirectional") is False:
         names["model.bidirectional"] = "--one-direction"
     return Request(

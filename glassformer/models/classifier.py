@@ -200,8 +200,8 @@ def load_body(model: nn.Module, pretrained: nn.Module) -> None:
     source = pretrained.encoder if isinstance(pretrained, Bert) else pretrained
     if body is None or type(source) is not type(body):
         raise GlassformerError(
-            f"{_called(model)} cannot begin with the weights of {_called(pretrained)}: its body is "
-            "another."
+            f"a {_called(model)} cannot begin with the weights of a {_called(pretrained)}: its "
+            "body is another."
         )
     expected = body.state_dict()
     found = {

@@ -78,14 +78,15 @@ def train(request: Request, stream: TextIO) -> Outcome:
 
 def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
     saved = run.recipe()
-    given, _ = request.given()
+    given, origins = request.given()
     changed = list(differences(saved, given))
     if wrong := refused(changed, request.force):
         cure = "Leave that out to go on as it was, or say another --out to begin anew."
         if not refused(wrong, is_forced=True):
             cure = cure[:-1] + "; --force goes on with it, and the run is no longer exact."
+        said = {key: each for key, each in request.options.items() if origins.get(key) == each}
         raise GlassformerError(
-            f"{run.path} was begun with another recipe: {in_words(wrong, request.options)}. {cure}"
+            f"{run.path} was begun with another recipe: {in_words(wrong, said)}. {cure}"
         )
     for key, _, new in changed:
         if key == "training.max_steps" and new <= run.last_step():

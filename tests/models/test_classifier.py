@@ -241,7 +241,7 @@ def test_a_body_of_another_shape_is_refused_by_the_name_of_the_weight():
 
 def test_a_model_without_that_body_is_refused():
     for kind, source in (("bag", "bert"), ("mean", "gpt"), ("gpt", "bert"), ("lstm", "gpt")):
-        with pytest.raises(GlassformerError, match=f"cannot begin with the weights of {source}"):
+        with pytest.raises(GlassformerError, match=f"cannot begin with the weights of a {source}"):
             load_body(made(kind), pretrained(source))
     with pytest.raises(GlassformerError, match=r"pre-trained bert or gpt, not on bag\."):
         body_config(BagConfig(), "classify")
