@@ -72,6 +72,9 @@ def _show(
             place = {"source": source} if source else {}
             typer.echo(json.dumps(each.as_json() | place, ensure_ascii=False))
             continue
+        if not each.scores:  # no words: an empty line, so that all others stay in their places
+            typer.echo("")
+            continue
         score = next(iter(each.scores.values()))
         shown = "" if is_one else f"  {shortened(each.text, SHOWN)}"
         typer.echo(f"{each.label or '-'}  {score:.3f}{shown}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.inputs import count
+from glassformer.cli.stopping import heed_signals
 
 if TYPE_CHECKING:
     from glassformer.training.command import Request
@@ -121,6 +122,16 @@ def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bo
     elif dry_run:
         typer.echo(command.dry_run(request, as_json))
     else:
+        heed_signals(_last_words(request))
         outcome = command.train(request, sys.stderr)
         typer.echo(outcome.as_json() if as_json else outcome.summary())
         raise typer.Exit(outcome.exit_code)
+
+
+def _last_words(request: "Request") -> str:
+    """If it is stopped before the first step; from then on, the training itself says how far it
+    came."""
+    if request.resume:
+        return "stopped before another step. Nothing is lost: the same command goes on."
+    again = "the same command" if request.force else "the same command and --resume"
+    return f"stopped: nothing had been trained yet. Begin again with {again}."

@@ -1,11 +1,9 @@
 """A tagger with its tokenizer: a sentence in, a tag for every word out."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import category
 
 import numpy as np
 import torch
@@ -17,12 +15,9 @@ from glassformer.data.tagged import read_sentences
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TokenTagger
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.text.words import spelled
+from glassformer.text.words import spelled, split_words
 from glassformer.training.entities import Tagging, entities, judge_tags
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
-
-MARK = "ʼ"  # a letter, for \w; stands for the marks on letters (é in two characters, हिन्दी)
-WORD = re.compile(rf"\w+(?:[-'’.]\w+|(?<=\d)[,:/]\d+)*|[^\w\s]{MARK}*")
 
 
 @dataclass(frozen=True)
@@ -49,12 +44,6 @@ class Tagged:
             "scores": list(self.scores),
             "entities": self.entities,
         }
-
-
-def split_words(text: str) -> list[str]:
-    """Words and punctuation marks, as the files of tagged sentences have them."""
-    plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
-    return [text[slice(*found.span())] for found in WORD.finditer(plain)]
 
 
 class TagPredictor:
