@@ -87,7 +87,7 @@ class MaskedPredictor:
 
     @cached_property
     def _begins_word(self) -> torch.Tensor:
-        tokens = [self.tokenizer.token(id) for id in range(self.model.config.vocab_size)]
+        tokens = [self.tokenizer.token(id) for id in range(self.model.head.weight.size(0))]
         if self.tokenizer.kind == "wordpiece":
             return torch.tensor([not token.startswith("##") for token in tokens])
         if self.tokenizer.carries_blanks:  # and so does the beginning of a word

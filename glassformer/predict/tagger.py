@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TokenTagger
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.words import spelled, split_words
-from glassformer.training.entities import Tagging, entities, judge_tags
+from glassformer.training.entities import Tagging, entities, f1_interval, judge_tags
+from glassformer.training.scores import expected_calibration_error
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
 
 
@@ -127,7 +128,7 @@ class TagPredictor:
             )
         targets = torch.tensor([tag for _, tag in known])
         scaled = torch.stack([row for row, _ in known]).double() / float(self.model.temperature)
-        loss = F.cross_entropy(scaled, targets).item()
+        sure, best = scaled.softmax(-1).max(-1)
         predicted = [[self.model.labels[best] for best in rows.argmax(-1)] for rows in logits]
         notes: tuple[str, ...] = ()
         if unknown:
@@ -135,7 +136,13 @@ class TagPredictor:
                 "words with tags that the model does not know count as wrong: "
                 f"{listed_with_counts(unknown)}",
             )
-        return TaggingFound(judge_tags(gold, predicted, loss), dict(unknown), notes)
+        scores = judge_tags(gold, predicted, F.cross_entropy(scaled, targets).item())
+        scores = replace(
+            scores,
+            f1_interval=None if scores.f1 is None else f1_interval(gold, predicted),
+            expected_calibration_error=expected_calibration_error(sure, best == targets),
+        )
+        return TaggingFound(scores, dict(unknown), notes)
 
 
 @dataclass(frozen=True)

@@ -346,6 +346,10 @@ def test_taggers_are_compared_by_f1(glassformer: Any, runs: Path, shelf: Path) -
     words = ("compare", runs / "names", "--data", shelf / "names.conll")
     (found,) = rows(glassformer(*words, "--json"))
     assert found["f1"] > 0.9
+    low, high = found["interval"]
+    assert 0 < low <= found["f1"] <= high <= 1
+    assert 0 <= found["expected_calibration_error"] < 0.2
+    assert rows(glassformer(*words, "--json")) == [found]
     assert glassformer(*words).out.splitlines()[0].split()[:3] == ["model", "parameters", "f1"]
 
 
