@@ -6,6 +6,7 @@ key has a dotted name (`training.learning_rate`) by which errors and `--set` spe
 """
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from glassformer.errors import GlassformerError, UsageError
 
 Values = dict[str, Any]
-Lines = dict[str, int]  # dotted key → line in the file it came from
+Origins = dict[str, int | str]  # dotted key → its line in the file, or the option that said it
 
 
 def _whole(value: Any) -> Any:
@@ -54,25 +55,25 @@ def parse(
     cls: type[ConfigT],
     values: Values,
     where: str = "",
-    lines: Lines | None = None,
+    origins: Origins | None = None,
     prefix: str = "",
     error: type[GlassformerError] = GlassformerError,
 ) -> ConfigT:
-    """Validate `values`; a problem names its key, its line and the nearest key there is.
+    """Validate `values`; a problem names its option, or its key and line and the nearest key.
 
     `prefix` is the dotted name of the section in which the values stand.
     """
     try:
         return cls.model_validate(values)
     except ValidationError as found:
-        place = _Place(where, lines or {}, prefix)
+        place = _Place(where, origins or {}, prefix)
         problems = [_explain(cls, dict(problem), place) for problem in found.errors()]
         raise error(" ".join(problems)) from None
 
 
-def read_yaml(path: Path) -> tuple[Values, Lines]:
+def read_yaml(path: Path) -> tuple[Values, Origins]:
     """A recipe as nested dicts, with the line of every key."""
-    lines: Lines = {}
+    lines: Origins = {}
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
         values = None if root is None else _plain(root, "", lines, path)
@@ -131,7 +132,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _plain(node: yaml.Node, prefix: str, lines: Lines, path: Path) -> Any:
+def _plain(node: yaml.Node, prefix: str, lines: Origins, path: Path) -> Any:
     if not isinstance(node, yaml.MappingNode):
         loader = yaml.SafeLoader("")
         try:
@@ -153,15 +154,48 @@ def _plain(node: yaml.Node, prefix: str, lines: Lines, path: Path) -> Any:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where values were written: the file, the line of each key, the section."""
+    """Where values were written: the file, the line or the option of each key, the section."""
 
     where: str
-    lines: Lines
+    origins: Origins
     prefix: str
 
     def __call__(self, key: str) -> str:
+        origin = self.origins.get(key)
+        if isinstance(origin, str):
+            return " in the command"
         place = f" in {self.where}" if self.where else ""
-        return f"{place}, line {self.lines[key]}" if key in self.lines else place
+        return place if origin is None else f"{place}, line {origin}"
+
+    def subject(self, key: str) -> str:
+        """The option that said it, or the key and where it stands."""
+        origin = self.origins.get(key)
+        return origin if isinstance(origin, str) else f"{key}{self(key)}"
+
+
+# pydantic speaks of "input" and of types; these are the same reasons for people.
+_REASONS = {
+    "greater_than": "it must be above {gt:g}",
+    "greater_than_equal": "it must be {ge:g} or more",
+    "less_than": "it must be below {lt:g}",
+    "less_than_equal": "it must be {le:g} or less",
+    "literal_error": "it must be {expected}",
+    "finite_number": "it must be a finite number",
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "it must be a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "it must be a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "it must be true or false"),
+    "string_type": "it must be text",
+    **dict.fromkeys(("list_type", "tuple_type"), "it must be a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "it must be a section of keys"),
+}
+
+
+def reason(problem: Mapping[str, Any]) -> str:
+    """Why pydantic refused a value, in words of ours and without a full stop."""
+    known = _REASONS.get(problem["type"])
+    if known is not None:
+        return known.format(**problem.get("ctx", {}))
+    return str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
 
 
 def _explain(cls: type[Config], problem: dict[str, Any], place: _Place) -> str:
@@ -174,10 +208,11 @@ def _explain(cls: type[Config], problem: dict[str, Any], place: _Place) -> str:
         return f"unknown key {key}{place(key)}. {cure}"
     if problem["type"] == "missing":
         return f"{key} is missing{place(key)}."
-    reason = str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
+    why = reason(problem)
     if not path or isinstance(problem["input"], dict):  # of several keys together
-        return f"{reason}{place(key)}."
-    return f"{key}{place(key)} is {problem['input']!r}: {reason[:1].lower()}{reason[1:]}."
+        return f"{why}{place(key)}."
+    key = re.sub(r"\.\d+$", "", key)  # of a list: the value shows which
+    return f"{place.subject(key)} is {problem['input']!r}: {why[:1].lower()}{why[1:]}."
 
 
 def _keys_beside(cls: type[BaseModel], path: list[str]) -> list[str]:

@@ -34,6 +34,21 @@ def readable_size(num_bytes: int) -> str:
     return f"{num_bytes} byte{'s' if num_bytes != 1 else ''}"
 
 
+def beginning(text: str, most: int) -> str:
+    """The first words of a text, on one line, as many as fit into so many characters."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    whole, _, _ = line[: most + 1].rpartition(" ")
+    return whole or line[:most]  # there are scripts without blanks, and words without end
+
+
+def shortened(text: str, most: int) -> str:
+    """The same for people to look at: where something is left out, "…" says so."""
+    shown = beginning(text, most)
+    return shown if shown == " ".join(text.split()) else f"{shown} …"
+
+
 def counted(number: int, what: str) -> str:
     """1 step, 2,000 steps."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

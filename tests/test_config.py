@@ -54,14 +54,12 @@ def test_an_unknown_key_like_no_other_comes_with_all_keys(tmp_path: Path) -> Non
 
 def test_a_wrong_value_comes_with_its_key_and_its_line(tmp_path: Path) -> None:
     message = complaint(tmp_path / "x.yaml", "name: a\ntraining:\n  learning_rate: fast\n")
-    assert message.startswith("training.learning_rate in x.yaml, line 3 is 'fast': input should be")
+    assert message.startswith("training.learning_rate in x.yaml, line 3 is 'fast': it must be a ")
 
 
 def test_a_value_out_of_range_comes_with_the_limit(tmp_path: Path) -> None:
     message = complaint(tmp_path / "x.yaml", "name: a\ntraining: {max_steps: 0}\n")
-    assert message == (
-        "training.max_steps in x.yaml, line 2 is 0: input should be greater than or equal to 1."
-    )
+    assert message == ("training.max_steps in x.yaml, line 2 is 0: it must be 1 or more.")
 
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """The command line: one file per verb. Nothing heavy is imported before a verb runs."""
 
 import os
-import signal
 import sys
-import threading
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -19,9 +16,11 @@ from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.score import score
+from glassformer.cli.stopping import heed_signals
 from glassformer.cli.tag import tag
 from glassformer.cli.train import train
 from glassformer.cli.translate import translate
+from glassformer.cli.verb import Verb
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
 
@@ -36,7 +35,7 @@ app = typer.Typer(
 
 USES = (generate, score, translate, classify, tag, fill)
 for verb in (train, finetune, *USES, inspect, evaluate, compare, verify, doctor, demo):
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 
 
 def _show_version(wanted: bool) -> None:
@@ -61,8 +60,7 @@ def options(
 
 def main() -> None:
     """Run a verb. What a user can mend is one sentence on stderr, not a traceback."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
+    heed_signals()
     try:
         app()
     except (GlassformerError, OSError) as error:  # OSError: the disk is full, and the like
@@ -70,20 +68,3 @@ def main() -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C and SIGTERM end a verb with one word; a training has a handler of its own."""
-    if _is_importing(frame):  # a half-imported module swallows it, or fails strangely: soon again
-        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
-        return
-    os.write(2, b"stopped.\n")  # a stream may be in the middle of a write
-    sys.exit(128 + number)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False

@@ -10,9 +10,12 @@ import typer
 
 from glassformer.cli.inputs import read_lines, some_at_once
 from glassformer.errors import UsageError
+from glassformer.wording import shortened
 
 if TYPE_CHECKING:
     from glassformer.predict.classifier import Prediction
+
+SHOWN = 80  # characters of each of many texts
 
 
 def classify(
@@ -70,8 +73,11 @@ def _show(
             place = {"source": source} if source else {}
             typer.echo(json.dumps(each.as_json() | place, ensure_ascii=False))
             continue
+        if not each.scores:  # no words: an empty line, so that all others stay in their places
+            typer.echo("")
+            continue
         score = next(iter(each.scores.values()))
-        shown = "" if is_one else f"  {' '.join(each.text.split())[:80]}"
+        shown = "" if is_one else f"  {shortened(each.text, SHOWN)}"
         typer.echo(f"{each.label or '-'}  {score:.3f}{shown}")
     if number := sum(each.is_shortened for each in found):
         typer.echo(

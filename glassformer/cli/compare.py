@@ -6,19 +6,15 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli import options
+
 
 def compare(
     models: Annotated[list[Path], typer.Argument(help="Runs, or model folders, of one task.")],
-    data: Annotated[
-        list[str], typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat.")
-    ],
-    text_column: Annotated[
-        list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="The column that holds the label or the tags.")
-    ] = None,
-    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
+    data: options.DataToRead,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    encoding: options.EncodingToRead = "utf-8",
     baseline: Annotated[
         bool, typer.Option(help="Beside classifiers: TF-IDF and logistic regression.")
     ] = True,

@@ -6,21 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from glassformer.cli import options
 from glassformer.cli.inputs import count
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
-    data: Annotated[
-        list[str], typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat.")
-    ],
-    text_column: Annotated[
-        list[str] | None, typer.Option(help="The column of a table that holds the text; repeat.")
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="The column that holds the label or the tags.")
-    ] = None,
-    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
+    data: options.DataToRead,
+    text_column: options.TextColumn = None,
+    label_column: options.LabelColumn = None,
+    encoding: options.EncodingToRead = "utf-8",
     context_length: Annotated[
         int | None, typer.Option(parser=count, help="Tokens seen at once; at most the model's.")
     ] = None,

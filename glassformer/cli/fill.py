@@ -20,17 +20,24 @@ def fill(
     """Guess what stands behind [MASK]."""
     from glassformer.predict import load_for
     from glassformer.predict.masked import MaskedPredictor
+    from glassformer.text.framing import MASK
 
     predictor = load_for(model, MaskedPredictor, "fill")
-    for line in read_lines(text):
-        found = predictor.fill(line, top)
+    for number, line in enumerate(read_lines(text), 1):
+        if text is None and MASK not in line:  # of many lines, the others are to be answered
+            typer.echo(f"note: stdin, line {number:,}: there is no {MASK} in it.", err=True)
+            found = []
+        else:
+            found = predictor.fill(line, top)
         if as_json:
             guesses = [[guess.as_json() for guess in mask] for mask in found]
             typer.echo(json.dumps({"text": line, "guesses": guesses}, ensure_ascii=False))
             continue
-        for number, mask in enumerate(found, 1):
+        if not found:
+            typer.echo("")
+        for place, mask in enumerate(found, 1):
             if len(found) > 1:
-                typer.echo(f"--- {number} ---")
+                typer.echo(f"--- {place} ---")
             for guess in mask:
                 bar = "█" * round(40 * guess.probability)
                 typer.echo(f"{guess.probability:7.2%}  {guess.token!r:16} {bar}")

@@ -1,7 +1,7 @@
 """glassformer finetune: teach a trained model something new."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -49,35 +49,9 @@ def finetune(
     as_json: options.AsJson = False,
 ) -> None:
     """Give a trained bert or gpt a new head, and train both on labelled data."""
-    from glassformer.training.command import Request, on_top_of
+    from glassformer.training.command import on_top_of
 
-    flags: dict[str, dict[str, Any]] = {
-        "model": on_top_of(model, task),
-        "data": {
-            "paths": data,
-            "validation_paths": validation_data,
-            "test_paths": test_data,
-            "text_column": text_column,
-            "label_column": label_column,
-            "encoding": encoding,
-        },
-        "finetune": {
-            "model": str(model),
-            "freeze": freeze,
-            "freeze_layers": freeze_layers,
-            "layer_lr_decay": layer_lr_decay,
-            "lora_rank": lora_rank,
-        },
-        "training": {
-            "max_steps": max_steps,
-            "num_train_epochs": num_train_epochs,
-            "time_limit": time_limit,
-            "optimizer": optimizer,
-            "lr_scheduler_type": lr_scheduler_type,
-            "ema": ema,
-            "early_stopping": early_stopping,
-            "seed": seed,
-        },
-    }
-    request = Request(None, flags, assignments or [], out, resume, force)
+    names = ("model", "freeze", "freeze_layers", "layer_lr_decay", "lora_rank")
+    own = {name: f"finetune.{name}" for name in names}
+    request = options.request(locals() | {"model": str(model)}, own, on_top_of(model, task))
     options.carry_out(request, dry_run, print_recipe, as_json)

@@ -1,12 +1,14 @@
-"""The options that `train` and `finetune` share, and what both do with them."""
+"""Options that several verbs share, and what `train` and `finetune` do with theirs."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from glassformer.cli.inputs import count
+from glassformer.cli.stopping import heed_signals
 
 if TYPE_CHECKING:
     from glassformer.training.command import Request
@@ -29,6 +31,10 @@ TextColumn = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option(help="The column that holds the label or the tags.")
 ]
+DataToRead = Annotated[
+    list[str], typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat.")
+]
+EncodingToRead = Annotated[str, typer.Option(help="Of text files.")]
 Encoding = Annotated[str | None, typer.Option(help="Of text files; utf-8 if not said.")]
 MaxSteps = Annotated[int | None, typer.Option(parser=count, help="Updates of the weights.")]
 Epochs = Annotated[float | None, typer.Option(help="Instead: times through the data.")]
@@ -66,6 +72,52 @@ PrintRecipe = Annotated[bool, typer.Option("--print-recipe", help="Show every ke
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object at the end.")]
 
 
+# Where the value of an option stands in a recipe.
+KEYS = {
+    "data": "data.paths",
+    **{name: f"data.{name}" for name in ("text_column", "label_column", "encoding")},
+    "validation_data": "data.validation_paths",
+    "test_data": "data.test_paths",
+    **{
+        name: f"training.{name}"
+        for name in (
+            *("max_steps", "num_train_epochs", "time_limit", "optimizer", "lr_scheduler_type"),
+            *("ema", "early_stopping", "seed"),
+        )
+    },
+}
+
+
+def request(
+    said: Mapping[str, Any], own: Mapping[str, str], model: Mapping[str, Any] | None = None
+) -> "Request":
+    """What `train` or `finetune` was told, sorted into the sections of a recipe.
+
+    `said` are all the arguments of the verb by their names, `own` the keys for those that the other
+    verb does not have, and `model` the section of a model that is given.
+    """
+    from glassformer.training.command import Request
+
+    flags: dict[str, dict[str, Any]] = {"model": dict(model or {})}
+    names: dict[str, str] = {}
+    for name, key in {**KEYS, **own}.items():
+        section, _, field = key.partition(".")
+        flags.setdefault(section, {})[field] = said[name]
+        if name != "model":  # which is an argument
+            names[key] = f"--{name.replace('_', '-')}"
+    if said.get("bidirectional") is False:
+        names["model.bidirectional"] = "--one-direction"
+    return Request(
+        recipe=said.get("recipe"),
+        flags=flags,
+        assignments=said["assignments"] or [],
+        out=said["out"],
+        resume=said["resume"],
+        force=said["force"],
+        options=names,
+    )
+
+
 def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bool) -> None:
     """Train, or only say what would be trained."""
     from glassformer.training import command
@@ -75,6 +127,7 @@ def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bo
     elif dry_run:
         typer.echo(command.dry_run(request, as_json))
     else:
+        heed_signals(_last_words(request))
         outcome = command.train(request, sys.stderr)
         if outcome.task.recipe.test_paths:
             from glassformer.predict.final import tested
@@ -82,3 +135,12 @@ def carry_out(request: "Request", dry_run: bool, print_recipe: bool, as_json: bo
             outcome = tested(outcome, sys.stderr)
         typer.echo(outcome.as_json() if as_json else outcome.summary())
         raise typer.Exit(outcome.exit_code)
+
+
+def _last_words(request: "Request") -> str:
+    """If it is stopped before the first step; from then on, the training itself says how far it
+    came."""
+    if request.resume:
+        return "stopped before another step. Nothing is lost: the same command goes on."
+    again = "the same command" if request.force else "the same command and --resume"
+    return f"stopped: nothing had been trained yet. Begin again with {again}."

@@ -1,7 +1,7 @@
 """glassformer train: from a file to a model."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,35 +61,12 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Train a model on your own data, or go on with a run that stopped."""
-    from glassformer.training.command import Request
-
-    flags: dict[str, dict[str, Any]] = {
-        "model": {
-            "name": model,
-            "preset": preset,
-            "cell": cell,
-            "num_layers": layers,
-            "bidirectional": bidirectional,
-        },
-        "data": {
-            "paths": data,
-            "validation_paths": validation_data,
-            "test_paths": test_data,
-            "text_column": text_column,
-            "label_column": label_column,
-            "encoding": encoding,
-        },
-        "tokenizer": {"kind": tokenizer},
-        "training": {
-            "max_steps": max_steps,
-            "num_train_epochs": num_train_epochs,
-            "time_limit": time_limit,
-            "optimizer": optimizer,
-            "lr_scheduler_type": lr_scheduler_type,
-            "ema": ema,
-            "early_stopping": early_stopping,
-            "seed": seed,
-        },
+    own = {
+        "model": "model.name",
+        "preset": "model.preset",
+        "cell": "model.cell",
+        "layers": "model.num_layers",
+        "bidirectional": "model.bidirectional",
+        "tokenizer": "tokenizer.kind",
     }
-    request = Request(recipe, flags, assignments or [], out, resume, force)
-    options.carry_out(request, dry_run, print_recipe, as_json)
+    options.carry_out(options.request(locals(), own), dry_run, print_recipe, as_json)

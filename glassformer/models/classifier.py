@@ -200,8 +200,8 @@ def load_body(model: nn.Module, pretrained: nn.Module) -> None:
     source = pretrained.encoder if isinstance(pretrained, Bert) else pretrained
     if body is None or type(source) is not type(body):
         raise GlassformerError(
-            f"a {type(model).__name__} cannot begin with the weights of a "
-            f"{type(pretrained).__name__}: its body is another."
+            f"a {_called(model)} cannot begin with the weights of a {_called(pretrained)}: its "
+            "body is another."
         )
     expected = body.state_dict()
     found = {
@@ -225,8 +225,7 @@ def body_config(pretrained: Config, kind: Literal["classify", "tag"]) -> tuple[s
     noun = {"classify": "classifier", "tag": "tagger"}[kind]
     if not isinstance(pretrained, BertConfig | GPTConfig) or isinstance(pretrained, LabelsConfig):
         raise GlassformerError(
-            f"a {noun} can be built on a pre-trained BERT or GPT, not on "
-            f"{type(pretrained).__name__.removesuffix('Config')}."
+            f"a {noun} can be built on a pre-trained bert or gpt, not on {_called(pretrained)}."
         )
     # What is null there is said here: a preset must not fill it in otherwise.
     is_bert = isinstance(pretrained, BertConfig)
@@ -239,6 +238,13 @@ def body_config(pretrained: Config, kind: Literal["classify", "tag"]) -> tuple[s
     values["num_kv_heads"] = pretrained.num_kv_heads or pretrained.num_heads
     values["d_embedding"] = pretrained.d_embedding or pretrained.d_model
     return f"gpt-{noun}", values
+
+
+def _called(thing: object) -> str:
+    """A model, or one's config, by the name that users know."""
+    from glassformer.models import MODELS  # here, because that table is made of these models
+
+    return next(name for name, each in MODELS.items() if type(thing) in (each.model, each.config))
 
 
 def _headless(config: GPTConfig) -> GPT:

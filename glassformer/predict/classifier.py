@@ -27,9 +27,9 @@ class Prediction:
 
     text: str
     labels: tuple[str, ...]
-    """One; of a model for several labels none or more."""
+    """One; of a model for several labels none or more; of a text without words none."""
     scores: dict[str, float]
-    """The probability of every label, the likeliest first."""
+    """The probability of every label, the likeliest first; nothing of a text without words."""
     is_multi_label: bool = False
     is_shortened: bool = False
     """It was longer than the model's context: its beginning and its end were read."""
@@ -39,7 +39,8 @@ class Prediction:
         return ", ".join(self.labels)
 
     def as_json(self) -> dict[str, Any]:
-        said = {"labels": list(self.labels)} if self.is_multi_label else {"label": self.label}
+        label = self.label or None
+        said = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
         return {"text": self.text, **said, "scores": self.scores}
 
 
@@ -61,14 +62,19 @@ class ClassifyPredictor:
         return prediction
 
     def classify_batch(self, texts: Sequence[str]) -> list[Prediction]:
-        """Of every text, in order; texts alike in length are read together."""
-        if not texts:
-            return []
-        logits, is_shortened = self._read(texts)
-        return [
-            replace(found, is_shortened=is_short)
-            for found, is_short in zip(said(self.model, texts, logits), is_shortened, strict=True)
-        ]
+        """Of every text, in order; texts alike in length are read together. Of one without words
+        nothing is said."""
+        several = self.config.multi_label
+        found = [Prediction(text, (), {}, several) for text in texts]
+        places = [place for place, text in enumerate(texts) if text.strip()]
+        if not places:
+            return found
+        read = [texts[place] for place in places]
+        logits, is_shortened = self._read(read)
+        predictions = said(self.model, read, logits)
+        for place, each, is_short in zip(places, predictions, is_shortened, strict=True):
+            found[place] = replace(each, is_shortened=is_short)
+        return found
 
     def _read(self, texts: Sequence[str]) -> tuple[Tensor, list[bool]]:
         """The logits (N, C) before the temperature, and which texts were too long to be read

@@ -18,6 +18,7 @@ from glassformer.predict.tagger import TagPredictor
 from glassformer.predict.translator import TranslatePredictor
 from glassformer.training.baseline import TfidfBaseline
 from glassformer.training.card import count_parameters
+from glassformer.training.entities import Tagging
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.scores import Classification, judge, wilson
 
@@ -35,7 +36,8 @@ class Row:
     num_parameters: int | None
     scores: dict[str, float]
     interval: tuple[float, float] | None
-    """95 % interval of the first score, where it is a share of right answers."""
+    """95 % interval of the first score: Wilson's of a share of right answers, the bootstrap's of
+    entity F1; None of a loss."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -137,11 +139,7 @@ def _row(
             return Row(name, size, _shown(found.scores), found.scores.interval), found.notes
         case TagPredictor():
             tags = predictor.evaluate(paths, text_column, label_column, encoding)
-            right = round(tags.scores.accuracy * tags.scores.num_words)
-            scores = {"accuracy": tags.scores.accuracy, "loss": tags.scores.loss}
-            if tags.scores.f1 is not None:  # a mean of two shares: it has no such interval
-                return Row(name, size, {"f1": tags.scores.f1} | scores, None), tags.notes
-            return Row(name, size, scores, wilson(right, tags.scores.num_words)), tags.notes
+            return Row(name, size, *_shown_of_tags(tags.scores)), tags.notes
         case MaskedPredictor():
             hidden = predictor.evaluate(paths, text_column, encoding)
             return Row(name, size, {"loss": hidden.loss, "accuracy": hidden.accuracy}, None), ()
@@ -166,6 +164,16 @@ def _shown(scores: Classification) -> dict[str, float]:
         "loss": scores.loss,
         "expected_calibration_error": scores.expected_calibration_error,
     }
+
+
+def _shown_of_tags(scores: Tagging) -> tuple[dict[str, float], tuple[float, float] | None]:
+    """And the interval of the first."""
+    shown = {"accuracy": scores.accuracy, "loss": scores.loss}
+    if scores.expected_calibration_error is not None:
+        shown["expected_calibration_error"] = scores.expected_calibration_error
+    if scores.f1 is not None:
+        return {"f1": scores.f1} | shown, scores.f1_interval
+    return shown, wilson(round(scores.accuracy * scores.num_words), scores.num_words)
 
 
 def _baseline(

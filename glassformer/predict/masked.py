@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class MaskedPredictor:
 
     @torch.inference_mode()
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
-        """The `top` likeliest tokens for each [MASK] in the text."""
+        """The `top` likeliest tokens for each [MASK] in the text; where it stands alone, of those
+        that begin a word."""
         parts = text.split(MASK)
         if len(parts) < 2:
             raise UsageError(f'there is no {MASK} in "{text}". Write it where a word is missing.')
@@ -64,21 +66,41 @@ class MaskedPredictor:
         shown = torch.tensor([self.frame.put(ids)], device=self.model.device)
         hidden = self.model.hidden(shown)[0][shown[0] == self.mask]  # (masks, D)
         logits = checked(self.model.predict(hidden).float())
-        best = logits.softmax(-1).topk(min(top, logits.size(-1)))
         return [
             [
-                self._guess(parts, place, id, probability)
-                for id, probability in zip(found.tolist(), scores.tolist(), strict=True)
+                self._guess(parts, place, int(id), float(scores[id]))
+                for id in self._ranked(scores, self._is_whole_word(parts, place))[:top]
             ]
-            for place, (found, scores) in enumerate(zip(best.indices, best.values, strict=True))
+            for place, scores in enumerate(logits.softmax(-1).cpu())
         ]
+
+    def _is_whole_word(self, parts: list[str], place: int) -> bool:
+        """Whether what is missing can only be a token that begins a word."""
+        # Of tokens that carry blanks, the first of a word has none behind a bracket.
+        has_blank = parts[place][-1:] in ("", " ", "\n", "\t")
+        return _stands_alone(parts, place) and (has_blank or not self.tokenizer.carries_blanks)
+
+    def _ranked(self, scores: torch.Tensor, is_alone: bool) -> torch.Tensor:
+        """The ids that may stand there, the likeliest first."""
+        order = scores.argsort(descending=True, stable=True)
+        return order[self._begins_word[order]] if is_alone else order
+
+    @cached_property
+    def _begins_word(self) -> torch.Tensor:
+        tokens = [self.tokenizer.token(id) for id in range(self.model.head.weight.size(0))]
+        if self.tokenizer.kind == "wordpiece":
+            return torch.tensor([not token.startswith("##") for token in tokens])
+        if self.tokenizer.carries_blanks:  # and so does the beginning of a word
+            return torch.tensor([token[:1] == " " and bool(token.strip()) for token in tokens])
+        return torch.ones(len(tokens), dtype=torch.bool)
 
     def _guess(self, parts: list[str], place: int, id: int, probability: float) -> Guess:
         token = self.tokenizer.token(id)
         before, after = MASK.join(parts[: place + 1]), MASK.join(parts[place + 1 :])
         word = token.removeprefix("##")
         joined = before.rstrip() if token.startswith(("##", " ")) else before
-        return Guess(token, probability, f"{joined}{word}{after}")
+        text = f"{joined}{word}{after}"
+        return Guess(token, probability, text if joined else text.lstrip(" "))
 
     def evaluate(
         self, paths: str | Sequence[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
@@ -93,3 +115,10 @@ class MaskedPredictor:
         found = evaluate_masked(self.model, ids, masking, self.frame)
         checked(torch.tensor(found.loss))
         return found
+
+
+def _stands_alone(parts: list[str], place: int) -> bool:
+    """Whether no letter and no other mask touches this one: then a whole word is missing."""
+    before, after = parts[place], parts[place + 1]
+    touches_mask = (not before and place > 0) or (not after and place + 2 < len(parts))
+    return not (touches_mask or before[-1:].isalnum() or after[:1].isalnum())

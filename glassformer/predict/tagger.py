@@ -1,11 +1,9 @@
 """A tagger with its tokenizer: a sentence in, a tag for every word out."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from unicodedata import category
 
 import numpy as np
 import torch
@@ -17,12 +15,10 @@ from glassformer.data.tagged import read_sentences
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TokenTagger
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.text.words import spelled
-from glassformer.training.entities import Tagging, entities, judge_tags
+from glassformer.text.words import spelled, split_words
+from glassformer.training.entities import Tagging, entities, f1_interval, judge_tags
+from glassformer.training.scores import expected_calibration_error
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
-
-MARK = "ʼ"  # a letter, for \w; stands for the marks on letters (é in two characters, हिन्दी)
-WORD = re.compile(rf"\w+(?:[-'’.]\w+|(?<=\d)[,:/]\d+)*|[^\w\s]{MARK}*")
 
 
 @dataclass(frozen=True)
@@ -49,12 +45,6 @@ class Tagged:
             "scores": list(self.scores),
             "entities": self.entities,
         }
-
-
-def split_words(text: str) -> list[str]:
-    """Words and punctuation marks, as the files of tagged sentences have them."""
-    plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
-    return [text[slice(*found.span())] for found in WORD.finditer(plain)]
 
 
 class TagPredictor:
@@ -138,7 +128,7 @@ class TagPredictor:
             )
         targets = torch.tensor([tag for _, tag in known])
         scaled = torch.stack([row for row, _ in known]).double() / float(self.model.temperature)
-        loss = F.cross_entropy(scaled, targets).item()
+        sure, best = scaled.softmax(-1).max(-1)
         predicted = [[self.model.labels[best] for best in rows.argmax(-1)] for rows in logits]
         notes: tuple[str, ...] = ()
         if unknown:
@@ -146,7 +136,13 @@ class TagPredictor:
                 "words with tags that the model does not know count as wrong: "
                 f"{listed_with_counts(unknown)}",
             )
-        return TaggingFound(judge_tags(gold, predicted, loss), dict(unknown), notes)
+        scores = judge_tags(gold, predicted, F.cross_entropy(scaled, targets).item())
+        scores = replace(
+            scores,
+            f1_interval=None if scores.f1 is None else f1_interval(gold, predicted),
+            expected_calibration_error=expected_calibration_error(sure, best == targets),
+        )
+        return TaggingFound(scores, dict(unknown), notes)
 
 
 @dataclass(frozen=True)

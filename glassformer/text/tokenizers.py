@@ -115,6 +115,12 @@ class Tokenizer:
         id: int | None = self._backend.token_to_id(learning.UNKNOWN)
         return id
 
+    @property
+    def folds_case(self) -> bool:
+        """Whether it reads A as a."""
+        normalizer = self._backend.normalizer
+        return normalizer is not None and normalizer.normalize_str("A") == "a"
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without any special token."""
         return self.encode_batch([text])[0]

@@ -4,10 +4,27 @@ Ada   Lovelace   lives          words, each with a tag
 ada   love ##lace lives         tokens: the first of a word speaks for it
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from unicodedata import category
 
 from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer
+
+MARK = "ʼ"  # a letter, for \w; stands for the marks on letters (é in two characters, हिन्दी)
+LETTER = rf"[^\W\d_]{MARK}*"
+WORD = re.compile(
+    rf"(?:(?:{LETTER}){{1,2}}\.){{2,}}(?:-\w+)*(?!\w)"  # U.K., e.g., Ph.D., U.S.-based
+    rf"|\w+(?:[-'’.]\w+|(?<=\d)[,:/]\d+)*"  # words, 3.50, 10:30
+    rf"|[^\w\s]{MARK}*"
+)
+
+
+def split_words(text: str) -> list[str]:
+    """Words and punctuation marks, as the files of tagged sentences have them. An abbreviation
+    keeps its full stops."""
+    plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
+    return [text[slice(*found.span())] for found in WORD.finditer(plain)]
 
 
 def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:

@@ -13,8 +13,9 @@ from glassformer.runtime.host import silently
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import prepare, prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import Recipe, TrainingConfig, essence
+from glassformer.training.recipe import Recipe, essence
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.sections import TrainingConfig
 from glassformer.training.speed import seconds_of_training, seconds_per_step
 from glassformer.training.tasks import Say, Task
 from glassformer.wording import clock, counted, install

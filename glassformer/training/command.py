@@ -2,19 +2,22 @@
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from glassformer.checkpoint.folder import load_config
-from glassformer.config import Lines, Values, flatten, write_yaml
+from glassformer.config import Origins, Values, flatten, write_yaml
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.models import MODELS
 from glassformer.models.classifier import body_config
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import rehearsed
 from glassformer.training.recipe import (
     HARMLESS,
+    RECIPES,
     Recipe,
     differences,
     given_values,
@@ -37,9 +40,11 @@ class Request:
     out: Path | None
     resume: bool
     force: bool
+    options: Mapping[str, str] = field(default_factory=dict)
+    """By which option each key among the flags was said."""
 
-    def given(self) -> tuple[Values, Lines]:
-        return given_values(self.recipe, self.flags, self.assignments)
+    def given(self) -> tuple[Values, Origins]:
+        return given_values(self.recipe, self.flags, self.assignments, self.options)
 
 
 def recipe_text(request: Request, as_json: bool) -> str:
@@ -73,14 +78,15 @@ def train(request: Request, stream: TextIO) -> Outcome:
 
 def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
     saved = run.recipe()
-    given, _ = request.given()
+    given, origins = request.given()
     changed = list(differences(saved, given))
     if wrong := refused(changed, request.force):
         cure = "Leave that out to go on as it was, or say another --out to begin anew."
         if not refused(wrong, is_forced=True):
             cure = cure[:-1] + "; --force goes on with it, and the run is no longer exact."
+        said = {key: each for key, each in request.options.items() if origins.get(key) == each}
         raise GlassformerError(
-            f"{run.path} was begun with another recipe: {in_words(wrong)}. {cure}"
+            f"{run.path} was begun with another recipe: {in_words(wrong, said)}. {cure}"
         )
     for key, _, new in changed:
         if key == "training.max_steps" and new <= run.last_step():
@@ -99,17 +105,39 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
-    values, lines = request.given()
+    values, origins = request.given()
     if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
         run = RunFolder(request.out, request.force)
         if not run.exists:
             raise GlassformerError(f"{run.missing()} There is nothing to resume.")
         return run.recipe(), run
+    _check_options(request, dict(flatten(values)).get("model.name"))
     if request.recipe is None:
-        recipe = make_recipe(values, "the command", error=UsageError)
+        recipe = make_recipe(values, "the command", origins, UsageError)
     else:
-        recipe = make_recipe(values, str(request.recipe), lines)
+        recipe = make_recipe(values, str(request.recipe), origins)
     return recipe, RunFolder(request.out or _default_folder(recipe), request.force)
+
+
+def _check_options(request: Request, name: Any) -> None:
+    """An option that is of other models is told by its name, and with theirs."""
+    said = {key for key, value in flatten(request.flags) if value is not None}
+    for key, option in request.options.items():
+        having = [each for each in MODELS if _has_key(each, key)]
+        if name in MODELS and key in said and name not in having:
+            raise UsageError(
+                f"{option} is not an option of {name}: it is one of {', '.join(having)}."
+            )
+
+
+def _has_key(name: str, key: str) -> bool:
+    """Whether a recipe for this model may have that key. What is no size of the model and says
+    nothing of labels, all have."""
+    section, _, field = key.partition(".")
+    if section == "model":
+        return field in ("name", "preset", *MODELS[name].config.model_fields)
+    data: Any = RECIPES[MODELS[name].task].model_fields["data"].annotation
+    return section != "data" or field in data.model_fields
 
 
 def on_top_of(folder: Path, task: Literal["classify", "tag"]) -> Values:

@@ -16,10 +16,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from glassformer.errors import GlassformerError
 from glassformer.training.scores import ClassScore, table
 from glassformer.wording import counted
 
+DRAWS = 1000  # of sentences, to see how F1 might have come out
 PREFIXES = "BIES"
 BEGINS, ENDS = "BS", "ES"
 
@@ -42,6 +45,10 @@ class Tagging:
     num_sentences: int
     types: tuple[ClassScore, ...]
     """Per type of entity; per tag where there are no entities."""
+    f1_interval: tuple[float, float] | None = None
+    """95 % interval of F1, where it was asked for."""
+    expected_calibration_error: float | None = None
+    """Of the words whose tag the model knows."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -49,20 +56,27 @@ class Tagging:
             "precision": self.precision,
             "recall": self.recall,
             "f1": self.f1,
+            "f1_interval": None if self.f1_interval is None else list(self.f1_interval),
             "loss": self.loss,
+            "expected_calibration_error": self.expected_calibration_error,
             "num_words": self.num_words,
             "num_sentences": self.num_sentences,
             "types": {score.label: score.as_json() for score in self.types},
         }
 
     def text(self) -> str:
-        of_entities = (
-            f"precision {self.precision:.4f}  recall {self.recall:.4f}  F1 {self.f1:.4f}  "
-            if self.f1 is not None
-            else ""
-        )
+        of_entities = interval = calibration = ""
+        if self.f1_interval is not None:
+            interval = "(95 % interval {:.4f} to {:.4f})  ".format(*self.f1_interval)
+        if self.f1 is not None:
+            of_entities = (
+                f"precision {self.precision:.4f}  recall {self.recall:.4f}  F1 {self.f1:.4f}"
+                f"{' ' if interval else '  '}{interval}"
+            )
+        if self.expected_calibration_error is not None:
+            calibration = f"calibration error {self.expected_calibration_error:.4f}  "
         return (
-            f"{of_entities}accuracy {self.accuracy:.4f}  loss {self.loss:.4f}  "
+            f"{of_entities}accuracy {self.accuracy:.4f}  loss {self.loss:.4f}  {calibration}"
             f"{counted(self.num_words, 'word')} in {counted(self.num_sentences, 'sentence')}\n"
             f"{table('tag' if self.f1 is None else 'type', self.types)}"
         )
@@ -124,6 +138,24 @@ def judge_tags(gold: Sequence[Tags], predicted: Sequence[Tags], loss: float) -> 
         num_sentences=len(gold),
         types=types,
     )
+
+
+def f1_interval(gold: Sequence[Tags], predicted: Sequence[Tags]) -> tuple[float, float]:
+    """The 95 % interval of F1, by the bootstrap: as many sentences are drawn again and again, with
+    replacement. F1 is no share of independent answers, so that Wilson's interval does not fit; the
+    entities of a sentence are drawn together, because they are alike. The draws are always the
+    same."""
+    pairs = [
+        (entities(given), entities(found)) for given, found in zip(gold, predicted, strict=True)
+    ]
+    counts = np.array([(len(a & b), len(a) + len(b)) for a, b in pairs])  # (sentences, 2)
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(DRAWS):
+        right, total = counts[draw.integers(len(counts), size=len(counts))].sum(0)
+        found.append(2 * right / max(total, 1))
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def _split(tag: str) -> tuple[str, str]:

@@ -23,8 +23,9 @@ from glassformer.training.metrics import Metrics
 from glassformer.training.outcome import Outcome
 from glassformer.training.prepare import prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import DecidedTraining, essence
+from glassformer.training.recipe import essence
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.sections import DecidedTraining
 from glassformer.training.steward import StateIO, Steward
 from glassformer.training.tasks import Task
 from glassformer.wording import counted, readable_size

@@ -85,7 +85,9 @@ class Progress:
         """A line of its own; if it need not be whole, only as much as fits."""
         width = self._console.width if self._live else LOG_WIDTH
         if not whole and len(text) > width:
-            text = text[: width - 1] + "…"
+            words, _, _ = text[: width - 1].rpartition(" ")
+            # What a young model writes may be one word without end: of that, the letters count.
+            text = f"{words} …" if len(words) > width // 2 else f"{text[: width - 1]}…"
         self._console.print(Text(text))
 
     def show(self, standing: Standing) -> None:

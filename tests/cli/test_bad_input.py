@@ -82,12 +82,21 @@ def test_a_setting_that_cannot_be(
     ("words", "error"),
     [
         (("--encoding", "klingon"), "unknown encoding 'klingon'. Say, for example, "),
-        (("--seed", "-1"), "training.seed in the command is -1: input should be greater"),
+        (("--seed", "-1"), "--seed is -1: it must be 0 or more."),
         (("--set", "training.learnin_rate=1"), "unknown key training.learnin_rate in the command."),
         (("--set", "learning_rate=1"), "Did you mean training.learning_rate?"),
         (("--set", "model.num_heads=5"), "d_model 32 is no multiple of num_heads 5"),
         (("--preset", "gpt3"), 'there is no preset "gpt3". There are: nano, '),
-        (("--tokenizer", "letters"), "'--tokenizer': Value error, 'letters' is not one of 'auto',"),
+        (("--tokenizer", "letters"), "'--tokenizer': 'letters' is not one of 'auto', 'char',"),
+        (("--seed", "1.5"), "'--seed': '1.5': it must be a whole number."),
+        (("--ema", "x"), "'--ema': 'x': it must be a number."),
+        (("--ema", "2"), "--ema is 2.0: it must be below 1."),
+        (("--time-limit", "soon"), "--time-limit is 'soon': say a number of seconds, or 90s"),
+        (("--bidirectional",), "--bidirectional is not an option of gpt: it is one of rnn-class"),
+        (("--one-direction",), "--one-direction is not an option of gpt: it is one of rnn-class"),
+        (("--label-column", "a"), "--label-column is not an option of gpt: it is one of bag, "),
+        (("--set", "training.seed=x"), "--set training.seed is 'x': it must be a whole number."),
+        (("--set", "training.report_to=x"), "report_to is 'x': it must be 'tensorboard' or 'wa"),
         (("--max-steps", "many"), "'--max-steps': many is not a whole number from 1 on."),
         (("--max-steps", "0"), "'--max-steps': 0 is not a whole number from 1 on."),
         (("--set", "learning_rate"), "--set learning_rate is not KEY=VALUE."),
@@ -153,7 +162,7 @@ def test_resuming_with_another_recipe(glassformer: Any, run: Any) -> None:
     words = ["--seed", "5", "--set", "training.learning_rate=1"]
     result = glassformer("train", "--resume", "--out", run.folder, *words)
     assert result.code == 1
-    assert "training.seed was 0, now 5; training.learning_rate was 0.007, now 1.0" in result.error
+    assert "--seed was 0, now 5; training.learning_rate was 0.007, now 1.0" in result.error
 
 
 def test_resuming_nothing(glassformer: Any, tmp_path: Path) -> None:

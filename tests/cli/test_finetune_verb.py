@@ -169,7 +169,7 @@ def test_resuming_with_another_beginning_is_refused(finetune: Any, home: Path) -
     assert finetune("--out", "r").code == 0
     shutil.rmtree(home / "r" / "checkpoints" / "step-4")
     before, words = names(home), ("--out", "r", "--resume")
-    assert "finetune.freeze was False, now True" in finetune(*words, "--freeze").error
+    assert "--freeze was False, now True" in finetune(*words, "--freeze").error
     shutil.copytree(home / "runs" / "bert", home / "runs" / "twin")
     assert "finetune.model was 'runs/bert', now 'runs/twin'" in finetune(*words, model="twin").error
     shutil.rmtree(home / "runs" / "twin")
@@ -190,14 +190,14 @@ def test_a_finished_run_is_only_overwritten_by_force(finetune: Any, home: Path) 
 # --- mistakes ---
 
 
-@pytest.mark.parametrize(("run", "noun"), [("reviews", "Bag"), ("encoder", "Classifier")])
+@pytest.mark.parametrize(("run", "noun"), [("reviews", "bag"), ("encoder", "classifier")])
 def test_only_a_bert_or_a_gpt_can_be_a_beginning(
     glassformer: Any, shelf: Path, tmp_path: Path, run: str, noun: str
 ) -> None:
     words = ("--task", "classify", "--data", shelf / "reviews.csv")
     result = glassformer("finetune", shelf / "runs" / run, *words)
     assert (result.code, result.out) == (1, "")
-    assert result.error == f"a classifier can be built on a pre-trained BERT or GPT, not on {noun}."
+    assert result.error == f"a classifier can be built on a pre-trained bert or gpt, not on {noun}."
     assert names(tmp_path) == []
 
 
@@ -223,7 +223,7 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--layer-lr-decay", "2"),
             2,
-            "finetune.layer_lr_decay in the command is 2.0",
+            "--layer-lr-decay is 2.0",
         ),
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--lora-rank", "0"),

@@ -295,3 +295,13 @@ def test_a_mistake_is_one_line_in_a_process_of_its_own(program: Any, runs: Path)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
+
+
+def test_characters_do_not_show_where_a_word_begins(
+    glassformer: Any, tmp_path: Path, small: list[str]
+) -> None:
+    (tmp_path / "x.txt").write_text("the quick brown fox jumps over a lazy dog\n" * 50)
+    words = ["train", "bert", "--data", "x.txt", "--tokenizer", "char", *small, "--dry-run"]
+    result = glassformer(*words, "--set", "objective.whole_word_masking=true")
+    assert (result.code, result.out) == (2, "")
+    assert "objective.whole_word_masking needs tokens that show where a word begins" in result.error

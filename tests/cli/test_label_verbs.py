@@ -60,6 +60,18 @@ def test_lines_of_any_length_are_answered_in_their_order(
         assert row["scores"] == pytest.approx(alone["scores"], abs=1e-5)
 
 
+def test_of_a_line_without_words_nothing_is_said(glassformer: Any, runs: Path) -> None:
+    words, lines = ("classify", runs / "reviews", "--json"), "a good fox\n\n  \nthe bad\n"
+    found = rows(glassformer(*words, stdin=lines))
+    assert [row["label"] for row in found] == ["good", None, None, "bad"]
+    assert found[1] == {"text": "", "label": None, "scores": {}}
+    assert [row["scores"] for row in found[::3]] == [
+        row["scores"] for row in rows(glassformer(*words, stdin="a good fox\nthe bad\n"))
+    ]
+    several = rows(glassformer("classify", runs / "topics", "--json", stdin="\n"))
+    assert several == [{"text": "", "labels": [], "scores": {}}]
+
+
 def test_more_lines_than_are_read_at_once_keep_their_order(glassformer: Any, runs: Path) -> None:
     lines = [("a good fox", "the bad dog")[number // 7 % 2] for number in range(2500)]
     found = rows(glassformer("classify", runs / "reviews", "--json", stdin="\n".join(lines)))
@@ -70,7 +82,7 @@ def test_beside_each_of_several_answers_stands_its_text(glassformer: Any, runs: 
     lines = glassformer("classify", runs / "reviews", stdin="a good fox\r\n\r\nthe bad\r\n").out
     first, empty, last = lines.splitlines()
     assert first.split() == ["good", first.split()[1], "a", "good", "fox"]
-    assert len(empty.split()) == 2
+    assert empty == ""  # nothing is said of it, and the others stay in their places
     assert last.split()[::3] == ["bad", "bad"]
 
 
@@ -152,6 +164,41 @@ def test_tagged_sentences_are_written_as_they_are_read(
     assert (found["accuracy"], found["num_sentences"], found["num_words"]) == (1, 2, 9)
 
 
+def test_tag_reads_files_of_sentences_and_tables(
+    glassformer: Any, runs: Path, tmp_path: Path
+) -> None:
+    written(tmp_path / "a.txt", "the fox", "", "Ada Lovelace jumps")
+    written(tmp_path / "b.csv", "id,body", "1,a dog", "2,", "3,Ada Lovelace")
+    written(tmp_path / "c.conll", "New York\tB-NAME", "jumps\tO")
+    data = ("--data", "a.txt", "--data", "b.csv", "--data", "c.conll", "--text-column", "body")
+    found = rows(glassformer("tag", runs / "names", *data, "--json"))
+    assert [" ".join(row["words"]) for row in found] == [
+        *("the fox", "", "Ada Lovelace jumps", "a dog", "Ada Lovelace", "New York jumps")
+    ]
+    places = ("a.txt:1", "a.txt:2", "a.txt:3", "b.csv:2", "b.csv:4", "c.conll:1")
+    assert [row["source"] for row in found] == list(places)
+    assert found[2]["entities"][0]["text"] == "Ada Lovelace"
+    plain = glassformer("tag", runs / "names", "--data", "a.txt").out
+    assert plain == glassformer("tag", runs / "names", stdin=(tmp_path / "a.txt").read_text()).out
+    assert plain.startswith("the\tO\nfox\tO\n\n\nAda\t")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("the fox", "--data", "x"), "a text and --data were given. Leave out one."),
+        (("the fox", "--text-column", "x"), "--text-column is of tables, and there is no --data."),
+        (("--data", "."), ". is a folder. Name the files in it."),
+    ],
+)
+def test_what_tag_cannot_read(
+    glassformer: Any, runs: Path, words: tuple[str, ...], error: str
+) -> None:
+    result = glassformer("tag", runs / "names", *words)
+    assert (result.code, result.out) == (2, "")
+    assert error in result.error
+
+
 # --- fill ---
 
 
@@ -171,6 +218,18 @@ def test_fill_as_json_has_guesses_for_each_mask(glassformer: Any, runs: Path) ->
     guess = two["guesses"][1][0]
     assert guess.keys() == {"token", "probability", "text"}
     assert guess["text"].startswith("the [MASK] fox")
+
+
+def test_a_line_without_a_mask_does_not_stop_the_others(glassformer: Any, runs: Path) -> None:
+    lines = "the [MASK] fox\nthe fox\n\na [MASK]\n"
+    result = glassformer("fill", runs / "bert", "--top", "2", "--json", stdin=lines)
+    found = rows(result)
+    assert [[len(mask) for mask in row["guesses"]] for row in found] == [[2], [], [], [2]]
+    assert [row["text"] for row in found] == lines.splitlines()
+    notes = [f"note: stdin, line {n}: there is no [MASK] in it." for n in (2, 3)]
+    assert result.err.splitlines() == notes
+    plain = glassformer("fill", runs / "bert", "--top", "1", stdin=lines).out.splitlines()
+    assert [bool(line) for line in plain] == [True, False, False, True]
 
 
 def test_several_masks_are_numbered(glassformer: Any, runs: Path) -> None:
@@ -287,6 +346,10 @@ def test_taggers_are_compared_by_f1(glassformer: Any, runs: Path, shelf: Path) -
     words = ("compare", runs / "names", "--data", shelf / "names.conll")
     (found,) = rows(glassformer(*words, "--json"))
     assert found["f1"] > 0.9
+    low, high = found["interval"]
+    assert 0 < low <= found["f1"] <= high <= 1
+    assert 0 <= found["expected_calibration_error"] < 0.2
+    assert rows(glassformer(*words, "--json")) == [found]
     assert glassformer(*words).out.splitlines()[0].split()[:3] == ["model", "parameters", "f1"]
 
 

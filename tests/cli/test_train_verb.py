@@ -1,6 +1,7 @@
 """`glassformer train`: from a file to a folder that every other verb takes."""
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from glassformer.training import begin
 from glassformer.training.run_folder import RunFolder
 
 
@@ -156,6 +158,24 @@ def test_a_terminated_run_says_how_to_go_on(
         f"stopped at step {step:,} of 9,000; nothing is lost. "
         "Go on with: python -m glassformer train --resume --out r\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("switch", "said"),
+    [
+        ((), "nothing had been trained yet. Begin again with the same command and --resume."),
+        (("--force",), "nothing had been trained yet. Begin again with the same command."),
+        (("--resume",), "stopped before another step. Nothing is lost: the same command goes on."),
+    ],
+)
+def test_stopped_before_the_first_step_it_says_how_to_begin_again(
+    glassformer: Any, run: Any, monkeypatch: Any, capfd: Any, switch: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr(begin, "prepare", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    words = ["train", "gpt", "--data", run.notes, "--out", "r", *switch]
+    assert glassformer(*words).code == 130
+    assert capfd.readouterr().err.endswith(f"{said}\n")
+    assert not Path("r").exists()
 
 
 def test_force_starts_over(glassformer: Any, run: Any, copy: Path, small: list[str]) -> None:

@@ -194,21 +194,21 @@ def test_a_misspelt_setting_is_an_error_that_suggests_the_right_one(chars):
 @pytest.mark.parametrize(
     ("setting", "limit"),
     [
-        ({"temperature": -1}, "greater than or equal to 0"),
+        ({"temperature": -1}, "0 or more"),
         ({"temperature": float("nan")}, "finite number"),
-        ({"top_k": 0}, "greater than or equal to 1"),
-        ({"top_p": 1.5}, "less than or equal to 1"),
-        ({"min_p": -0.1}, "greater than or equal to 0"),
-        ({"repetition_penalty": 0}, "greater than 0"),
-        ({"max_new_tokens": 0}, "greater than or equal to 1"),
-        ({"seed": -1}, "greater than or equal to 0"),
-        ({"stop": 3}, "valid tuple"),
+        ({"top_k": 0}, "1 or more"),
+        ({"top_p": 1.5}, "1 or less"),
+        ({"min_p": -0.1}, "0 or more"),
+        ({"repetition_penalty": 0}, "above 0"),
+        ({"max_new_tokens": 0}, "1 or more"),
+        ({"seed": -1}, "0 or more"),
+        ({"stop": 3}, "a list"),
     ],
     ids=str,
 )
 def test_a_setting_out_of_range_is_named_with_its_value_and_limit(chars, setting, limit):
     ((name, value),) = setting.items()
-    assert f"{name} in the settings of generation is {value!r}: input should be" in (
+    assert f"{name} in the settings of generation is {value!r}: it must be" in (
         message := complaint(chars, **setting)
     )
     assert limit in message

@@ -97,7 +97,6 @@ def test_a_mask_may_stand_alone_first_last_or_beside_another(words: MaskedPredic
     [
         ("word", "dog", "the [MASK] left", "the dog left"),
         ("wordpiece", "##n", "the trai[MASK] left", "the train left"),
-        ("wordpiece", "##n", "the trai [MASK] left", "the train left"),
         ("bpe", " train", "the [MASK] left", "the train left"),
         ("bpe", "t", "[MASK]he dog", "the dog"),
         ("unigram", " t", "the [MASK]rain", "the train"),
@@ -109,6 +108,30 @@ def test_a_guess_is_put_into_the_text_as_it_would_be_written(
     (guesses,) = fond_of(tmp_path, kind, token).fill(text, top=1)
     assert (guesses[0].token, guesses[0].text) == (token, filled)
     assert json.loads(json.dumps(guesses[0].as_json()))["token"] == token
+
+
+@pytest.mark.parametrize(
+    ("kind", "piece", "alone", "touching"),
+    [
+        ("wordpiece", "##n", "the ([MASK]) left", "the trai[MASK] left"),
+        ("wordpiece", "##n", "[MASK], the", "[MASK]rain"),
+        ("wordpiece", "##n", "the [MASK]", "the [MASK][MASK]"),
+        ("bpe", "e", "the [MASK] left", "th[MASK] left"),
+        ("bpe", "e", "[MASK] left", "([MASK]) left"),
+        ("unigram", "e", "the [MASK].", "the [MASK]a"),
+    ],
+)
+def test_a_mask_that_stands_alone_is_a_word_and_no_piece_of_one(
+    tmp_path: Path, kind: str, piece: str, alone: str, touching: str
+) -> None:
+    predictor = fond_of(tmp_path, kind, piece)
+    (guesses,) = predictor.fill(alone, top=1000)
+    begins = ("##",) if kind == "wordpiece" else (" ",)
+    tokens = [guess.token for guess in guesses]
+    assert len(tokens) > 2
+    assert {token.startswith(begins) for token in tokens} == {kind != "wordpiece"}
+    assert not [guess.text for guess in guesses if guess.text.startswith(" ")]
+    assert predictor.fill(touching, top=1)[0][0].token == piece
 
 
 @pytest.mark.parametrize("text", ["the train", "", "the [mask]"])

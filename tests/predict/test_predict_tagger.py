@@ -12,9 +12,10 @@ import glassformer
 from glassformer.checkpoint.folder import save_model
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import GPTTagger, GPTTaggerConfig, Tagger, TaggerConfig
-from glassformer.predict.tagger import Tagged, TagPredictor, split_words
+from glassformer.predict.tagger import Tagged, TagPredictor
 from glassformer.text import train_tokenizer
 from glassformer.text.framing import BERT_TOKENS
+from glassformer.text.words import split_words
 
 TEXT = "Ada Lovelace lived in London and Kurt met Ada there"
 SHAPE: dict[str, Any] = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 16}
@@ -85,6 +86,9 @@ def conll(path: Path, *sentences: str) -> str:
         ("Ada lived.", ["Ada", "lived", "."]),
         ("state-of-the-art, isn't it?", ["state-of-the-art", ",", "isn't", "it", "?"]),
         ("3,000.50 at 10:30", ["3,000.50", "at", "10:30"]),
+        ("the U.K., e.g. at 5 p.m.", ["the", "U.K.", ",", "e.g.", "at", "5", "p.m."]),
+        ("a Ph.D. in U.S.-based U.S.A", ["a", "Ph.D.", "in", "U.S.-based", "U.S.A"]),
+        ("3.50 at 10:30. It is I.", ["3.50", "at", "10:30", ".", "It", "is", "I", "."]),
         ("London,Paris", ["London", ",", "Paris"]),
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         (unicodedata.normalize("NFD", "café là"), unicodedata.normalize("NFD", "café là").split()),

@@ -230,6 +230,28 @@ def test_nothing_is_said_where_all_fits(tmp_path: Path):
     assert not [line for line in said if "longer" in line]
 
 
+def test_a_text_is_shown_up_to_the_end_of_a_word(tmp_path: Path):
+    """With a mark where something is missing, but not in a command to copy."""
+    path = tmp_path / "long.csv"
+    rows = [
+        f"{('good', 'bad')[n % 2]} {'considerable ' * 8} {n}," + ("a", "b")[n % 2]
+        for n in range(40)
+    ]
+    path.write_text("\n".join(["text,label", *rows]))
+    task = ready(recipe_for("bag", path), tmp_path / "run")
+    _, text = task.sample(task.build(), 0).split(" │ ")
+    first, *words, last = text.split()
+    assert (first in ("good", "bad"), set(words), last) == (True, {"considerable"}, "…")
+    ((verb, folder, shown),) = task.trials("run")
+    assert (verb, folder, {*str(shown).split()[1:]}) == ("classify", "run", {"considerable"})
+
+
+def test_the_recipe_says_whether_letters_are_made_small(tmp_path: Path):
+    for lowercase, chosen in ((None, True), (False, False)):
+        recipe = recipe_for("bag", reviews(tmp_path), tokenizer={"lowercase": lowercase})
+        assert ready(recipe, tmp_path / str(lowercase)).recipe.tokenizer.lowercase is chosen
+
+
 def test_texts_are_read_in_small_letters_unless_the_recipe_says_otherwise(tmp_path: Path):
     for lowercase in (None, False):
         recipe = recipe_for("bag", reviews(tmp_path), tokenizer={"lowercase": lowercase})

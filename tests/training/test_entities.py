@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
-from glassformer.training.entities import entities, has_entities, judge_tags
+from glassformer.training.entities import entities, f1_interval, has_entities, judge_tags
+from glassformer.training.scores import wilson
 
 SENTENCES = {
     "": [],
@@ -129,7 +130,9 @@ def test_scores_are_written_as_json_and_as_a_table():
         "precision": 1.0,
         "recall": 1.0,
         "f1": 1.0,
+        "f1_interval": None,
         "loss": 0.5,
+        "expected_calibration_error": None,
         "num_words": 2,
         "num_sentences": 1,
         "types": {"PER": {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}},
@@ -157,3 +160,30 @@ def test_sentences_of_different_lengths_are_refused():
         judge_tags([["O", "O"]], [["O"]], 0.0)
     with pytest.raises(ValueError, match="shorter"):
         judge_tags([["O"], ["O"]], [["O"]], 0.0)
+
+
+# --- how sure one can be ---
+
+
+def test_the_interval_holds_the_score_and_narrows_with_more_sentences():
+    gold = [["B-PER", "O"], ["O", "B-LOC"], ["B-PER", "I-PER"], ["O", "O"]]
+    found = [["B-PER", "O"], ["O", "O"], ["B-PER", "O"], ["O", "O"]]
+    score = judge_tags(gold, found, 0.0).f1
+    few, many = f1_interval(gold * 5, found * 5), f1_interval(gold * 50, found * 50)
+    assert few == f1_interval(gold * 5, found * 5)
+    assert few[0] < many[0] < score < many[1] < few[1]
+
+
+def test_the_interval_is_as_wide_as_that_of_many_repetitions():
+    """Of sentences with one entity each, found or not, F1 is 2p / (1 + p)."""
+    gold = [["B-PER"]] * 400
+    found = [["B-PER"] if number % 2 else ["O"] for number in range(400)]
+    low, high = f1_interval(gold, found)
+    share_low, share_high = wilson(200, 400)
+    assert low == pytest.approx(2 * share_low / (1 + share_low), abs=0.01)
+    assert high == pytest.approx(2 * share_high / (1 + share_high), abs=0.01)
+
+
+def test_what_is_always_right_or_has_no_entities_has_no_width():
+    assert f1_interval([["B-PER"]] * 3, [["B-PER"]] * 3) == (1, 1)
+    assert f1_interval([["O"]], [["O"]]) == (0, 0)

@@ -148,7 +148,9 @@ def test_another_kind_of_body_is_refused(tmp_path: Path, sources: Path):
     task = ready(
         recipe.model_copy(update={"model": recipe.model | {"vocab_size": 330}}), tmp_path / "run"
     )
-    with pytest.raises(GlassformerError, match="Classifier cannot begin with the weights of a GPT"):
+    with pytest.raises(
+        GlassformerError, match="a classifier cannot begin with the weights of a gpt"
+    ):
         task.build()
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from glassformer.training.progress import LOG_LINES, Progress, Standing
+from glassformer.training.progress import LOG_LINES, LOG_WIDTH, Progress, Standing
 
 LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tok/s ETA 0:31"
 
@@ -95,3 +95,14 @@ def test_time_spent_on_validation_does_not_slow_the_steps(monkeypatch: pytest.Mo
         progress.not_training(60.0)
         progress.show(Standing(step, max_steps=10))
     assert progress.tokens_per_second == pytest.approx(100)
+
+
+def test_a_sample_that_is_too_long_ends_with_a_word() -> None:
+    log = io.StringIO()
+    with Progress(log, 1) as progress:
+        progress.say("  step 5 │ " + "considerable " * 20, whole=False)
+        progress.say("  step 5 │ " + "x" * 200, whole=False)
+    words, letters = log.getvalue().splitlines()[:2]
+    assert {*words.split()[3:]} == {"considerable", "…"}
+    assert letters.endswith("x…")
+    assert len(words) <= LOG_WIDTH == len(letters)

@@ -35,9 +35,12 @@ def written(path: Path, text: str) -> Path:
 def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     file = written(tmp_path / "r.yaml", "training: {seed: 1, max_steps: 1, eval_steps: 1}\n")
     flags = {"training": {"seed": 2, "max_steps": 2, "eval_steps": None}}
-    values, lines = given_values(file, flags, ["training.seed=3"])
+    options = {"training.seed": "--seed", "training.max_steps": "--max-steps"}
+    values, origins = given_values(file, flags, ["training.seed=3"], options)
     assert values["training"] == {"seed": 3, "max_steps": 2, "eval_steps": 1}
-    assert lines["training.seed"] == 1
+    assert origins["training.seed"] == "--set training.seed"
+    assert origins["training.max_steps"] == "--max-steps"
+    assert origins["training.eval_steps"] == 1
 
 
 def test_a_section_without_keys_is_an_empty_one(tmp_path: Path) -> None:

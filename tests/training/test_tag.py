@@ -231,6 +231,24 @@ def test_held_out_sentences_without_entities_are_judged_all_the_same(tmp_path: P
     assert best(run, "val_accuracy") == 1  # where F1 is equal, the loss decides
 
 
+def test_samples_and_trials_show_the_words_as_they_were_written(tmp_path: Path):
+    """Whatever the tokenizer makes of them: these have marks, and sentences of several rows."""
+    data = write(tmp_path / "a.conll", *["Ada/B-NAME isn't/O @home/O 3.50/O née/O ./O"] * 20)
+    held_out = write(tmp_path / "b.conll", " ".join(["O'Neill/B-NAME 3.50/O"] * 20))
+    recipe = recipe_for("tagger", data, held_out=held_out, tokenizer=PIECES)
+    task = ready(recipe, tmp_path / "run")
+    assert len(task.validation) > 1
+    model = task.build()
+    assert isinstance(model, TokenTagger)
+    for step in range(len(task.validation)):
+        *pairs, last = task.sample(model, step).split()
+        words = [pair.rpartition("/")[0] for pair in (pairs if last == "…" else [*pairs, last])]
+        assert set(words) == {"O'Neill", "3.50"}
+        assert (last == "…") == (len(task.words[step]) > 12)
+    assert [word for words in task.words for word in words] == ["O'Neill", "3.50"] * 20
+    assert task.trials("run") == (("tag", "run", " ".join(["O'Neill 3.50"] * 6)),)
+
+
 def test_a_sample_shows_words_with_their_tags(tmp_path: Path):
     run = trained(recipe_for("tagger", sentences(tmp_path), tokenizer=PIECES), tmp_path / "run")
     sample = (run / "samples.txt").read_text().split("--- step 60 ---\n")[1].split()

@@ -14,8 +14,9 @@ from glassformer.training import begin, command
 from glassformer.training.command import Request
 from glassformer.training.metrics import read_metrics
 from glassformer.training.prepare import rehearsed
-from glassformer.training.recipe import Recipe, TrainingConfig
+from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.sections import TrainingConfig
 
 Make = Callable[..., Recipe]
 

@@ -24,8 +24,9 @@ from glassformer.models.classifier import TextClassifier
 from glassformer.text.framing import Frame, encode_texts
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.training.evaluate import evaluating
-from glassformer.training.recipe import ClassifyRecipe, LabelLossConfig, Recipe
+from glassformer.training.recipe import ClassifyRecipe, Recipe
 from glassformer.training.scores import Classification, fit_temperature, judge
+from glassformer.training.sections import LabelLossConfig
 from glassformer.training.tasks.labelled import (
     TRAIN,
     VALIDATION,
@@ -39,7 +40,7 @@ from glassformer.training.tasks.labelled import (
     write,
 )
 from glassformer.training.tasks.task import DATA, Say
-from glassformer.wording import counted
+from glassformer.wording import beginning, counted, shortened
 
 SHOWN = 60  # characters of a text
 
@@ -184,10 +185,14 @@ class Classify(LabelledTask):
         """A held-out example, as far as it can be shown on a line."""
         if self.tokenizer is None:
             return counted(int(self.validation.lengths[row]), "step")
-        return self.tokenizer.decode(self.validation.row(row).tolist())[:SHOWN].strip()
+        return shortened(self._text(self.tokenizer, row), SHOWN)
+
+    def _text(self, tokenizer: Tokenizer, row: int) -> str:
+        return tokenizer.decode(self.validation.row(row).tolist())
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
-        return (("classify", folder, self._shown(0)),)
+        text = "" if self.tokenizer is None else self._text(self.tokenizer, 0)
+        return (("classify", folder, beginning(text, SHOWN)),)
 
 
 def _labelled(model: dict[str, Any], split: LabelledSplit) -> dict[str, Any]:

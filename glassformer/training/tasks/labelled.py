@@ -25,7 +25,8 @@ from glassformer.text.tokenizers import (
     train_tokenizer,
 )
 from glassformer.training.evaluate import evaluating
-from glassformer.training.recipe import FinetuneConfig, Recipe
+from glassformer.training.recipe import Recipe
+from glassformer.training.sections import FinetuneConfig
 from glassformer.training.tasks.task import DATA, Habits, Say, Task
 
 TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"

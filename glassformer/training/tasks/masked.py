@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,12 +21,14 @@ from torch.nn import functional as F
 from glassformer.data.corpus import Document
 from glassformer.data.sequences import Array
 from glassformer.data.tokens import Ids, ValidationWindows, Windows
+from glassformer.errors import UsageError
 from glassformer.models.bert import Bert
 from glassformer.text.framing import BERT_TOKENS, MASK, Frame
 from glassformer.text.tokenizers import Tokenizer, TokenizerConfig
 from glassformer.training.evaluate import evaluating
 from glassformer.training.losses import next_token_loss
-from glassformer.training.recipe import MaskedConfig, MaskedRecipe
+from glassformer.training.recipe import MaskedRecipe, Recipe
+from glassformer.training.sections import MaskedConfig
 from glassformer.training.tasks.task import Habits, Say
 from glassformer.training.tasks.text import BATCH_TOKENS, TextTask
 
@@ -70,6 +72,16 @@ class Masked(TextTask):
     """Teaches an encoder to guess hidden tokens."""
 
     special_tokens: ClassVar[tuple[str, ...]] = BERT_TOKENS
+
+    @classmethod
+    def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
+        whole_words = isinstance(recipe, MaskedRecipe) and recipe.objective.whole_word_masking
+        if whole_words and recipe.tokenizer.kind == "char":
+            raise UsageError(
+                "objective.whole_word_masking needs tokens that show where a word begins, and "
+                "characters do not. Say another --tokenizer, such as wordpiece, or leave it out."
+            )
+        return super().prepare(recipe, folder, say)
 
     @property
     def habits(self) -> Habits:

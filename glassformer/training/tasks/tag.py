@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -76,6 +77,8 @@ class Tag(LabelledTask):
     """How many rows each held-out sentence has: a long one is read in several."""
     unseen: tuple[str, ...] = ()
     """Tags that only the held-out sentences have. They cannot be learned, and count as wrong."""
+    words: tuple[tuple[str, ...], ...] = ()
+    """Of each held-out row, as they were written: tokens may not give them back."""
 
     tokenizer_default: ClassVar[TokenizerConfig] = TokenizerConfig(kind="wordpiece")
 
@@ -106,7 +109,8 @@ class Tag(LabelledTask):
                 f"note: too long for the model's context of {frame.limit:,} tokens, and read in "
                 f"pieces: {counted(number, 'sentence')}"
             )
-        facts = {"pieces": pieces, "unseen": unseen}
+        words = _words_of_rows(split.validation, validation)
+        facts = {"pieces": pieces, "unseen": unseen, "words": words}
         keep_test = partial(keep_sentences, sentences=split.test) if split.test else None
         write(folder, training, validation, tokenizer, facts, keep_test)
         said = said.model_copy(update={"model": sized.recipe.model})  # the data is cut for it
@@ -124,6 +128,7 @@ class Tag(LabelledTask):
             validation=Sequences.load(data / VALIDATION),
             pieces=tuple(facts["pieces"]),
             unseen=tuple(facts["unseen"]),
+            words=tuple(map(tuple, facts["words"])),
         )
 
     @property
@@ -196,27 +201,29 @@ class Tag(LabelledTask):
 
     def sample(self, model: TokenTagger, step: int) -> str:
         """What it says of the words of a held-out sentence."""
-        batch = self.validation.batch([step % len(self.validation)])
+        row = step % len(self.validation)
+        batch = self.validation.batch([row])
         with evaluating(model):
             found = model(batch.ids.to(model.device), batch.is_text.to(model.device))[0].argmax(-1)
-        starts = [place for place, tag in enumerate(batch.targets[0].tolist()) if tag != IGNORED]
-        ends = [*starts[1:], batch.ids.size(1)]
-        ids = batch.ids[0].tolist()
-        words = [
-            f"{self.tokenizer.decode(ids[start:end]).strip()}/{self.labels[int(found[start])]}"
-            for start, end in zip(starts, ends, strict=True)
-        ]
-        return " ".join(words[:SHOWN])
+        tags = [self.labels[tag] for tag in found.cpu()[batch.targets[0] != IGNORED].tolist()]
+        pairs = [f"{word}/{tag}" for word, tag in zip(self.words[row], tags, strict=True)]
+        return " ".join([*pairs[:SHOWN], *(["…"] if len(pairs) > SHOWN else [])])
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
-        text = self.tokenizer.decode(self.validation.row(0).tolist())
-        return (("tag", folder, " ".join(text.split()[:SHOWN])),)
+        return (("tag", folder, " ".join(self.words[0][:SHOWN])),)
 
 
 def checked(recipe: Recipe) -> TagRecipe:
     if not isinstance(recipe, TagRecipe):
         raise TypeError("a recipe for another task")
     return recipe
+
+
+def _words_of_rows(sentences: list[Sentence], rows: Sequences) -> list[list[str]]:
+    """The words that each row holds: a long sentence is in several."""
+    words = iter([word for sentence in sentences for word in sentence.words])
+    counts = [int((rows.targets_of(row) != IGNORED).sum()) for row in range(len(rows))]
+    return [list(islice(words, count)) for count in counts]
 
 
 def _encoded(

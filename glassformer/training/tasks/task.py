@@ -194,6 +194,7 @@ class Task(ABC):
             values["tokenizer"]["kind"] = self.tokenizer.kind
             size = recipe.tokenizer.vocab_size or self.tokenizer.vocab_size
             values["tokenizer"]["vocab_size"] = size
+            values["tokenizer"]["lowercase"] = self.tokenizer.folds_case
         values["training"] = self._completed_training(values["training"], model)
         return replace(self, recipe=make_recipe(values))
 
