@@ -12,7 +12,11 @@ from glassformer.cli.inputs import count
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
-    data: options.DataToRead,
+    data: options.Data = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    source_column: options.SourceColumn = None,
+    target_column: options.TargetColumn = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     encoding: options.EncodingToRead = "utf-8",
@@ -28,8 +32,14 @@ def evaluate(
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.predict.translator import TranslatePredictor
 
+    if not (data or source or target):
+        raise UsageError("no data. Say --data FILE (of a translator also --source, --target).")
     predictor = load(model)
-    columns = text_column or ()
+    columns, paths = text_column or (), data or ()
+    is_translator = isinstance(predictor, TranslatePredictor)
+    for name, said in (("source", source), ("target", target)):
+        if said and not is_translator:
+            raise UsageError(f"{model} does not translate: say --data instead of --{name}.")
     is_of_text = isinstance(predictor, LanguagePredictor | MaskedPredictor)
     if is_of_text and label_column is not None:
         raise UsageError(f"{model} is no model of labels: leave out --label-column.")
@@ -38,13 +48,20 @@ def evaluate(
     found: Any
     match predictor:
         case LanguagePredictor():
-            found = predictor.evaluate(data, columns, encoding, context_length)
+            found = predictor.evaluate(paths, columns, encoding, context_length)
         case TranslatePredictor():
-            found = predictor.evaluate(data, encoding=encoding)
+            found = predictor.evaluate(
+                paths,
+                source_paths=source or (),
+                target_paths=target or (),
+                source_column=source_column,
+                target_column=target_column,
+                encoding=encoding,
+            )
         case MaskedPredictor():
-            found = predictor.evaluate(data, columns, encoding)
+            found = predictor.evaluate(paths, columns, encoding)
         case _:
-            found = predictor.evaluate(data, columns, label_column, encoding)
+            found = predictor.evaluate(paths, columns, label_column, encoding)
     for note in getattr(found, "notes", ()):
         typer.echo(f"note: {note}", err=True)
     typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())

@@ -31,6 +31,21 @@ TextColumn = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option(help="The column that holds the label or the tags.")
 ]
+Source = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Of pairs in two files: the sentences to translate …"),
+]
+Target = Annotated[
+    list[str] | None, typer.Option(metavar="PATH", help="… and their translations, line by line.")
+]
+ValidSource = Annotated[
+    list[str] | None, typer.Option(metavar="PATH", help="The same, held out for validation.")
+]
+ValidTarget = Annotated[list[str] | None, typer.Option(metavar="PATH", help="Its translations.")]
+SourceColumn = Annotated[
+    str | None, typer.Option(help="The column, or language of a .tmx, to translate from.")
+]
+TargetColumn = Annotated[str | None, typer.Option(help="The one to translate to.")]
 DataToRead = Annotated[
     list[str], typer.Option(metavar="PATH", help="Files, folders or hub data sets; repeat.")
 ]

@@ -13,7 +13,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Which model: gpt, rnn-lm, bert, bag, rnn-classifier, classifier, tagger."
+            help="Which model: gpt, rnn-lm, bert, bag, rnn-classifier, classifier, tagger, "
+            "translator, rnn-translator."
         ),
     ] = None,
     data: options.Data = None,
@@ -21,12 +22,21 @@ def train(
     test_data: options.TestData = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    valid_source: options.ValidSource = None,
+    valid_target: options.ValidTarget = None,
+    source_column: options.SourceColumn = None,
+    target_column: options.TargetColumn = None,
+    reverse: Annotated[
+        bool | None, typer.Option("--reverse", help="Translate from target to source.")
+    ] = None,
     encoding: options.Encoding = None,
     preset: Annotated[
         str | None,
         typer.Option(
             help="gpt: nano, lecture, gpt2…gpt2-xl, modern-xs…modern-l; encoders: lecture, xs, s, "
-            "m, bert-base, bert-large; recurrent: small, medium."
+            "m, bert-base, bert-large; translator: tiny, small, base; recurrent: small, medium."
         ),
     ] = None,
     cell: Annotated[
@@ -36,8 +46,12 @@ def train(
     bidirectional: Annotated[
         bool | None,
         typer.Option(
-            "--bidirectional/--one-direction", help="Read from both ends (rnn-classifier)."
+            "--bidirectional/--one-direction", help="Read from both ends (recurrent models)."
         ),
+    ] = None,
+    attention: Annotated[
+        Literal["additive", "dot", "general", "none"] | None,
+        typer.Option(help="How an rnn-translator looks at the source; additive."),
     ] = None,
     tokenizer: Annotated[
         Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] | None,
@@ -67,6 +81,14 @@ def train(
         "cell": "model.cell",
         "layers": "model.num_layers",
         "bidirectional": "model.bidirectional",
+        "attention": "model.attention",
+        "source": "data.source_paths",
+        "target": "data.target_paths",
+        "valid_source": "data.validation_source_paths",
+        "valid_target": "data.validation_target_paths",
+        "source_column": "data.source_column",
+        "target_column": "data.target_column",
+        "reverse": "data.reverse",
         "tokenizer": "tokenizer.kind",
     }
     options.carry_out(options.request(locals(), own), dry_run, print_recipe, as_json)

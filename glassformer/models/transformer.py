@@ -35,8 +35,10 @@ from glassformer.nn.norms import NormKind, norm
 class TransformerConfig(TranslatorConfig):
     """The shape of an encoder and a decoder. The defaults are those of a small experiment."""
 
-    num_encoder_layers: Count = Field(4, ge=1, le=1024)
-    num_decoder_layers: Count = Field(4, ge=1, le=1024)
+    num_layers: Count = Field(4, ge=1, le=1024)
+    """Of the decoder, and of the encoder if it does not have its own number."""
+    num_encoder_layers: Count | None = Field(None, ge=1, le=1024)
+    """Null: as many as the decoder."""
     d_model: Count = Field(128, ge=1, le=2**17)
     num_heads: Count = Field(4, ge=1, le=2**12)
     d_feedforward: Count | None = Field(None, ge=1, le=2**20)
@@ -77,6 +79,10 @@ class TransformerConfig(TranslatorConfig):
                 f"rotary positions need an even width of heads, not {self.width_of_head}"
             )
         return self
+
+    @property
+    def encoder_layers(self) -> int:
+        return self.num_encoder_layers or self.num_layers
 
     @property
     def width_of_head(self) -> int:
@@ -142,11 +148,11 @@ class Transformer(Translator):
         self.dropout = nn.Dropout(config.dropout)
         make_norm = partial(norm, config.norm, width, config.norm_eps, config.bias)
         self.encoder = nn.ModuleList(
-            _make_block(config, cross=False) for _ in range(config.num_encoder_layers)
+            _make_block(config, cross=False) for _ in range(config.encoder_layers)
         )
         self.encoder_norm = make_norm() if config.final_norm else nn.Identity()
         self.decoder = nn.ModuleList(
-            _make_block(config, cross=True) for _ in range(config.num_decoder_layers)
+            _make_block(config, cross=True) for _ in range(config.num_layers)
         )
         self.decoder_norm = make_norm() if config.final_norm else nn.Identity()
         self.head = Linear(width, config.num_targets, bias=config.output_bias)
@@ -156,7 +162,7 @@ class Transformer(Translator):
 
     def _initialize(self) -> None:
         kind = self.config.initialization
-        deepest = max(self.config.num_encoder_layers, self.config.num_decoder_layers)
+        deepest = max(self.config.encoder_layers, self.config.num_layers)
         if kind != "xavier":
             initialize(self, kind, deepest)
         else:
@@ -216,7 +222,7 @@ class Transformer(Translator):
     def start(self, memory: Memory, padding: Tensor, capacity: int) -> TransformerState:
         weight = self.head.weight
         cache = KVCache(
-            num_layers=self.config.num_decoder_layers,
+            num_layers=self.config.num_layers,
             batch=len(padding),
             num_kv_heads=self.config.num_heads,
             capacity=capacity,
@@ -260,8 +266,7 @@ _SMALL: dict[str, Any] = {"initialization": "zero_output"}
 TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     "tiny": _SMALL
     | {
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 2,
+        "num_layers": 2,
         "d_model": 128,
         "num_heads": 4,
         "d_feedforward": 512,
@@ -269,8 +274,7 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     },
     "small": _SMALL
     | {
-        "num_encoder_layers": 4,
-        "num_decoder_layers": 4,
+        "num_layers": 4,
         "d_model": 256,
         "num_heads": 4,
         "d_feedforward": 512,
@@ -278,8 +282,7 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     },
     # Vaswani et al. 2017, "base": post-norm, ReLU, sinusoidal positions, one embedding for all.
     "base": {
-        "num_encoder_layers": 6,
-        "num_decoder_layers": 6,
+        "num_layers": 6,
         "d_model": 512,
         "num_heads": 8,
         "d_feedforward": 2048,

@@ -198,11 +198,6 @@ def make_recipe(
     places = {key for key in keys.model_fields if key in ("paths", "source_paths", "target_paths")}
     if not any(data.get(key) for key in places) and data.keys() <= keys.model_fields.keys():
         raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
-    if data.get("test_paths") and "test_paths" not in keys.model_fields:
-        raise UsageError(
-            f"--test-data is for models that give labels, and a {values['model']['name']} gives "
-            "none. Leave it out, and say glassformer evaluate RUN --data FILE afterwards."
-        )
     recipe = parse(cls, values, where, origins, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}

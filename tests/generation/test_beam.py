@@ -139,7 +139,7 @@ def test_beside_others_a_sentence_is_searched_as_if_alone(prompts, num_beams, pe
 def translators():
     torch.manual_seed(1)
     shape = {"vocab_size": 11, "context_length": 24, "dropout": 0.0}
-    small = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 8, "num_heads": 2}
+    small = {"num_layers": 2, "d_model": 8, "num_heads": 2}
     yield Transformer(TransformerConfig(**shape, **small))
     yield Transformer(TransformerConfig(**shape, **small, positions="rotary", pre_norm=False))
     for cell, attention in (("gru", "additive"), ("lstm", "general"), ("rnn", "none")):

@@ -15,7 +15,7 @@ SHAPE = {
     "vocab_size": 19,
     "context_length": 16,
     "num_encoder_layers": 2,
-    "num_decoder_layers": 3,
+    "num_layers": 3,
     "d_model": 12,
     "num_heads": 3,
     "d_feedforward": 20,
