@@ -96,6 +96,7 @@ class Translate(Task):
     @classmethod
     def open(cls, recipe: Recipe, folder: Path) -> Self:
         data = folder / DATA
+        held_out = (data / HELD_OUT).read_text(encoding="utf-8")
         is_separate = checked(recipe).tokenizer.separate
         return cls(
             recipe=recipe,
@@ -104,7 +105,7 @@ class Translate(Task):
             target_tokenizer=Tokenizer.load(data / TARGET_TOKENIZER) if is_separate else None,
             training=PairedRows.load(data / TRAIN),
             validation=PairedRows.load(data / VALIDATION),
-            held_out=[Pair(*json.loads(line)) for line in (data / HELD_OUT).open()],
+            held_out=[Pair(*json.loads(line)) for line in held_out.splitlines()],
         )
 
     @property
