@@ -4,7 +4,8 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-classifier bench-sentiment bench-tagging bench-throughput bench-quality \
+	bench-classifier bench-sentiment bench-tagging bench-translation \
+	bench-translation-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults clean
 
@@ -68,6 +69,12 @@ bench-sentiment: .venv/develops  ## accuracy on sst2, three seeds: DATA has sst2
 
 bench-tagging: .venv/develops  ## entities and parts of speech: DATA has wnut17/ and ud_english_ewt/
 	$(BIN)/python -m benchmarks.tagging $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
+
+bench-translation: .venv/develops  ## BLEU after 45 minutes each: DATA has multi30k/
+	$(BIN)/python -m benchmarks.translation $(DATA)
+
+bench-translation-speed: .venv/develops  ## training and beam search against transformers, same DATA
+	$(BIN)/python -m benchmarks.translation_speed $(DATA)
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup

@@ -26,7 +26,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.config import Config, Count
-from glassformer.generation.logits import Sampling, warps
+from glassformer.generation.logits import Sampling, checked, warps
 from glassformer.generation.protocol import Decoder
 from glassformer.generation.sample import read_on, read_prompts
 
@@ -207,7 +207,8 @@ class _Search:
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """The tokens that the beams go on with, and which beams those are: (B, K) each."""
-        shift = self.logprobs - logits.logsumexp(-1).view_as(self.logprobs)  # (B, K)
+        total = checked(logits.logsumexp(-1))  # which is no number if any of the logits is none
+        shift = self.logprobs - total.view_as(self.logprobs)  # (B, K)
         logits = reduce(lambda found, warp: warp(self.ids, found), self.warps, logits)
         logits = logits.unflatten(0, (len(self.alive), -1))  # (B, K, V); + shift: Σ log p
         tokens, parents, logprobs = (list[Tensor]() for _ in range(3))

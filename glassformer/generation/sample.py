@@ -53,7 +53,7 @@ def decode(
     choose = _Chooser(sampling, len(copies), seed)
     running = [True] * len(copies)
     for step in range(max_new_tokens):
-        chosen = choose(ids, logits)  # (B,)
+        chosen = choose(ids, checked(logits))  # (B,)
         tokens = chosen.tolist()
         written = [token if on else None for token, on in zip(tokens, running, strict=True)]
         running = [
@@ -99,7 +99,7 @@ def read_on(
 ) -> tuple[Tensor, Any]:
     """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""
     logits, state = decoder.step(ids.to(device), state)
-    return checked(logits.float().cpu()), state
+    return logits.float().cpu(), state
 
 
 class _Chooser:

@@ -1,13 +1,16 @@
 """The memory of a decoder: keys and values of every layer, kept so that no token is read twice.
 
 The cache is a value that the caller owns and passes in. Its room is taken once; appending writes
-into it and hands back views, so a step of generation copies only the new position.
+into it and hands back views, so a step of generation copies only the new position. Rows that are
+reordered have to be copied: then there is room for a few more positions only, and more when needed.
 """
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+
+BLOCK = 16  # positions
 
 
 class KVCache:
@@ -26,11 +29,8 @@ class KVCache:
         shape = (num_layers, batch, num_kv_heads, capacity, head_dim)
         self.keys = torch.empty(shape, dtype=dtype, device=device)  # (layers, B, G, S, d)
         self.values = torch.empty(shape, dtype=dtype, device=device)  # (layers, B, G, S, d)
+        self.capacity = capacity
         self.length = 0
-
-    @property
-    def capacity(self) -> int:
-        return self.keys.size(3)
 
     def layer(self, index: int) -> "LayerCache":
         return LayerCache(self, index)
@@ -42,16 +42,31 @@ class KVCache:
     def reorder(self, indices: Tensor) -> "KVCache":
         """Row b of the result continues row `indices[b]` (beam search keeps some, drops others)."""
         other = object.__new__(KVCache)
-        other.length = self.length
-        other.keys = self._take(self.keys, indices)
-        other.values = self._take(self.values, indices)
+        other.capacity, other.length = self.capacity, self.length
+        room = min(self.keys.size(3), -(-(self.length + 1) // BLOCK) * BLOCK)
+        self._resize(room)
+        other.keys = self.keys.index_select(1, indices)
+        other.values = self.values.index_select(1, indices)
         return other
 
-    def _take(self, kept: Tensor, indices: Tensor) -> Tensor:
-        layers, _, groups, capacity, width = kept.shape
-        room = kept.new_empty(layers, len(indices), groups, capacity, width)
-        room[..., : self.length, :] = kept[:, indices, :, : self.length]
-        return room
+    def make_room(self, positions: int) -> None:
+        """For so many positions in all."""
+        if positions > self.capacity:
+            raise GlassformerError(
+                f"{positions:,} tokens do not fit in a cache with room for {self.capacity:,}. "
+                "Start it with a larger capacity."
+            )
+        if positions > self.keys.size(3):
+            self._resize(min(self.capacity, -(-positions // BLOCK) * BLOCK))
+
+    def _resize(self, room: int) -> None:
+        if room != self.keys.size(3):
+            self.keys, self.values = (self._moved(kept, room) for kept in (self.keys, self.values))
+
+    def _moved(self, kept: Tensor, room: int) -> Tensor:
+        moved = kept.new_empty(*kept.shape[:3], room, kept.size(4))
+        moved[..., : self.length, :] = kept[..., : self.length, :]
+        return moved
 
 
 class LayerCache:
@@ -64,11 +79,7 @@ class LayerCache:
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store the new positions (B, G, T, d); return past and new together (B, G, S, d)."""
         start, end = self._cache.length, self._cache.length + key.size(2)
-        if end > self._cache.capacity:
-            raise GlassformerError(
-                f"{end:,} tokens do not fit in a cache with room for {self._cache.capacity:,}. "
-                "Start it with a larger capacity."
-            )
+        self._cache.make_room(end)
         keys, values = self._cache.keys[self._index], self._cache.values[self._index]
         keys[:, :, start:end] = key
         values[:, :, start:end] = value
