@@ -16,7 +16,7 @@ from glassformer.config import parse
 from glassformer.data.paired import PairedRows
 from glassformer.data.pairs import pairs_of
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import Beams, Hypothesis
+from glassformer.generation.beam import Beams, Hypothesis, Trace
 from glassformer.generation.logits import checked
 from glassformer.inspection.alignment import Alignment
 from glassformer.models.translator import Translator
@@ -139,6 +139,17 @@ class TranslatePredictor:
         where else a cut does the least harm."""
         text = " ".join(text.split())
         return self._cut(text, 0) if text else []
+
+    def tree(self, text: str, **settings: Any) -> list[dict[str, Any]]:
+        """All that beam search has looked at on its way: every candidate with its parent, its
+        score, and what became of it."""
+        trace = Trace()
+        rows, _ = self._rows(" ".join(text.split()), "")
+        translate(self.model, self.languages, rows, self.settings(settings), trace)
+        return [
+            asdict(each) | {"token": self._target_tokens([each.token])[0]}
+            for each in trace.candidates
+        ]
 
     @torch.inference_mode()
     def score(self, source: str, target: str) -> TranslationScore:

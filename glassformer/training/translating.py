@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.data.paired import PairBatch, PairedRows
 from glassformer.data.sequences import Rows, end_to_end, sorted_batches
-from glassformer.generation.beam import Beams, Hypothesis, beam_search
+from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
 from glassformer.generation.logits import checked
 from glassformer.models.translator import Translator
 from glassformer.text.framing import START, encode_texts
@@ -71,9 +71,14 @@ def longest_answer(num_source: int, model: Translator) -> int:
 
 
 def translate(
-    model: Translator, languages: Languages, rows: Sequence[Sequence[int]], beams: Beams
+    model: Translator,
+    languages: Languages,
+    rows: Sequence[Sequence[int]],
+    beams: Beams,
+    trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best translations of each row of source tokens, in the order of the rows."""
+    """The best translations of each row of source tokens, in the order of the rows. A trace is of
+    one row alone."""
     if not rows:
         return []
     sources = Rows(*end_to_end(rows, np.int64))
@@ -92,6 +97,7 @@ def translate(
                 end=languages.end,
                 memory=memory,
                 device=model.device,
+                trace=trace,
             )
             found |= dict(zip(numbers.tolist(), results, strict=True))
     return [found[number] for number in range(len(rows))]
