@@ -155,9 +155,9 @@ class TranslatePredictor:
     def score(self, source: str, target: str) -> TranslationScore:
         """How likely is `target` as the translation of `source`?"""
         rows, ids = self._rows(source, target)
-        logits = self.model(torch.tensor(rows), torch.tensor(ids)[:, :-1])[0]
-        right = torch.tensor(ids[0][1:])[:, None]
-        logprobs = checked(logits.float()).log_softmax(-1).gather(1, right)[:, 0]
+        written = torch.tensor(ids, device=self.model.device)
+        logits = self.model(torch.tensor(rows, device=self.model.device), written[:, :-1])[0]
+        logprobs = checked(logits.float()).log_softmax(-1).gather(1, written[0, 1:, None])[:, 0]
         return TranslationScore(self._target_tokens(ids[0][1:]), logprobs.tolist())
 
     def evaluate(
