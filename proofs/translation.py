@@ -1,6 +1,6 @@
-"""Two small tasks that a translator must learn by the plainest command: to copy a sentence of 2 to 6
-words out of 8, and to turn it round; and while it turns one round, it looks at the words from the
-last to the first.
+"""Two small tasks that a translator must learn by the plainest command: to copy sentences of 2 to 6
+words out of 8, and to turn them round; while it turns one round, it looks at the words of the
+source from the last to the first.
 
     python -m proofs.translation 900
 """
@@ -66,7 +66,7 @@ def _anti_diagonal(predictor: TranslatePredictor, sentences: list[tuple[str, ...
         turned = " ".join(words[::-1])
         found = predictor.align(" ".join(words), turned, layer=last, words=True)
         looked = found.weights.argmax(axis=1)[: len(words)].tolist()  # all but the end
-        right += sum(place == wanted for place, wanted in zip(looked[::-1], range(len(words))))
+        right += sum(map(int.__eq__, looked, reversed(range(len(words)))))
         total += len(words)
     return right / total
 

@@ -2,7 +2,6 @@
 `make prove-translation` does it with the plain command, and copying too."""
 
 import random
-from pathlib import Path
 
 import pytest
 from small_tasks import MACHINE, trained
