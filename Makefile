@@ -7,7 +7,7 @@ BIN := .venv/bin
 	bench-classifier bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
-	prove-signals prove-mutations prove-faults clean
+	prove-signals prove-mutations prove-faults prove-translation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -79,7 +79,7 @@ bench-translation-speed: .venv/develops  ## training and beam search against tra
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
 
-prove: prove-kills-200 prove-signals prove-mutations prove-faults  ## all proofs at full length
+prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-translation  ## all proofs at full length
 
 prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same bytes
 	$(BIN)/python -m proofs.kills 25
@@ -95,6 +95,9 @@ prove-mutations: .venv/develops  ## 100,000 damaged checkpoints
 
 prove-faults: .venv/develops  ## a disk that fails at each of its touches
 	$(BIN)/python -m proofs.faults
+
+prove-translation: .venv/develops  ## copying and reversing, learned to 90 % by the plain command
+	$(BIN)/python -m proofs.translation 900
 
 clean:  ## forget the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -24,8 +24,13 @@ from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.translating import Languages, losses, translate
 
 END = "<end>"  # how the end of a sentence is shown
-# Where a text that is too long may be cut, the best places first.
-CUTS = (r"(?<=[.!?…。！？])\s+", r"(?<=[,;:–—،、，])\s+", r"\s+", r"(?<=.)(?=.)")
+# Where a text that is too long may be cut, the best places first, and what stood there.
+CUTS = (
+    (r"(?<=[.!?…。！？])\s+", " "),
+    (r"(?<=[,;:–—،、，])\s+", " "),
+    (r"\s+", " "),
+    (r"(?<=.)(?=.)", ""),
+)
 
 
 class TranslationSettings(Beams):
@@ -154,10 +159,12 @@ class TranslatePredictor:
     @torch.inference_mode()
     def score(self, source: str, target: str) -> TranslationScore:
         """How likely is `target` as the translation of `source`?"""
-        rows, ids = self._rows(source, target)
-        written = torch.tensor(ids, device=self.model.device)
-        logits = self.model(torch.tensor(rows, device=self.model.device), written[:, :-1])[0]
-        logprobs = checked(logits.float()).log_softmax(-1).gather(1, written[0, 1:, None])[:, 0]
+        rows, ids = self._rows(" ".join(source.split()), " ".join(target.split()))
+        source_ids, target_ids = (
+            torch.tensor(each, device=self.model.device) for each in (rows, ids)
+        )
+        logits = self.model(source_ids, target_ids[:, :-1])[0]
+        logprobs = checked(logits.float()).log_softmax(-1).gather(1, target_ids[0, 1:, None])[:, 0]
         return TranslationScore(self._target_tokens(ids[0][1:]), logprobs.tolist())
 
     def evaluate(
@@ -240,8 +247,9 @@ class TranslatePredictor:
         if len(self.languages.read([text])[0]) <= room or level == len(CUTS):
             return [text]
         pieces: list[str] = []
-        for part in re.split(CUTS[level], text):
-            joined = f"{pieces[-1]} {part}" if pieces else part
+        place, between = CUTS[level]
+        for part in re.split(place, text):
+            joined = f"{pieces[-1]}{between}{part}" if pieces else part
             if pieces and len(self.languages.read([joined])[0]) <= room:
                 pieces[-1] = joined
             else:
@@ -261,7 +269,7 @@ class TranslatePredictor:
                 for source, part in zip(sources, parts, strict=True)
             ]
             total = math.fsum(part.logprob for part in parts)
-            yield Translation(" ".join(texts), chosen.score(total, length))
+            yield Translation(" ".join(filter(None, texts)), chosen.score(total, length))
 
     def _text(self, source: str, found: Hypothesis, copy_unknown: bool) -> str:
         text = self.languages.text(found.ids)
@@ -289,7 +297,7 @@ class TranslatePredictor:
         taps = self.model.taps
         if not taps:
             raise UsageError("this translator has no attention, and so no alignment.")
-        if layer is not None and layer >= len(taps):
+        if layer is not None and not 0 <= layer < len(taps):
             raise UsageError(f"there is no layer {layer}: the last one is {len(taps) - 1}.")
         memory = self.model.encode(torch.tensor(rows, device=self.model.device))
         heard = []
@@ -299,18 +307,19 @@ class TranslatePredictor:
             # A recurrent decoder is heard once for every token, and has one head.
             heard.append(seen[0][0] if seen[0].dim() == 4 else torch.cat(seen, dim=1))
         weights = torch.stack(heard).cpu()  # (layers, H, T, S)
-        if head is not None and head >= weights.size(1):
+        if head is not None and not 0 <= head < weights.size(1):
             raise UsageError(f"there is no head {head}: the last one is {weights.size(1) - 1}.")
         return (weights if head is None else weights[:, head : head + 1]).mean(dim=(0, 1))
 
     def _rows(self, source: str, target: str) -> tuple[list[list[int]], list[list[int]]]:
         rows, ids = self.languages.read([source]), self.languages.write([target])
         room = self.model.context_length
-        if len(rows[0]) > room or len(ids[0]) - 1 > room:
-            raise UsageError(
-                f"the sentence has {max(len(rows[0]), len(ids[0]) - 1):,} tokens, and the model "
-                f"sees {room:,} at once."
-            )
+        for side, length in (("source", len(rows[0])), ("translation", len(ids[0]) - 1)):
+            if length > room:
+                raise UsageError(
+                    f"the {side} has {length:,} tokens with its end, and the model sees {room:,} "
+                    "at once. Give a shorter one."
+                )
         return rows, ids
 
     def _target_tokens(self, ids: Sequence[int]) -> list[str]:

@@ -1,0 +1,83 @@
+"""Translators that know nothing, or a little: they have to keep their promises all the same."""
+
+import random
+from functools import cache
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
+from glassformer.models.transformer import Transformer, TransformerConfig
+from glassformer.models.translator import Translator
+from glassformer.predict.translator import TranslatePredictor
+from glassformer.text import train_tokenizer
+from glassformer.text.framing import START
+from glassformer.text.tokenizers import Tokenizer
+
+WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+SENTENCES = "One, two (three)! Four; five: six? Seven… eight. “Nine” — ten’s 10%, $5 and it’s."
+
+KINDS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "num_layers": 2,
+        "d_model": 16,
+        "num_heads": 2,
+        "tie_weights": False,
+        "output_bias": True,
+    },
+    "rnn": {"num_layers": 2, "d_embedding": 12, "d_model": 16},
+    "rnn without attention": {"d_embedding": 12, "d_model": 16, "attention": "none"},
+}
+
+
+def vocabulary(kind: Any, text: str = " ".join(WORDS)) -> Tokenizer:
+    return train_tokenizer(kind, [f" {text}"] * 3, 500 if kind != "word" else None, [START])
+
+
+def random_model(kind: str, tokenizer: Tokenizer, **more: Any) -> Translator:
+    torch.manual_seed(2)
+    sizes = {"vocab_size": tokenizer.vocab_size, "context_length": 24, **KINDS[kind], **more}
+    model: Translator
+    if kind == "transformer":
+        model = Transformer(TransformerConfig(**sizes))
+    else:
+        model = RNNTranslator(RNNTranslatorConfig(**sizes))
+    with torch.no_grad():  # like a trained one, it never writes what is no word
+        for id in (*tokenizer.special_tokens.values(), tokenizer.unknown):
+            if id is not None and id != tokenizer.end_of_text:
+                model.head.bias[id] = -100.0
+    return model
+
+
+def translator(
+    kind: str = "transformer", tokens: Any = "word", text: str = " ".join(WORDS), **more: Any
+) -> TranslatePredictor:
+    tokenizer = vocabulary(tokens, text)
+    return TranslatePredictor(random_model(kind, tokenizer, **more), tokenizer)
+
+
+def sentences(count: int, longest: int = 9, seed: int = 0) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for _ in range(count)]
+
+
+@cache
+def pupil(kind: str = "transformer") -> TranslatePredictor:
+    """It has learned for a second to copy words, so that it is in two minds about most."""
+    predictor = translator(kind, context_length=64)
+    languages, model = predictor.languages, predictor.model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for step in range(40):
+        texts = sentences(16, seed=step + 1)
+        rows = [torch.tensor(ids) for ids in languages.write(texts)]
+        ids = pad_sequence(rows, batch_first=True, padding_value=languages.end)
+        is_text = torch.arange(ids.size(1)) < torch.tensor([[len(row)] for row in rows])
+        logits = model(ids[:, 1:], ids[:, :-1], is_text[:, 1:])  # the source has no start
+        right = ids[:, 1:][is_text[:, 1:]]
+        loss = torch.nn.functional.cross_entropy(logits[is_text[:, 1:]], right)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    return predictor
