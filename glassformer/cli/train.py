@@ -36,11 +36,13 @@ def train(
         str | None,
         typer.Option(
             help="gpt: nano, lecture, gpt2…gpt2-xl, modern-xs…modern-l; encoders: lecture, xs, s, "
-            "m, bert-base, bert-large; translator: tiny, small, base; recurrent: small, medium."
+            "m, bert-base, bert-large; translator: tiny, small, base; "
+            "recurrent: tiny (rnn-translator), small, medium."
         ),
     ] = None,
     cell: Annotated[
-        Literal["rnn", "lstm", "gru"] | None, typer.Option(help="Of recurrent models; lstm.")
+        Literal["rnn", "lstm", "gru"] | None,
+        typer.Option(help="Of recurrent models; lstm, of rnn-translator gru."),
     ] = None,
     layers: Annotated[int | None, typer.Option(parser=count, help="How many layers.")] = None,
     bidirectional: Annotated[

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from glassformer.cli.inputs import count, read_lines, some_at_once
 
 if TYPE_CHECKING:
-    from glassformer.predict.translator import Translations
+    from glassformer.predict.translator import TranslatePredictor, Translations
 
 AT_ONCE = 512  # lines that are sorted by length together
 
@@ -29,6 +30,7 @@ def translate(
     length_penalty: Annotated[
         float | None, typer.Option(help="Scores are divided by length to this power; 1.")
     ] = None,
+    prefix: Annotated[str | None, typer.Option(help="How the translation is to begin.")] = None,
     no_repeat_ngram_size: Annotated[
         int | None, typer.Option(parser=count, help="No run of N tokens occurs twice.")
     ] = None,
@@ -52,6 +54,7 @@ def translate(
         "num_beams": num_beams,
         "num_return_sequences": num_return_sequences,
         "length_penalty": length_penalty,
+        "prefix": prefix,
         "no_repeat_ngram_size": no_repeat_ngram_size,
         "num_beam_groups": num_beam_groups,
         "diversity_penalty": diversity_penalty,
@@ -62,21 +65,27 @@ def translate(
     predictor.settings(settings)  # what is wrong with them is said before anything is read
     done = 0
     for lines in some_at_once(read_lines(text), AT_ONCE):
-        for number, line in enumerate(lines, done + 1):
-            if len(pieces := predictor.cut(line)) > 1:
-                where = "the text" if text is not None else f"line {number:,}"
-                typer.echo(
-                    f"note: {where} is longer than the model's context and was translated in "
-                    f"{len(pieces)} pieces.",
-                    err=True,
-                )
-        for found in predictor.translate_batch(lines, **settings):
+        for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
+            where = "the text" if text is not None else f"line {number:,}"
+            for note in _notes(predictor, found, where):
+                typer.echo(f"note: {note}", err=True)
             _show(found, as_json)
         done += len(lines)
         if sys.stderr.isatty() and text is None:
             typer.echo(f"\r{done:,} lines", err=True, nl=False)
     if sys.stderr.isatty() and text is None:
         typer.echo(err=True)
+
+
+def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -> Iterator[str]:
+    if found.num_pieces > 1:
+        yield (
+            f"{where} is longer than the model's context and was translated in {found.num_pieces} "
+            "pieces."
+        )
+    tokenizer = predictor.languages.source
+    if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters(found.source)):
+        yield f"{where} has characters that the model does not know: {' '.join(unknown[:10])}"
 
 
 def _show(found: "Translations", as_json: bool) -> None:

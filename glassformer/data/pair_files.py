@@ -10,7 +10,7 @@ all blanks in a row become one. What a file holds beside pairs is counted in the
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,11 @@ class PairReader:
     source_column: str | None
     target_column: str | None
     encoding: str
+    is_strict: bool = True
+    """Must the columns be there? Else they are a preference, for files that have them."""
     notes: list[str] = field(default_factory=list)
+    chosen: tuple[str, str] | None = None
+    """The columns, or languages, of the file that was read last."""
 
     def read(self, name: str) -> Iterator[Pair]:
         """The pairs of a file or hub data set that holds both sides."""
@@ -142,11 +146,11 @@ class PairReader:
         names = [each.casefold() for each in fields]
         is_named = bool({*SOURCE_COLUMNS} & {*names} and {*TARGET_COLUMNS} & {*names})
         is_coded = len({*names[:2]}) == 2 and all(map(is_language, fields[:2]))
-        if not (is_named or is_coded or self.source_column or self.target_column):
+        if not (is_named or is_coded or self._asks_for(fields)):
             return None
         header = Table(str(path), tuple(fields), tuple(fields), iter(()))
         source, target = self._columns(header)
-        if is_coded and not (self.source_column and self.target_column):
+        if is_coded and not self._asks_for(fields):
             # "it" and "es" are words as well as languages
             self.notes.append(f"{path}:{number} is taken as a header: {source}, {target}")
         return fields.index(source), fields.index(target)
@@ -159,9 +163,18 @@ class PairReader:
         for row in table.rows:
             yield _pair(cell(row, source, "source"), cell(row, target, "target"), row.place)
 
+    def _asks_for(self, columns: Sequence[str]) -> bool:
+        """Are there columns to look for in a file that has these?"""
+        asked = [name for name in (self.source_column, self.target_column) if name]
+        return bool(asked) and (self.is_strict or set(asked) <= set(columns))
+
     def _columns(self, table: Table) -> tuple[str, str]:
+        self.chosen = self._chosen_columns(table)
+        return self.chosen
+
+    def _chosen_columns(self, table: Table) -> tuple[str, str]:
         """The columns of source and target: as asked, else as their names and content say."""
-        if self.source_column or self.target_column:
+        if self._asks_for(table.columns):
             return self._asked_columns(table)
         sources = [name for name in table.columns if name.casefold() in SOURCE_COLUMNS]
         targets = [name for name in table.columns if name.casefold() in TARGET_COLUMNS]
@@ -223,6 +236,7 @@ class PairReader:
     def _memory_pairs(self, path: Path) -> Iterator[Pair]:
         memory = read_tmx(path, self.source_column, self.target_column)
         self.notes += memory.notes
+        self.chosen = memory.languages
         for line, source, target in memory.units:
             yield _pair(source, target, f"{path}:{line}")
 

@@ -74,6 +74,8 @@ class PairsConfig(DataConfig):
                 self.validation_target_paths,
                 options,
             )
+        if self.reverse and self.source_paths:
+            problem = "to translate the other way, swap --source and --target: leave out --reverse"
         if problem:
             raise ValueError(problem)
         return self
@@ -104,6 +106,8 @@ class PairSplit:
     validation: list[Pair]
     held_out: str
     notes: list[str]
+    columns: tuple[str, str] | None
+    """Those of source and target in the files, before they were reversed; None: there are none."""
 
 
 def read_pairs(config: PairsConfig, seed: int) -> PairSplit:
@@ -119,7 +123,8 @@ def read_pairs(config: PairsConfig, seed: int) -> PairSplit:
             f"Give at least 2.{remarks}"
         )
     if not config.has_validation:
-        return _held_out(training, config, seed, reader.notes)
+        return _held_out(training, config, seed, reader)
+    columns = reader.chosen
     sides = (
         config.validation_paths,
         config.validation_source_paths,
@@ -131,7 +136,7 @@ def read_pairs(config: PairsConfig, seed: int) -> PairSplit:
     if not validation:
         raise GlassformerError(f"{where} has no pair with two sides. Give some to validate on.")
     reader.notes += _seen_in_both(training, validation)
-    return PairSplit(training, validation, f"all of {where}", reader.notes)
+    return PairSplit(training, validation, f"all of {where}", reader.notes, columns)
 
 
 def pairs_of(
@@ -142,12 +147,16 @@ def pairs_of(
     target_column: str | None = None,
     encoding: str = "utf-8",
     reverse: bool = False,
+    preferred: tuple[str | None, str | None] = (None, None),
 ) -> list[Pair]:
-    """The pairs of files as they stand, with nothing left out: to evaluate on."""
+    """The pairs of files as they stand, with nothing left out: to evaluate on. The columns that are
+    preferred need not be there."""
     problem = _problem(paths, source_paths, target_paths, ("--data", "--source", "--target"))
     if problem:
         raise UsageError(f"{problem}.")
     reader = PairReader(source_column, target_column, encoding)
+    if not (source_column or target_column):
+        reader = PairReader(*preferred, encoding, is_strict=False)
     return _read(reader, paths, source_paths, target_paths, reverse=reverse)
 
 
@@ -248,7 +257,7 @@ def _length_ratio(pair: Pair) -> float:
 # --- splitting ---
 
 
-def _held_out(pairs: list[Pair], config: PairsConfig, seed: int, notes: list[str]) -> PairSplit:
+def _held_out(pairs: list[Pair], config: PairsConfig, seed: int, reader: PairReader) -> PairSplit:
     fraction = min(config.validation_fraction, MOST_HELD_OUT / len(pairs))
     sources = (pair.source.encode("utf-8", "surrogatepass") for pair in pairs)
     no_labels: list[tuple[str, ...]] = [()] * len(pairs)
@@ -263,7 +272,8 @@ def _held_out(pairs: list[Pair], config: PairsConfig, seed: int, notes: list[str
         training=[pair for index, pair in enumerate(pairs) if index not in chosen],
         validation=[pair for index, pair in enumerate(pairs) if index in chosen],
         held_out=f"{len(chosen):,} of {counted(len(pairs), 'pair')}, by lot",
-        notes=notes,
+        notes=reader.notes,
+        columns=reader.chosen,
     )
 
 

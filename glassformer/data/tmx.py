@@ -31,6 +31,7 @@ class Memory:
     """The units that have both languages, each with its line, and what is worth a remark."""
 
     units: list[tuple[int, str, str]]
+    languages: tuple[str, str]
     notes: list[str]
 
 
@@ -49,13 +50,14 @@ def read_tmx(path: Path, source: str | None, target: str | None) -> Memory:
             lacking.append(line)
         else:
             units.append((line, first, second))
-    both = f"{found.languages[sources[0]]} and {found.languages[targets[0]]}"
+    languages = found.languages[sources[0]], found.languages[targets[0]]
+    both = " and ".join(languages)
     if not units:
         raise EmptyError(f"{path} has no unit in both {both}.")
     if lacking:
         missing = f"{counted(len(lacking), 'unit')} without one of {both}"
         notes.append(f"left out: {missing} (first: {path}:{lacking[0]})")
-    return Memory(units, notes)
+    return Memory(units, languages, notes)
 
 
 # --- languages ---

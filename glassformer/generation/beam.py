@@ -7,9 +7,9 @@ A candidate that ends the sequence is complete and leaves the race; its score is
 
     score = Σ log p(token) / length ^ length_penalty
 
-The search of a sentence is over when K sequences are complete, or at `max_new_tokens`. It stops
-sooner when nothing that is still running can come among the best `num_return_sequences`: each
-further token makes Σ log p smaller, so the score it can still reach has a bound.
+The search of a sentence is over at `max_new_tokens`, or sooner, when nothing that is still running
+can come among the best `num_return_sequences`: each further token makes Σ log p smaller, so the
+score it can still reach has a bound. With one beam, which is greedy decoding, the first end is it.
 
 Many sentences are searched side by side; those that are done make room at once. What is added up
 is what the model itself says: a forbidden token changes what may be chosen, not how likely it is.
@@ -38,7 +38,7 @@ class Beams(Config):
 
     num_beams: Count = Field(4, ge=1)
     num_return_sequences: Count = Field(1, ge=1)
-    length_penalty: float = 1.0
+    length_penalty: float = Field(1.0, ge=-10, le=10)
     """0: the likeliest sequence, which is often too short; above 0, longer ones gain."""
     no_repeat_ngram_size: Count | None = Field(None, ge=1)
     """No run of n tokens occurs twice."""
@@ -135,6 +135,8 @@ def beam_search(
         return []
     limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
     longest = max(map(len, prompts))
+    if min(limits) < 1:
+        raise ValueError("at least one token must be asked for")
     if decoder.context_length is not None:
         limits = [min(limit, decoder.context_length + 1 - longest) for limit in limits]
     logits, state, ids = read_prompts(decoder, prompts, memory, max(limits), device)
@@ -211,11 +213,12 @@ class _Search:
         shift = self.logprobs - total.view_as(self.logprobs)  # (B, K)
         logits = reduce(lambda found, warp: warp(self.ids, found), self.warps, logits)
         logits = logits.unflatten(0, (len(self.alive), -1))  # (B, K, V); + shift: Σ log p
-        tokens, parents, logprobs = (list[Tensor]() for _ in range(3))
+        chosen, tokens, parents, logprobs = (list[Tensor]() for _ in range(4))
         nodes: list[list[int | None]] = [[] for _ in self.alive]
         for group in range(self.beams.num_beam_groups):
-            offer = self._offer(group, logits, shift, tokens)
+            offer = self._offer(group, logits, shift, chosen)
             kept = self._sort_out(group, offer, nodes)  # (B, k)
+            chosen.append(offer.tokens[:, : self.group_size])  # ends among them
             tokens.append(offer.tokens.gather(1, kept))
             parents.append(offer.parents.gather(1, kept))
             # Where only an end was left to be offered, that beam is dead.
@@ -260,8 +263,9 @@ class _Search:
     ) -> None:
         score = self.beams.score(logprob, len(ids) + is_complete)
         found = self.complete[self.alive[place]][group]
-        if len(found) < self.group_size:
-            found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
+        found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
+        found.sort(key=_rank)
+        del found[self.group_size :]
 
     def _written(self, place: int, beam: int) -> list[int]:
         return self.ids[place * self.beams.num_beams + beam, self.num_prompt :].tolist()
@@ -277,12 +281,10 @@ class _Search:
                     if logprob > NEVER:
                         written = self._written(place, beam)
                         self._finish(place, group, written, logprob, is_complete=False)
-            elif not (is_last or len(found) == size):
+            elif not is_last:
                 settled &= self._is_hopeless(number, found, float(running.max()))
         if settled:
-            every = [each for found in self.complete[number] for each in self._best(found)]
-            every.sort(key=lambda each: -each.score)
-            self.results[number] = every[: self.beams.num_return_sequences]
+            self.results[number] = self._best(self.complete[number])
             for node in self.nodes[place] if self.trace is not None else []:
                 if node is not None and self.trace is not None:
                     self.trace.drop(node, "cut off" if is_last else "hopeless")
@@ -293,8 +295,14 @@ class _Search:
         """Of what is returned, how many each group contributes."""
         return -(-self.beams.num_return_sequences // self.beams.num_beam_groups)
 
-    def _best(self, found: list[Hypothesis]) -> list[Hypothesis]:
-        return sorted(found, key=lambda each: -each.score)[: self.share]
+    def _best(self, groups: list[list[Hypothesis]]) -> list[Hypothesis]:
+        """The best of each group; where groups have found the same, their next best."""
+        first = [each for found in groups for each in found[: self.share]]
+        rest = sorted((each for found in groups for each in found[self.share :]), key=_rank)
+        distinct: dict[Any, Hypothesis] = {}
+        for each in (*first, *rest):
+            distinct.setdefault((each.ids, each.is_complete), each)
+        return sorted([*distinct.values()][: self.beams.num_return_sequences], key=_rank)
 
     def _is_hopeless(self, number: int, found: list[Hypothesis], logprob: float) -> bool:
         """Can no beam of this log-probability come among the best any more? Its score, if it ends
@@ -303,8 +311,10 @@ class _Search:
             return True
         if len(found) < self.share:
             return False
+        if self.group_size == 1:
+            return True
         bound = max(self.beams.score(logprob, n) for n in (self.step + 1, self.limits[number]))
-        return self._best(found)[-1].score >= bound
+        return found[self.share - 1].score >= bound
 
     def _record(
         self, trace: Trace, offer: _Offer, others: Tensor, nodes: list[list[int | None]]
@@ -328,6 +338,11 @@ class _Search:
                 )
             is_end = offer.is_end[place].tolist()
             nodes[place] += [None if is_end[rank] else added.get(rank) for rank in kept]
+
+
+def _rank(found: Hypothesis) -> tuple[bool, float]:
+    """What came to its end before what was cut off, then by score."""
+    return not found.is_complete, -found.score
 
 
 def _counts(chosen: list[Tensor], like: Tensor) -> Tensor:

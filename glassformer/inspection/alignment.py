@@ -39,6 +39,8 @@ class Alignment:
     target_tokens: list[str]
     weights: Array
     """(T, S), rows sum to one."""
+    score: float | None = None
+    """The log-probability of the output, by its length."""
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -53,7 +55,7 @@ class Alignment:
     def as_json(self) -> dict[str, Any]:
         return {
             "source": self.source,
-            "translation": self.target,
+            "translations": [{"text": self.target, "score": self.score}],
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
             "alignment": self.weights.tolist(),
@@ -81,6 +83,7 @@ class Alignment:
             source_tokens=_spelled(self.source_tokens, columns, spell),
             target_tokens=_spelled(self.target_tokens, rows, spell),
             weights=weights,
+            score=self.score,
         )
 
     def text(self) -> str:

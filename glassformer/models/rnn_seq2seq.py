@@ -136,7 +136,8 @@ class RNNTranslator(Translator):
         self.head = Linear(config.d_model, config.num_targets)
         if config.tie_weights:
             self.head.weight = self.target_embedding.weight
-        for weight in {self.embedding.weight, self.target_embedding.weight, self.head.weight}:
+        weights = (self.embedding.weight, self.target_embedding.weight, self.head.weight)
+        for weight in dict.fromkeys(weights):  # once each, in this order
             nn.init.uniform_(weight, -0.1, 0.1)
         nn.init.zeros_(self.head.bias)
 

@@ -173,7 +173,7 @@ class Transformer(Translator):
                         nn.init.zeros_(module.bias)
         # Scaled up by √d_model, these are as large as the positions that are added to them.
         std = self.config.d_model**-0.5 if self.config.scale_embedding else 0.02
-        for table in {self.embedding, self.target_embedding}:
+        for table in dict.fromkeys((self.embedding, self.target_embedding)):
             nn.init.normal_(table.weight, std=std)
 
     @property

@@ -39,7 +39,7 @@ class Settings(Sampling):
     num_return_sequences: Count = Field(1, ge=1)
     num_beams: Count = Field(1, ge=1)
     """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
-    length_penalty: float = 1.0
+    length_penalty: float = Field(1.0, ge=-10, le=10)
     num_beam_groups: Count = Field(1, ge=1)
     diversity_penalty: float = Field(0.0, ge=0)
     stop: Names = ()
@@ -66,7 +66,8 @@ class Completion:
     prompt: str
     text: str
     finish_reason: str
-    """stop: a stop string or the end of the text; length: max_new_tokens were written."""
+    """stop: a stop string or the end of the text; length: max_new_tokens were written, or, in beam
+    search, the context was full."""
     num_tokens: int
     score: float | None = None
     """Of beam search: the log-probability by length; else None."""
@@ -249,6 +250,9 @@ class LanguagePredictor:
         useless = [name for name in ONLY_SAMPLED if found.num_beams > 1 and name in settings]
         if useless:
             raise UsageError(f"beam search draws nothing by lot: leave out {useless[0]}.")
+        of_beams = ("length_penalty", "num_beam_groups", "diversity_penalty")
+        if alone := [name for name in of_beams if found.num_beams == 1 and name in settings]:
+            raise UsageError(f"{alone[0]} is for beam search: say num_beams, too.")
         return found
 
     def _prompt_ids(self, prompt: str) -> list[int]:
@@ -267,20 +271,21 @@ class LanguagePredictor:
         """The best continuations of each prompt by beam search. Of a prompt that fills the context,
         its newer half is read."""
         context = self.model.context_length
-        read = [ids if len(ids) < context else ids[-max(1, context // 2) :] for _, ids in prompts]
-        found = beam_search(
-            self.model,
-            read,
-            beams,
-            max_new_tokens=chosen.max_new_tokens,
-            end=self.tokenizer.end_of_text,
-            device=self.model.device,
-        )
-        return [
-            _Writer(prompt, ids, self.tokenizer, chosen.stop).written(each)
-            for (prompt, ids), hypotheses in zip(prompts, found, strict=True)
-            for each in hypotheses
-        ]
+        completions = []
+        for prompt, ids in prompts:  # one at a time: how much fits behind each is its own affair
+            read = ids if len(ids) < context else ids[-max(1, context // 2) :]
+            (found,) = beam_search(
+                self.model,
+                [read],
+                beams,
+                max_new_tokens=chosen.max_new_tokens,
+                end=self.tokenizer.end_of_text,
+                device=self.model.device,
+            )
+            for each in found:
+                writer = _Writer(prompt, ids, self.tokenizer, chosen.stop)
+                completions.append(writer.written(each))
+        return completions
 
     def _decode(
         self, prompts: list[list[int]], chosen: Settings, writers: "list[_Writer]"

@@ -6,13 +6,15 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import parse
+from glassformer.config import Count, parse
 from glassformer.data.paired import PairedRows
 from glassformer.data.pairs import pairs_of
 from glassformer.errors import GlassformerError, UsageError
@@ -21,22 +23,25 @@ from glassformer.generation.logits import checked
 from glassformer.inspection.alignment import Alignment
 from glassformer.models.translator import Translator
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.training.translating import Languages, losses, translate
+from glassformer.training.translating import Languages, bleu_of, losses, translate
 
 END = "<end>"  # how the end of a sentence is shown
-# Where a text that is too long may be cut, the best places first, and what stood there.
+# Behind which a text that is too long may be cut, the best places first. Chinese and Japanese have
+# no blanks between sentences.
 CUTS = (
-    (r"(?<=[.!?…。！？])\s+", " "),
-    (r"(?<=[,;:–—،、，])\s+", " "),
-    (r"\s+", " "),
-    (r"(?<=.)(?=.)", ""),
+    r"(?<=[.!?…])\s+|(?<=[。！？])\s*",
+    r"(?<=[,;:–—،])\s+|(?<=[、，；：])\s*",
+    r"\s+",
+    r"(?<=.)",
 )
 
 
 class TranslationSettings(Beams):
     """How to translate. Names follow Hugging Face's."""
 
-    num_beams: int = 5
+    num_beams: Count = Field(5, ge=1)
+    prefix: str = ""
+    """How every translation is to begin. The score is that of what follows."""
     copy_unknown: bool = True
     """A word of the source that the model does not know is written as it stands."""
 
@@ -54,13 +59,15 @@ class Translations:
 
     source: str
     translations: list[Translation]
+    num_pieces: int = 1
+    """In which a source was read that is longer than the model's context."""
 
     @property
     def text(self) -> str:
         return self.translations[0].text
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"source": self.source, "translations": [asdict(each) for each in self.translations]}
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,12 @@ class TranslationEvaluation:
             f"{self.sentences_per_second:.1f} per second)\n{self.signature}"
         )
 
+    @property
+    def notes(self) -> list[str]:
+        if not self.num_too_long:
+            return []
+        return [f"the loss leaves out what is too long for the model: {self.num_too_long:,} pairs"]
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"perplexity": self.perplexity}
 
@@ -130,12 +143,16 @@ class TranslatePredictor:
         rows = self.languages.read([piece for _, piece in pieces])
         found: list[list[list[Hypothesis]]] = [[] for _ in texts]
         sources: list[list[str]] = [[] for _ in texts]
-        results = translate(self.model, self.languages, rows, chosen)
+        if chosen.prefix and len(pieces) > len(texts):
+            raise UsageError("a text longer than the model's context cannot have a prefix.")
+        results = translate(self.model, self.languages, rows, chosen, self._prefix(chosen))
         for (number, piece), hypotheses in zip(pieces, results, strict=True):
             found[number].append(hypotheses)
             sources[number].append(piece)
         return [
-            Translations(text, [*self._joined(sources[number], found[number], chosen)])
+            Translations(
+                text, [*self._joined(sources[number], found[number], chosen)], len(found[number])
+            )
             for number, text in enumerate(texts)
         ]
 
@@ -150,7 +167,8 @@ class TranslatePredictor:
         score, and what became of it."""
         trace = Trace()
         rows, _ = self._rows(" ".join(text.split()), "")
-        translate(self.model, self.languages, rows, self.settings(settings), trace)
+        chosen = self.settings(settings)
+        translate(self.model, self.languages, rows, chosen, self._prefix(chosen), trace)
         return [
             asdict(each) | {"token": self._target_tokens([each.token])[0]}
             for each in trace.candidates
@@ -184,10 +202,11 @@ class TranslatePredictor:
             [paths] if isinstance(paths, str) else paths,
             source_paths,
             target_paths,
-            source_column or config.source_column,
-            target_column or config.target_column,
+            source_column,
+            target_column,
             encoding,
             reverse=config.reverse and not source_paths,
+            preferred=(config.source_column, config.target_column),
         )
         sources = [pair.source for pair in pairs]
         right = [pair.target for pair in pairs]
@@ -200,10 +219,10 @@ class TranslatePredictor:
         begin = time.perf_counter()
         texts = [each.text for each in self.translate_batch(sources, **settings)]
         seconds = time.perf_counter() - begin
-        bleu, chrf, signature = quality(texts, right)
+        bleu, signature = bleu_of(texts, right)
         return TranslationEvaluation(
             bleu=bleu,
-            chrf=chrf,
+            chrf=chrf_of(texts, right),
             signature=signature,
             loss=sum(sums) / sum(counts),
             num_sentences=len(pairs),
@@ -225,9 +244,11 @@ class TranslatePredictor:
         written = self.translate(source).text if target is None else " ".join(target.split())
         rows, ids = self._rows(source, written)
         weights = self._attention(rows, ids, layer, head)  # (T, S)
+        total = self.score(source, written).total
         found = Alignment(
             source=source,
             target=written,
+            score=self.settings({}).score(total, len(ids[0]) - 1),
             source_tokens=_shown(self.languages.source, rows[0]),
             target_tokens=self._target_tokens(ids[0][1:]),
             weights=weights.double().numpy(),
@@ -243,18 +264,19 @@ class TranslatePredictor:
         return parse(TranslationSettings, self.defaults | settings, where, error=UsageError)
 
     def _cut(self, text: str, level: int) -> list[str]:
-        room = self.model.context_length
-        if len(self.languages.read([text])[0]) <= room or level == len(CUTS):
-            return [text]
+        def fits(piece: str) -> bool:
+            return len(self.languages.read([piece.strip()])[0]) <= self.model.context_length
+
+        if fits(text) or level == len(CUTS):
+            return [text.strip()]
+        edges = [0, *(match.end() for match in re.finditer(CUTS[level], text)), len(text)]
         pieces: list[str] = []
-        place, between = CUTS[level]
-        for part in re.split(place, text):
-            joined = f"{pieces[-1]}{between}{part}" if pieces else part
-            if pieces and len(self.languages.read([joined])[0]) <= room:
-                pieces[-1] = joined
+        for first, last in pairwise(edges):
+            if pieces and fits(pieces[-1] + text[first:last]):
+                pieces[-1] += text[first:last]
             else:
-                pieces.append(part)
-        return [small for piece in pieces for small in self._cut(piece, level + 1)]
+                pieces.append(text[first:last])
+        return [small for piece in pieces if piece.strip() for small in self._cut(piece, level + 1)]
 
     def _joined(
         self, sources: list[str], found: list[list[Hypothesis]], chosen: TranslationSettings
@@ -265,25 +287,39 @@ class TranslatePredictor:
         for parts in zip(*found, strict=False):
             length = sum(len(part.ids) + part.is_complete for part in parts)
             texts = [
-                self._text(source, part, chosen.copy_unknown)
+                self._text(source, part, chosen)
                 for source, part in zip(sources, parts, strict=True)
             ]
             total = math.fsum(part.logprob for part in parts)
             yield Translation(" ".join(filter(None, texts)), chosen.score(total, length))
 
-    def _text(self, source: str, found: Hypothesis, copy_unknown: bool) -> str:
-        text = self.languages.text(found.ids)
-        unknown = self.languages.target.unknown
-        if not copy_unknown or unknown is None or unknown not in found.ids or not self.model.taps:
+    def _text(self, source: str, found: Hypothesis, chosen: TranslationSettings) -> str:
+        ids = [*self._prefix(chosen), *found.ids]
+        text, unknown = self.languages.text(ids), self.languages.target.unknown
+        if not (chosen.copy_unknown and unknown in ids and self.model.taps) or unknown is None:
             return text
+        copied = self._looked_at(source, ids, unknown)
+        parts = text.split(self.languages.target.token(unknown))
+        if len(parts) != len(copied) + 1:
+            return text
+        return "".join(part + word for part, word in zip(parts, [*copied, ""], strict=True))
+
+    def _looked_at(self, source: str, ids: list[int], unknown: int) -> list[str]:
+        """For each unknown token of a translation, the word of the source that it looked at most:
+        one that the model does not know either, if there is any."""
         rows = self.languages.read([source])
-        weights = self._attention(rows, [[self.languages.start, *found.ids]])[:, :-1]  # no end
+        weights = self._attention(rows, [[self.languages.start, *ids, self.languages.end]])
+        known = self.languages.source.unknown
+        is_unknown = torch.tensor([id == known for id in rows[0][:-1]])  # without the end
+        weights = weights[:, :-1]
+        if is_unknown.any():
+            weights = weights.masked_fill(~is_unknown, -1)
         spans = self.languages.source.spans(source)
-        for place, id in enumerate(found.ids):
-            if id == unknown:
-                first, last = spans[int(weights[place].argmax())]
-                text = text.replace(self.languages.target.token(unknown), source[first:last], 1)
-        return text
+        places = [int(weights[row].argmax()) for row, id in enumerate(ids) if id == unknown]
+        return [source[first:last] for first, last in (spans[place] for place in places)]
+
+    def _prefix(self, chosen: TranslationSettings) -> list[int]:
+        return self.languages.write([chosen.prefix])[0][1:-1] if chosen.prefix else []
 
     @torch.inference_mode()
     def _attention(
@@ -326,15 +362,10 @@ class TranslatePredictor:
         return _shown(self.languages.target, ids)
 
 
-def quality(texts: Sequence[str], right: Sequence[str]) -> tuple[float, float, str]:
-    """BLEU, chrF, and sacreBLEU's signature of how they were computed."""
-    from sacrebleu.metrics.bleu import BLEU
+def chrf_of(texts: Sequence[str], right: Sequence[str]) -> float:
     from sacrebleu.metrics.chrf import CHRF
 
-    bleu = BLEU()
-    score = bleu.corpus_score(texts, [right]).score
-    chrf = CHRF().corpus_score(texts, [right]).score
-    return score, chrf, str(bleu.get_signature())
+    return CHRF().corpus_score(texts, [right]).score
 
 
 def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

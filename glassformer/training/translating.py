@@ -75,10 +75,11 @@ def translate(
     languages: Languages,
     rows: Sequence[Sequence[int]],
     beams: Beams,
+    prefix: Sequence[int] = (),
     trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best translations of each row of source tokens, in the order of the rows. A trace is of
-    one row alone."""
+    """The best translations of each row of source tokens, in the order of the rows. All begin with
+    `prefix`, which is no part of what is returned. A trace is of one row alone."""
     if not rows:
         return []
     sources = Rows(*end_to_end(rows, np.int64))
@@ -91,7 +92,7 @@ def translate(
             )
             results = beam_search(
                 model,
-                [[languages.start]] * len(numbers),
+                [[languages.start, *prefix]] * len(numbers),
                 beams,
                 max_new_tokens=[longest_answer(int(n), model) for n in sources.lengths[numbers]],
                 end=languages.end,
@@ -101,6 +102,14 @@ def translate(
             )
             found |= dict(zip(numbers.tolist(), results, strict=True))
     return [found[number] for number in range(len(rows))]
+
+
+def bleu_of(texts: Sequence[str], right: Sequence[str]) -> tuple[float, str]:
+    """BLEU, and sacreBLEU's signature of how it was computed."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU()
+    return bleu.corpus_score(texts, [right]).score, str(bleu.get_signature())
 
 
 def hidden_and_targets(

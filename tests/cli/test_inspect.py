@@ -54,7 +54,7 @@ def test_json_is_one_object_with_all_digits(inspect: Any) -> None:
     result = inspect("Guten Tag", "--json")
     assert json.loads(result.out) == {
         "source": "Guten Tag",
-        "translation": "Good day",
+        "translations": [{"text": "Good day", "score": None}],
         "source_tokens": ["Guten", " Tag"],
         "target_tokens": ["Good", " day"],
         "alignment": [[0.9, 0.1], [1 / 3, 2 / 3]],

@@ -167,8 +167,9 @@ def test_a_translators_beams_share_its_memory_and_keep_their_own_past(model, gro
         memory = model.encode(source, is_text)
     found = search(model, [[1]] * 3, limit=9, memory=memory, num_return_sequences=4, **more)
     for row, hypotheses in enumerate(found):
-        assert len(hypotheses) == 4
-        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        assert 2 <= len(hypotheses) <= 4  # two groups may have found the same
+        order = [(not each.is_complete, -each.score) for each in hypotheses]
+        assert order == sorted(order)
         for each in hypotheses:
             ids = [*each.ids, *([END] if each.is_complete else [])]
             words = source[row][is_text[row]]
@@ -179,8 +180,49 @@ def test_a_translators_beams_share_its_memory_and_keep_their_own_past(model, gro
             assert each.score == pytest.approx(each.logprob / len(ids), abs=1e-6)
 
 
-def test_the_search_stops_early_and_finds_what_it_would_have_found():
-    """A long limit changes the bound, never the result."""
+def searched_to_the_end(predict, prompt, num_beams, limit, penalty):
+    """The complete sequences of a beam search that never stops early, best first."""
+    beams, complete = [(0.0, ())], []
+    for length in range(1, limit + 1):
+        offers = [
+            (total + logprob, (*ids, token))
+            for total, ids in beams
+            for token, logprob in enumerate(table_logprobs(predict, prompt)(ids))
+        ]
+        offers = sorted(offers, key=lambda offer: -offer[0])
+        complete += [
+            (total / length**penalty, ids[:-1])
+            for total, ids in offers[:num_beams]
+            if ids[-1] == END
+        ]
+        beams = [(total, ids) for total, ids in offers if ids[-1] != END][:num_beams]
+    return sorted(complete, reverse=True)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=4),
+    st.sampled_from([-1.0, 0.0, 0.6, 1.0, 2.0]),
+    st.integers(2, 5),
+    st.integers(1, 2),
+    st.integers(4, 12),
+)
+def test_stopping_early_loses_nothing(prompt, penalty, num_beams, wanted, limit):
+    best = searched_to_the_end(all_tokens, prompt, num_beams, limit, penalty)[:wanted]
+    (found,) = search(
+        TableDecoder(all_tokens, None),
+        [prompt],
+        num_beams=num_beams,
+        limit=limit,
+        length_penalty=penalty,
+        num_return_sequences=wanted,
+    )
+    assert [(each.ids, each.is_complete) for each in found][: len(best)] == [
+        (ids, True) for _, ids in best
+    ]
+
+
+def test_the_search_stops_as_soon_as_nothing_can_win():
     steps = []
 
     class Counting(TableDecoder):
@@ -244,6 +286,18 @@ def test_diverse_groups_begin_differently():
     first = {(each.ids or (END,))[0] for each in diverse}
     assert len(first) == 4
     assert len({(each.ids or (END,))[0] for each in alike}) < 4
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, VOCABULARY - 1), st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([1, 2, 4]))
+def test_what_is_returned_is_distinct_and_its_best_the_same_for_any_number(start, penalty, groups):
+    decoder = TableDecoder(all_tokens, None)
+    more = {"limit": 5, "num_beam_groups": groups, "diversity_penalty": penalty}
+    (several,) = search(decoder, [[start]], num_return_sequences=4, **more)
+    assert len({(each.ids, each.is_complete) for each in several}) == len(several)
+    if groups == 1:
+        (one,) = search(decoder, [[start]], **more)
+        assert one[0] == several[0]
 
 
 def test_a_trace_is_a_tree_with_a_fate_for_every_candidate():

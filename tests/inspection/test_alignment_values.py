@@ -61,7 +61,7 @@ def test_json_keeps_every_digit() -> None:
     third = np.float32(1) / np.float32(3)
     found = made(["a", "b"], ["x"], [[third, 1 - third]]).as_json()
     assert list(found) == [
-        *("source", "translation", "source_tokens", "target_tokens", "alignment")
+        *("source", "translations", "source_tokens", "target_tokens", "alignment")
     ]
     assert found["alignment"][0][0] == float(third)
     assert json.loads(json.dumps(found)) == found

@@ -3,9 +3,9 @@
     files  →  task  →  batch(n)  →  loss(model, batch)        again and again
                        validate(model), sample(model)         now and then
 
-One class per objective, whatever the model: next token, masked token, classify, tag. What the
-recipe leaves open is chosen from the amount of data: a larger model for more of it, a learning rate
-for the model's width, as many steps as the data is worth reading.
+One class per objective, whatever the model: next token, masked token, classify, tag, translate.
+What the recipe leaves open is chosen from the amount of data: a larger model for more of it, a
+learning rate for the model's width, as many steps as the data is worth reading.
 """
 
 from abc import ABC, abstractmethod

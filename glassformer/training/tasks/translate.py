@@ -27,7 +27,13 @@ from glassformer.text.tokenizers import Tokenizer, default_vocab_size, train_tok
 from glassformer.training.losses import next_token_loss
 from glassformer.training.recipe import Recipe, TranslateRecipe
 from glassformer.training.tasks.task import DATA, Habits, Say, Task
-from glassformer.training.translating import Languages, hidden_and_targets, losses, translate
+from glassformer.training.translating import (
+    Languages,
+    bleu_of,
+    hidden_and_targets,
+    losses,
+    translate,
+)
 from glassformer.wording import counted
 
 TRAIN, VALIDATION, HELD_OUT = "train.safetensors", "validation.safetensors", "validation.jsonl"
@@ -78,6 +84,9 @@ class Translate(Task):
         languages = Languages(source, target or source)
         learn, check = (_encoded(languages, part) for part in (split.training, split.validation))
         # How much text there is decides the size of the model, and that, what fits into it.
+        columns = dict(zip(("source_column", "target_column"), split.columns or (), strict=False))
+        found = columns | {"reverse": said.data.reverse}  # by which files are read the same again
+        said = said.model_copy(update={"model": said.model | found})
         sized = cls(said, said, source, target, learn, check, split.validation).completed()
         context = int(sized.recipe.model["context_length"])
         training, _ = _fitting(learn, split.training, context, say)
@@ -166,12 +175,7 @@ class Translate(Task):
         return Habits(epochs=20, muon=4e-3, adamw=2e-3, weight_decay=0.1, ema=0.99)
 
     def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
-        data = checked(self.said).data
-        known = super().known_of_model(said) | {
-            "source_column": data.source_column,
-            "target_column": data.target_column,
-            "reverse": data.reverse,
-        }
+        known = super().known_of_model(said)
         if self.target_tokenizer is not None:
             known["target_vocab_size"] = self.target_tokenizer.vocab_size
         if self.said.is_open and not said.get("context_length"):
@@ -204,18 +208,16 @@ class Translate(Task):
         return "bleu"
 
     def validate(self, model: Translator) -> TranslationQuality:
-        from sacrebleu.metrics.bleu import BLEU
-
         sums, counts = zip(*losses(model, self.validation), strict=True)
-        every = -(-len(self.held_out) // TRANSLATED)
-        chosen = range(0, len(self.held_out), every)
+        count = min(TRANSLATED, len(self.held_out))
+        chosen = [number * len(self.held_out) // count for number in range(count)]
         rows = [self.validation.source.row(number).tolist() for number in chosen]
         found = translate(model, self.languages, rows, GREEDY)
         texts = [self.languages.text(best.ids) for best, *_ in found]
         right = [self.held_out[number].target for number in chosen]
         return TranslationQuality(
             loss=sum(sums) / sum(counts),
-            bleu=BLEU().corpus_score(texts, [right]).score,
+            bleu=bleu_of(texts, right)[0],
             num_sentences=len(rows),
         )
 
@@ -233,8 +235,10 @@ class Translate(Task):
 
 def _tokenizers(recipe: TranslateRecipe, split: PairSplit) -> tuple[Tokenizer, Tokenizer | None]:
     """One for both sides, or one for each."""
-    sources = [each.source for each in split.training]
-    targets = [each.target for each in split.training]
+    # Held-out text decides with which characters exist, and else nothing.
+    known = split.training + (split.validation if recipe.tokenizer.kind == "char" else [])
+    sources = [each.source for each in known]
+    targets = [each.target for each in known]
     if recipe.tokenizer.separate:
         return _learned(recipe, sources), _learned(recipe, targets)
     return _learned(recipe, sources + targets), None
