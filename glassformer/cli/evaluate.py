@@ -37,14 +37,22 @@ def evaluate(
     predictor = load(model)
     columns, paths = text_column or (), data or ()
     is_translator = isinstance(predictor, TranslatePredictor)
-    for name, said in (("source", source), ("target", target)):
-        if said and not is_translator:
-            raise UsageError(f"{model} does not translate: say --data instead of --{name}.")
     is_of_text = isinstance(predictor, LanguagePredictor | MaskedPredictor)
-    if is_of_text and label_column is not None:
-        raise UsageError(f"{model} is no model of labels: leave out --label-column.")
-    if context_length is not None and not isinstance(predictor, LanguagePredictor):
-        raise UsageError(f"{model} reads texts as it was trained: leave out --context-length.")
+    if not is_translator:
+        said = {"source": source, "target": target}
+        _refuse(said, f"{model} does not translate: say --data instead of --{{}}.")
+        said = {"source-column": source_column, "target-column": target_column}
+        _refuse(said, f"{model} does not translate: leave out --{{}}.")
+    else:
+        said = {"text-column": text_column, "label-column": label_column}
+        cure = "say --source-column and --target-column instead of --{}."
+        _refuse(said, f"{model} translates: {cure}")
+    if is_of_text:
+        said = {"label-column": label_column}
+        _refuse(said, f"{model} is no model of labels: leave out --{{}}.")
+    if not isinstance(predictor, LanguagePredictor):
+        said = {"context-length": context_length}
+        _refuse(said, f"{model} reads texts as it was trained: leave out --{{}}.")
     found: Any
     match predictor:
         case LanguagePredictor():
@@ -65,3 +73,12 @@ def evaluate(
     for note in getattr(found, "notes", ()):
         typer.echo(f"note: {note}", err=True)
     typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())
+
+
+def _refuse(said: dict[str, Any], why: str) -> None:
+    """Options that would have no effect are a misunderstanding, and better said than ignored."""
+    from glassformer.errors import UsageError
+
+    for name, value in said.items():
+        if value is not None:
+            raise UsageError(why.format(name))
