@@ -15,6 +15,7 @@ from glassformer.models.gpt_presets import GPT_PRESETS
 from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention, explicit, weights_of
 from glassformer.nn.positions import sinusoids
+from glassformer.nn.recurrent import PlaceAttention
 from glassformer.training.losses import next_token_loss
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"
@@ -140,6 +141,21 @@ def test_the_sine_and_cosine_of_a_pair_share_their_frequency():
     ones = torch.ones(50, r // 2)
     torch.testing.assert_close(waves[:, 0::2] ** 2 + waves[:, 1::2] ** 2, ones)
     assert not torch.allclose(waves[:, 0::2] ** 2 + printed**2, ones, atol=0.1)
+
+
+@torch.no_grad()
+def test_additive_attention_looks_at_the_encoder_and_at_the_decoder():
+    attention = PlaceAttention("additive", d_query=3, d_states=4)
+    enc_att, dec_att, v = attention.encoder, attention.decoder, attention.score
+    enc_out, dec_hid = torch.randn(1, 5, 4), torch.randn(1, 3)
+    assert v.weight.shape == (1, 3)  # as long as the sum, which has the decoder's size
+    right = v(torch.tanh(enc_att(enc_out) + dec_att(dec_hid)[:, None])).softmax(1)  # (1, 5, 1)
+    printed = v(torch.tanh(dec_att(dec_hid) + dec_att(dec_hid))[:, None].expand(1, 5, 3)).softmax(1)
+    found = attention(dec_hid, attention.remember(enc_out))
+    torch.testing.assert_close(found, (right * enc_out).sum(1))
+    torch.testing.assert_close(printed, torch.full((1, 5, 1), 1 / 5))  # every place alike
+    assert not torch.allclose(found, (printed * enc_out).sum(1))
+    assert (right.unsqueeze(2) * enc_out).shape == (1, 5, 5, 4)  # figure 7 weighs each with all
 
 
 def test_the_loss_is_taken_on_the_targets_one_further_on():

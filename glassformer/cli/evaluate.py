@@ -38,6 +38,7 @@ def evaluate(
     columns, paths = text_column or (), data or ()
     is_translator = isinstance(predictor, TranslatePredictor)
     is_of_text = isinstance(predictor, LanguagePredictor | MaskedPredictor)
+    said: dict[str, Any]
     if not is_translator:
         said = {"source": source, "target": target}
         _refuse(said, f"{model} does not translate: say --data instead of --{{}}.")
