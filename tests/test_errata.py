@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.gpt_presets import GPT_PRESETS
 from glassformer.nn import masks
@@ -75,6 +76,14 @@ def test_the_gpt2_shapes_have_more_parameters_than_the_table_says():
             counts.append(sum(weight.numel() for weight in model.parameters()))
     assert counts == [124_439_808, 354_823_168, 774_030_080, 1_557_611_200]
     assert [count // 10**6 for count in counts] != [117, 345, 762, 1542]
+
+
+def test_padding_has_no_share_in_the_mean():
+    model = Bag(BagConfig(vocab_size=9, d_model=4, labels=("a", "b"))).eval()
+    ids, is_text = torch.tensor([[4, 2, 0, 0]]), torch.tensor([[True, True, False, False]])
+    found = model.represent(ids, is_text)
+    torch.testing.assert_close(found, model.embedding(ids[:, :2]).mean(dim=1))
+    assert not torch.allclose(found, torch.mean(model.embedding(ids), dim=1))
 
 
 # Lecture 1

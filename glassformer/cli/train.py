@@ -40,7 +40,8 @@ def train(
         ),
     ] = None,
     cell: Annotated[
-        Literal["rnn", "lstm", "gru"] | None, typer.Option(help="Of recurrent models; lstm.")
+        Literal["rnn", "lstm", "gru"] | None,
+        typer.Option(help="Of recurrent models; lstm, of rnn-translator gru."),
     ] = None,
     layers: Annotated[int | None, typer.Option(parser=count, help="How many layers.")] = None,
     bidirectional: Annotated[
