@@ -10,11 +10,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.gpt_presets import GPT_PRESETS
 from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention, explicit, weights_of
 from glassformer.nn.positions import sinusoids
+from glassformer.nn.recurrent import PlaceAttention
 from glassformer.training.losses import next_token_loss
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"
@@ -74,6 +76,14 @@ def test_the_gpt2_shapes_have_more_parameters_than_the_table_says():
             counts.append(sum(weight.numel() for weight in model.parameters()))
     assert counts == [124_439_808, 354_823_168, 774_030_080, 1_557_611_200]
     assert [count // 10**6 for count in counts] != [117, 345, 762, 1542]
+
+
+def test_padding_has_no_share_in_the_mean():
+    model = Bag(BagConfig(vocab_size=9, d_model=4, labels=("a", "b"))).eval()
+    ids, is_text = torch.tensor([[4, 2, 0, 0]]), torch.tensor([[True, True, False, False]])
+    found = model.represent(ids, is_text)
+    torch.testing.assert_close(found, model.embedding(ids[:, :2]).mean(dim=1))
+    assert not torch.allclose(found, torch.mean(model.embedding(ids), dim=1))
 
 
 # Lecture 1
@@ -140,6 +150,21 @@ def test_the_sine_and_cosine_of_a_pair_share_their_frequency():
     ones = torch.ones(50, r // 2)
     torch.testing.assert_close(waves[:, 0::2] ** 2 + waves[:, 1::2] ** 2, ones)
     assert not torch.allclose(waves[:, 0::2] ** 2 + printed**2, ones, atol=0.1)
+
+
+@torch.no_grad()
+def test_additive_attention_looks_at_the_encoder_and_at_the_decoder():
+    attention = PlaceAttention("additive", d_query=3, d_states=4)
+    enc_att, dec_att, v = attention.encoder, attention.decoder, attention.score
+    enc_out, dec_hid = torch.randn(1, 5, 4), torch.randn(1, 3)
+    assert v.weight.shape == (1, 3)  # as long as the sum, which has the decoder's size
+    right = v(torch.tanh(enc_att(enc_out) + dec_att(dec_hid)[:, None])).softmax(1)  # (1, 5, 1)
+    printed = v(torch.tanh(dec_att(dec_hid) + dec_att(dec_hid))[:, None].expand(1, 5, 3)).softmax(1)
+    found = attention(dec_hid, attention.remember(enc_out))
+    torch.testing.assert_close(found, (right * enc_out).sum(1))
+    torch.testing.assert_close(printed, torch.full((1, 5, 1), 1 / 5))  # every place alike
+    assert not torch.allclose(found, (printed * enc_out).sum(1))
+    assert (right.unsqueeze(2) * enc_out).shape == (1, 5, 5, 4)  # figure 7 weighs each with all
 
 
 def test_the_loss_is_taken_on_the_targets_one_further_on():

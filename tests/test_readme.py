@@ -47,6 +47,14 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text("\n".join(["review,sentiment", *rows]) + "\n")
     lives = "Ada\tB-person\nlives\tO\nin\tO\nLondon{}\tB-place\n\n"
     (tmp_path / "train.conll").write_text("".join(lives.format(n) for n in range(30)))
+    english = [f"A man sleeps {n} hours." for n in range(30)]
+    french = [f"Un homme dort {n} heures." for n in range(30)]
+    pairs = ["\t".join(pair) for pair in zip(english, french, strict=True)]
+    sides = {"train": 30, "val": 4, "test": 4}
+    files = {"pairs.tsv": pairs} | {f"{name}.en": english[:n] for name, n in sides.items()}
+    files |= {f"{name}.fr": french[:n] for name, n in sides.items()}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.chdir(tmp_path)
     return tmp_path

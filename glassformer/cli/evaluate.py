@@ -36,15 +36,19 @@ def evaluate(
         raise UsageError("no data. Say --data FILE (of a translator also --source, --target).")
     predictor = load(model)
     columns, paths = text_column or (), data or ()
-    is_translator = isinstance(predictor, TranslatePredictor)
-    for name, said in (("source", source), ("target", target)):
-        if said and not is_translator:
-            raise UsageError(f"{model} does not translate: say --data instead of --{name}.")
-    is_of_text = isinstance(predictor, LanguagePredictor | MaskedPredictor)
-    if is_of_text and label_column is not None:
-        raise UsageError(f"{model} is no model of labels: leave out --label-column.")
-    if context_length is not None and not isinstance(predictor, LanguagePredictor):
-        raise UsageError(f"{model} reads texts as it was trained: leave out --context-length.")
+    _refuse_useless(
+        predictor,
+        model,
+        {
+            "source": source,
+            "target": target,
+            "source-column": source_column,
+            "target-column": target_column,
+            "text-column": text_column,
+            "label-column": label_column,
+            "context-length": context_length,
+        },
+    )
     found: Any
     match predictor:
         case LanguagePredictor():
@@ -65,3 +69,28 @@ def evaluate(
     for note in getattr(found, "notes", ()):
         typer.echo(f"note: {note}", err=True)
     typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())
+
+
+def _refuse_useless(predictor: Any, model: Path, said: dict[str, Any]) -> None:
+    """An option that would have no effect is a misunderstanding, better said than ignored."""
+    from glassformer.errors import UsageError
+    from glassformer.predict.language import LanguagePredictor
+    from glassformer.predict.masked import MaskedPredictor
+    from glassformer.predict.translator import TranslatePredictor
+
+    is_language_model = isinstance(predictor, LanguagePredictor)
+    reasons: dict[str, str] = {}
+    if isinstance(predictor, TranslatePredictor):
+        cure = "say --source-column and --target-column instead of"
+        reasons |= dict.fromkeys(("text-column", "label-column"), f"translates: {cure}")
+    else:
+        reasons |= dict.fromkeys(("source", "target"), "does not translate: say --data instead of")
+        columns = ("source-column", "target-column")
+        reasons |= dict.fromkeys(columns, "does not translate: leave out")
+    if is_language_model or isinstance(predictor, MaskedPredictor):
+        reasons["label-column"] = "is no model of labels: leave out"
+    if not is_language_model:
+        reasons["context-length"] = "reads texts as it was trained: leave out"
+    for name, why in reasons.items():
+        if said[name] is not None:
+            raise UsageError(f"{model} {why} --{name}.")

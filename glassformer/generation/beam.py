@@ -52,7 +52,7 @@ class Beams(Config):
         if self.num_return_sequences > self.num_beams:
             raise ValueError(
                 f"num_return_sequences {self.num_return_sequences} is more than num_beams "
-                f"{self.num_beams}"
+                f"{self.num_beams}; ask for fewer sequences or more beams"
             )
         if self.num_beams % self.num_beam_groups:
             raise ValueError(

@@ -26,6 +26,14 @@ SMALL = {
     "training.num_threads": 1,
 }
 
+NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+TRANSLATORS = {
+    "translator": ("num_layers=1", "d_model=48", "num_heads=2"),
+    "rnn-translator": ("d_embedding=32", "d_model=32"),
+}
+LEARNING = ("learning_rate=0.01", "per_device_train_batch_size=16", "ema=0.0", "precision=float32")
+SELDOM = ("num_threads=1", "eval_steps=1000", "save_steps=1000", "report_to=[]")
+
 # Few validations: they take longer than such a training.
 LATE = ["--set", "training.eval_steps=1000", "--set", "training.save_steps=1000"]
 
@@ -154,6 +162,45 @@ def in_this_process(*words: object, cwd: Path, stdin: str | bytes = "") -> Resul
         with pytest.raises(SystemExit) as ended:
             main()
     return Result(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pairs.tsv, words and the same in capitals; train.en, train.fr, val.en and
+    val.fr likewise."""
+    home, draw = tmp_path_factory.mktemp("lessons"), random.Random(0)
+    texts: dict[str, None] = {}
+    while len(texts) < 620:
+        texts[" ".join(draw.choices(NUMBERS, k=draw.randint(1, 5)))] = None
+    lines = list(texts)
+    (home / "pairs.tsv").write_text("".join(f"{text}\t{text.upper()}\tseen\n" for text in lines))
+    for name, part in (("train", lines[:590]), ("val", lines[590:])):
+        (home / f"{name}.en").write_text("".join(f"{text}\n" for text in part))
+        (home / f"{name}.fr").write_text("".join(f"{text.upper()}\n" for text in part))
+    return home
+
+
+@pytest.fixture(scope="session")
+def taught(lessons: Path) -> Command:
+    """Train a small translator in the folder of the lessons."""
+
+    def train(model: str, *words: object, steps: int = 3) -> Result:
+        sizes = (*TRANSLATORS[model], "context_length=32", "dropout=0")
+        said = [f"model.{each}" for each in sizes]
+        said += [f"training.{each}" for each in (*LEARNING, *SELDOM)]
+        settings = [word for each in said for word in ("--set", each)]
+        command = ("train", model, *words, "--max-steps", steps, *settings)
+        return in_this_process(*command, cwd=lessons)
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def translator(lessons: Path, taught: Command) -> Path:
+    """`glassformer train translator --data pairs.tsv`, which has learned to write capitals."""
+    result = taught("translator", "--data", "pairs.tsv", steps=350)
+    assert result.code == 0, result.err
+    return lessons / "runs" / "translator-pairs"
 
 
 @pytest.fixture
