@@ -36,7 +36,7 @@ def train(
         str | None,
         typer.Option(
             help="gpt: nano, lecture, gpt2…gpt2-xl, modern-xs…modern-l; encoders: lecture, xs, s, "
-            "m, bert-base, bert-large; translator: tiny, small, base; "
+            "m, bert-base, bert-large; translator: tiny, small, medium, base; "
             "recurrent: tiny (rnn-translator), small, medium."
         ),
     ] = None,

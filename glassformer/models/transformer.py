@@ -272,13 +272,22 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
         "d_feedforward": 512,
         "dropout": 0.1,
     },
+    # Wider ones learn some ten thousand sentences by heart before they have learned to translate.
     "small": _SMALL
+    | {
+        "num_layers": 4,
+        "d_model": 128,
+        "num_heads": 4,
+        "d_feedforward": 256,
+        "dropout": 0.3,
+    },
+    "medium": _SMALL
     | {
         "num_layers": 4,
         "d_model": 256,
         "num_heads": 4,
-        "d_feedforward": 512,
-        "dropout": 0.3,
+        "d_feedforward": 1024,
+        "dropout": 0.2,
     },
     # Vaswani et al. 2017, "base": post-norm, ReLU, sinusoidal positions, one embedding for all.
     "base": {
@@ -294,4 +303,4 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
 }
 
 # Which preset suits how much text: (at least so many tokens, preset), largest first.
-TRANSFORMER_SIZES = ((1e8, "base"), (5e5, "small"), (0, "tiny"))
+TRANSFORMER_SIZES = ((1e8, "base"), (4e6, "medium"), (5e5, "small"), (0, "tiny"))
