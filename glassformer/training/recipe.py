@@ -197,7 +197,10 @@ def make_recipe(
     keys: Any = cls.model_fields["data"].annotation
     places = {key for key in keys.model_fields if key in ("paths", "source_paths", "target_paths")}
     if not any(data.get(key) for key in places) and data.keys() <= keys.model_fields.keys():
-        raise UsageError("no data. Say --data FILE, or write data: {paths: [FILE]} in the recipe.")
+        pairs = ", or --source FILE and --target FILE" if "source_paths" in places else ""
+        raise UsageError(
+            f"no data. Say --data FILE{pairs}, or write data: {{paths: [FILE]}} in the recipe."
+        )
     recipe = parse(cls, values, where, origins, error=error)
     if recipe.is_open:  # then null says nothing, as everywhere
         said = {key: value for key, value in recipe.model.items() if value is not None}
