@@ -22,6 +22,7 @@ from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.models.parts import (
     WordDropout,
+    check_heads,
     initialize,
     make_block,
     make_embedding,
@@ -73,15 +74,7 @@ class EncoderConfig(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> EncoderConfig:
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"d_model {self.d_model} is no multiple of num_heads {self.num_heads}; "
-                "choose another"
-            )
-        if self.positions == "rotary" and self.width_of_head % 2:
-            raise ValueError(
-                f"rotary positions need an even width of heads, not {self.width_of_head}"
-            )
+        check_heads(self.d_model, self.num_heads, self.positions)
         return self
 
     @property

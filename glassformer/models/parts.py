@@ -83,6 +83,18 @@ def make_positions(
             return Positions()
 
 
+def check_heads(d_model: int, num_heads: int, positions: PositionKind) -> None:
+    """Heads share the width of the model, and rotary positions turn pairs of it."""
+    if d_model % num_heads:
+        raise ValueError(
+            f"d_model {d_model} is no multiple of num_heads {num_heads}; choose another"
+        )
+    if positions == "rotary" and d_model // num_heads % 2:
+        raise ValueError(
+            f"rotary positions need an even width of heads, not {d_model // num_heads}"
+        )
+
+
 class Padded(Protocol):
     """What a decoder remembers of where its rows begin."""
 

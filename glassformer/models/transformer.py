@@ -21,7 +21,13 @@ from torch import Tensor, nn
 
 from glassformer.config import Count
 from glassformer.errors import GlassformerError
-from glassformer.models.parts import initialize, make_block, make_positions, places
+from glassformer.models.parts import (
+    check_heads,
+    initialize,
+    make_block,
+    make_positions,
+    places,
+)
 from glassformer.models.translator import Translator, TranslatorConfig, is_in_order, regrouped
 from glassformer.nn import masks
 from glassformer.nn.attention import Remembered, Tap
@@ -69,15 +75,7 @@ class TransformerConfig(TranslatorConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> TransformerConfig:
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"d_model {self.d_model} is no multiple of num_heads {self.num_heads}; "
-                "choose another"
-            )
-        if self.positions == "rotary" and self.width_of_head % 2:
-            raise ValueError(
-                f"rotary positions need an even width of heads, not {self.width_of_head}"
-            )
+        check_heads(self.d_model, self.num_heads, self.positions)
         return self
 
     @property

@@ -12,6 +12,7 @@ are its own and whose keys and values are the encoder's.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -50,11 +51,9 @@ class Block(nn.Module):
         rotate: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        def attend(x: Tensor) -> Tensor:
-            return self.attention(
-                x, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
-            )
-
+        attend = partial(
+            self.attention, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
+        )
         x = self._add(x, attend, self.attention_norm)
         return self._add(x, self.feedforward, self.feedforward_norm)
 
@@ -97,14 +96,10 @@ class CrossBlock(Block):
         if memory is None:
             raise TypeError("a block with cross-attention needs a memory to look at")
 
-        def attend(x: Tensor) -> Tensor:
-            return self.attention(
-                x, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
-            )
-
-        def look_up(x: Tensor) -> Tensor:
-            return self.cross_attention.recall(x, memory, memory_mask)
-
+        attend = partial(
+            self.attention, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
+        )
+        look_up = partial(self.cross_attention.recall, memory=memory, mask=memory_mask)
         x = self._add(x, attend, self.attention_norm)
         x = self._add(x, look_up, self.cross_attention_norm)
         return self._add(x, self.feedforward, self.feedforward_norm)
