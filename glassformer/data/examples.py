@@ -29,6 +29,7 @@ from glassformer.data.tables import (
     Table,
     check_encoding,
     column,
+    columns_in_words,
     ending,
     local_path,
     nul_at,
@@ -68,6 +69,8 @@ class Labelled:
     """The columns that were used; empty for folders of text and files without a header."""
     label_column: str | None
     notes: list[str]
+    columns: dict[str, str] = field(default_factory=dict)
+    """What the columns of tables were taken for, in words, each with the first such table."""
 
 
 def read_examples(
@@ -92,7 +95,8 @@ def read_examples(
             f"{'is' if number == 1 else 'are'} left out (first: {found.blank[0]})"
         )
     texts, label = found.columns or ((), None)
-    return Labelled(found.examples, found.is_multi_label, texts, label, found.notes)
+    several = found.is_multi_label
+    return Labelled(found.examples, several, texts, label, found.notes, found.taken_for)
 
 
 def read_texts(
@@ -120,6 +124,7 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     columns: tuple[tuple[str, ...], str] | None = None
     """The text and label columns of the first table with a header."""
+    taken_for: dict[str, str] = field(default_factory=dict)
     is_multi_label: bool = False
 
     def read(self, name: str) -> None:
@@ -160,6 +165,8 @@ class _Reader:
         table = open_table(name, self.encoding)
         texts, label = _columns(table, self.text_column, self.label_column)
         self.columns = self.columns or (texts, label)
+        taken_for = columns_in_words(table, {"text": texts, "label": [label]})
+        self.taken_for.setdefault(taken_for, name)
         self._read_rows(table.rows, texts, label)
 
     def _read_rows(self, rows: Iterable[Row], texts: tuple[str, ...], label: str) -> None:

@@ -46,6 +46,8 @@ class LabelledSplit:
     label_column: str | None
     held_out: str
     notes: list[str]
+    columns: list[str]
+    """What those of tables were taken for, in words."""
 
 
 def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
@@ -56,16 +58,18 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
     check_kinds([example.labels for example in found.examples], everything.where)
     if not found.is_multi_label:
         check_classes([(example.labels[0], example.source) for example in found.examples])
-    is_multi_label, notes = found.is_multi_label, found.notes
+    is_multi_label, notes, columns = found.is_multi_label, found.notes, [found.columns]
     if config.validation_paths:
         other = read_examples(config.validation_paths, *asked)
         is_multi_label, notes = is_multi_label or other.is_multi_label, notes + other.notes
+        columns.append(other.columns)
         parts = separate(everything, _items(other.examples, config.validation_paths))
     else:
         parts = stratified(everything, config.validation_fraction, seed)
     test: list[Example] = []
     if config.test_paths:
         last = read_examples(config.test_paths, *asked)
+        columns.append(last.columns)
         test, items = last.examples, _items(last.examples, config.test_paths)
         notes = notes + last.notes + _check_test(parts, everything, items, is_multi_label)
     return LabelledSplit(
@@ -78,7 +82,18 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
         label_column=found.label_column,
         held_out=parts.held_out,
         notes=notes + parts.notes,
+        columns=_columns_of_tables(columns),
     )
+
+
+def _columns_of_tables(parts: Iterable[dict[str, str]]) -> list[str]:
+    """What columns were taken for, and of which table if it is not the same in all of them."""
+    found: dict[str, str] = {}
+    for words, name in (pair for part in parts for pair in part.items()):
+        found.setdefault(words, name)
+    if len(found) == 1:
+        return [f"columns: {words}" for words in found]
+    return [f"columns of {name}: {words}" for words, name in found.items()]
 
 
 def _check_test(

@@ -69,7 +69,8 @@ def rehearse(recipe: Recipe) -> Plan:
     setup = use_machine(recipe)
     said: list[str] = []
     with rehearsed(recipe, said.append) as ready:
-        return _plan(ready, setup, tuple(line for line in said if line.startswith("note: ")))
+        notes = tuple(line for line in said if line.startswith(("columns", "note: ")))
+        return _plan(ready, setup, notes)
 
 
 def _plan(ready: Task, setup: Setup, notes: tuple[str, ...]) -> Plan:

@@ -1,5 +1,6 @@
 """What the verbs of labels say on stderr of data that they took in another way than it stands."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,56 @@ def test_an_evaluation_says_how_many_sentences_it_read_in_pieces(
     (tmp_path / "x.conll").write_text(f"{long}\nthe\tO\nfox\tO\n")
     result = glassformer("evaluate", shelf / "runs/names", "--data", "x.conll")
     assert "and read in pieces: 1 of 2 sentences" in result.err
+
+
+# --- columns ---
+
+LABELS = ("good", "bad")
+SERIES = [(n, t) for n in range(20) for t in range(3)]
+TABLES = {
+    "a.csv": ["title,review,id,sentiment", *(f"t,text {n},{n},{LABELS[n % 2]}" for n in range(40))],
+    "b.csv": ["text,label", *(f"text {n},{LABELS[n % 2]}" for n in range(40))],
+    "c.jsonl": [json.dumps({"words": ["Ada", f"w{n}"], "tags": ["B", "O"]}) for n in range(40)],
+    "d.csv": ["id,step,x,y,label", *(f"{n},{t},{n},{t},{LABELS[n % 2]}" for n, t in SERIES)],
+    "e.tsv": [f"text {n}\t{LABELS[n % 2]}" for n in range(40)],
+    "f.csv": ["title,body", *("t," + f"text {n} " * 40 for n in range(40))],
+    "g.txt": ["the quick brown fox jumps over a lazy dog"] * 200,
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "said"),
+    [
+        ("bag", "a.csv", "columns: text review; label sentiment; not used: title, id"),
+        ("bag", "b.csv", "columns: text text; label label"),
+        ("tagger", "c.jsonl", "columns: words words; tags tags"),
+        ("rnn-classifier", "d.csv", "columns: sequence id; step step; values x, y; label label"),
+        ("bag", "e.tsv", None),
+        ("gpt", "f.csv", "columns: text body; not used: title"),
+        ("gpt", "g.txt", None),
+    ],
+)
+def test_what_the_columns_of_a_table_are_taken_for_is_said(
+    glassformer: Any, tmp_path: Path, model: str, name: str, said: str | None
+) -> None:
+    (tmp_path / name).write_text("\n".join(TABLES[name]) + "\n")
+    words = ["train", model, "--data", name, "--set", "training.num_threads=1"]
+    words += ["--set", "training.precision=float32", "--set", "model.d_model=16"]
+    words += ["--set", "model.context_length=16"] if model != "bag" else []
+    result = glassformer(*words, "--dry-run")
+    assert result.code == 0, result.err
+    found = [line for line in result.out.splitlines() if line.startswith("columns")]
+    assert found == ([] if said is None else [said])
+    if model == "bag" and said:
+        trained = glassformer(*words, "--max-steps", 2, "--out", "r").err.splitlines()
+        assert trained[0].startswith("data: ")
+        assert trained[1] == said
+
+
+def test_tables_of_different_columns_are_told_apart(glassformer: Any, tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("\n".join(TABLES[name]) + "\n")
+    words = ("train", "bag", "--data", "a.csv", "--validation-data", "b.csv", "--dry-run")
+    lines = glassformer(*words).out.splitlines()
+    assert "columns of a.csv: text review; label sentiment; not used: title, id" in lines
+    assert "columns of b.csv: text text; label label" in lines

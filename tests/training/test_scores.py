@@ -108,7 +108,7 @@ def test_a_temperature_changes_loss_and_calibration_but_no_prediction(multi_labe
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_fitted_temperature_is_the_best_on_a_fine_grid(multi_label):
-    logits, targets, labels = a_problem(200, 4, multi_label=multi_label)
+    logits, targets, _ = a_problem(200, 4, multi_label=multi_label)
     logits = logits + 2 * (targets if multi_label else F.one_hot(targets, 4))  # some are right
     temperature = fit_temperature(logits, targets, multi_label)
     assert temperature == fit_temperature(logits, targets, multi_label)

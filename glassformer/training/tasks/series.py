@@ -52,7 +52,7 @@ class ClassifySeries(Classify):
             f"{counted(len(split.training), 'sequence')} of {split.num_features} numbers a step "
             f"and {len(split.labels)} labels"
         )
-        say_split(what, split.held_out, split.notes, split.test, say)
+        say_split(what, split, say)
         data_config = checked(recipe).data
         known = {
             "labels": list(split.labels),
