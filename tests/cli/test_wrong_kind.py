@@ -1,0 +1,36 @@
+"""Data of another kind than the model reads: the error says of which, and what reads it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+STEPS = [(number, step) for number in range(30) for step in range(3)]
+
+
+def written(path: Path, *lines: str) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path.name
+
+
+@pytest.fixture
+def series(tmp_path: Path) -> Path:
+    """The same sequences as a table, without labels, and as arrays."""
+    rows = [f"s{n},{t},{n + t}.5,{t}" for n, t in STEPS]
+    written(tmp_path / "s.csv", "id,step,x,y,label", *(f"{row},{row[1]}" for row in rows))
+    written(tmp_path / "nolabel.csv", "id,step,x,y", *rows)
+    np.savez(tmp_path / "s.npz", x=np.zeros((30, 3, 2)), y=np.arange(30) % 2)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.npz"])
+def test_a_trained_model_of_words_is_not_finetuned_on_numbers(
+    glassformer: Any, shelf: Path, series: Path, name: str
+) -> None:
+    for model in ("bert", "gpt"):
+        run = shelf / "runs" / model
+        result = glassformer("finetune", run, "--task", "classify", "--data", name, "--out", "r")
+        said = f"{name} holds sequences of numbers, and the model in {run} reads words."
+        assert (result.code, result.error) == (2, f"{said} Train rnn-classifier or classifier.")
+    assert "and a bag reads words" in glassformer("train", "bag", "--data", name).error
