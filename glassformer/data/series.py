@@ -77,7 +77,8 @@ class SeriesSplit:
 def is_series(
     paths: Iterable[str], label_column: str | None = None, encoding: str = "utf-8"
 ) -> bool:
-    """Whether all of these hold sequences of numbers: .npz, or .csv with id, step and label."""
+    """Whether all of these hold sequences of numbers: .npz, or .csv with id, step and values. A
+    label that is missing is told when they are read."""
     names = list(paths)
     return bool(names) and all(_is_series(name, label_column, encoding) for name in names)
 
@@ -219,7 +220,7 @@ def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
         [each for each in table.columns if each in candidates or each.casefold() in candidates]
         for candidates in (ID_COLUMNS, STEP_COLUMNS, [label_column] if label_column else LABELS)
     ]
-    if not all(roles):
+    if not all(roles[:2]):
         return False
     head = list(islice(table.rows, _SAMPLE))
     rest = [each for each in table.columns if not any(each in role for role in roles)]
@@ -253,7 +254,15 @@ class _Growing:
 
 def _roles(table: Table, label_column: str | None) -> tuple[str, str, str]:
     """The columns that tell the sequence, the step in it and the label."""
-    label = column(table, label_column, LABELS, "label")
+    keys = [each for each in table.columns if each.casefold() in (*ID_COLUMNS, *STEP_COLUMNS)]
+    free = [each for each in table.columns if each not in keys]
+    may_be_labels = [each for each in free if each.casefold() in LABELS or each in table.worded]
+    if label_column is None and not may_be_labels:
+        raise GlassformerError(
+            f"{table.name} has no label column. It has: {', '.join(table.columns)}. Add one, or "
+            "say --label-column NAME."
+        )
+    label = column(table, label_column, LABELS, "label", taken=keys)
     return (*_keys(table, label), label)
 
 

@@ -34,3 +34,9 @@ def test_a_trained_model_of_words_is_not_finetuned_on_numbers(
         said = f"{name} holds sequences of numbers, and the model in {run} reads words."
         assert (result.code, result.error) == (2, f"{said} Train rnn-classifier or classifier.")
     assert "and a bag reads words" in glassformer("train", "bag", "--data", name).error
+
+
+def test_a_label_that_is_missing_is_missed(glassformer: Any, series: Path) -> None:
+    result = glassformer("train", "rnn-classifier", "--data", "nolabel.csv")
+    said = "nolabel.csv has no label column. It has: id, step, x, y."
+    assert (result.code, result.error) == (1, f"{said} Add one, or say --label-column NAME.")
