@@ -8,7 +8,7 @@ import lzma
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -31,13 +31,7 @@ def read_sequences(
     """The values (steps, features) of each, its label (empty where labels do not matter) and its
     place; of arrays x, y and lengths."""
     needed = ("x", "y") if is_labelled else ("x",)
-    arrays = read_arrays(path, *needed, "lengths")
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise GlassformerError(
-            f"{path} has no array {' and '.join(missing)}. It has: {', '.join(arrays) or 'none'}. "
-            "Save it with np.savez(path, x=…, y=…)."
-        )
+    arrays = read_arrays(path, needed, "lengths")
     x, y = arrays["x"], arrays.get("y")
     lengths = arrays.get("lengths")
     x = x[:, :, None] if x.ndim == 2 else x  # (N, T, F)
@@ -77,16 +71,22 @@ def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) ->
     )
 
 
-def read_arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
-    """Those of the named arrays that an .npz has; others are not looked at."""
+def read_arrays(path: Path, needed: Sequence[str], *more: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz that are needed, and those of the others that it has; what is not named
+    is not looked at."""
     try:
         with zipfile.ZipFile(path) as archive:
             entries = {
                 entry.filename.removesuffix(".npy").lower(): entry for entry in archive.infolist()
             }
+            if missing := [name for name in needed if name not in entries]:
+                raise GlassformerError(
+                    f"{path} has no array {' and '.join(missing)}. It has: "
+                    f"{', '.join(entries) or 'none'}. Save it with np.savez(path, x=…, y=…)."
+                )
             return {
                 name: _array(archive, entries[name], f"{path}: array {name}")
-                for name in names
+                for name in (*needed, *more)
                 if name in entries
             }
     except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, lzma.LZMAError) as error:

@@ -181,7 +181,9 @@ def test_lengths_cut_the_padding_off(tmp_path: Path) -> None:
     ("arrays", "problem"),
     [
         ({"x": [[1.0]]}, "has no array y. It has: x."),
-        ({"a": [1.0]}, "has no array x and y. It has: none."),
+        ({"a": [1.0]}, "has no array x and y. It has: a."),
+        ({"values": [1.0], "labels": [0]}, "x and y. It has: values, labels. Save it with"),
+        ({}, "has no array x and y. It has: none."),
         ({"x": [1.0], "y": [1]}, "array x has shape (1,) and type float64"),
         ({"x": [["a"]], "y": [1]}, "array x has shape (1, 1, 1) and type <U1"),
         ({"x": np.zeros((0, 3)), "y": []}, "has no sequences in it"),
