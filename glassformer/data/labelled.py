@@ -7,7 +7,7 @@ from math import isfinite
 
 from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.examples import Example, read_examples
+from glassformer.data.examples import Example, Labelled, read_examples
 from glassformer.data.splits import (
     Items,
     Parts,
@@ -20,6 +20,7 @@ from glassformer.data.splits import (
 )
 from glassformer.errors import GlassformerError
 
+ENOUGH = 10  # examples, of which not all can have labels of their own
 MANY_KINDS = 100  # of real numbers, from which on they cannot be classes, however often they repeat
 
 
@@ -58,6 +59,7 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
     check_kinds([example.labels for example in found.examples], everything.where)
     if not found.is_multi_label:
         check_classes([(example.labels[0], example.source) for example in found.examples])
+        _check_repetition(found, everything.where)
     is_multi_label, notes, columns = found.is_multi_label, found.notes, [found.columns]
     if config.validation_paths:
         other = read_examples(config.validation_paths, *asked)
@@ -135,6 +137,17 @@ def check_classes(found: Sequence[tuple[str, str]]) -> None:
             f"{place}: the label is {label}, one of {len(kinds):,} different numbers. These are "
             "amounts, and what is learned here are classes: sort them into a few (low, high), or "
             "say another --label-column."
+        )
+
+
+def _check_repetition(found: Labelled, where: str) -> None:
+    """Refuse labels of which each stands once: nothing is learned from these."""
+    number = len(found.examples)
+    if number >= ENOUGH and len({example.labels for example in found.examples}) == number:
+        column = "" if found.label_column is None else f' in column "{found.label_column}"'
+        raise GlassformerError(
+            f"{where} has {number:,} different labels of {number:,} examples{column}. Is this the "
+            "text? Say which column holds the label (--label-column)."
         )
 
 
