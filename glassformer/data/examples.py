@@ -41,6 +41,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
 HEADED_ENDINGS = (".csv", ".jsonl", ".parquet")  # of tables whose columns always have names
+TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
 LABEL_COLUMNS = (
     *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
     *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
@@ -162,6 +163,8 @@ class _Reader:
             self.notes.append(f"{path} has no header; its columns are taken as {order}")
             self._read_rows(pairs, ("text",), "label")
             return
+        if path.is_file() and ending(path) not in TABLE_ENDINGS:
+            raise _of_another_kind(path)
         table = open_table(name, self.encoding)
         texts, label = _columns(table, self.text_column, self.label_column)
         self.columns = self.columns or (texts, label)
@@ -244,6 +247,24 @@ def _columns(
     if label is None and len(rest) == 1:
         label = rest[0]
     return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)
+
+
+def _of_another_kind(path: Path) -> UsageError:
+    """For a file that holds no labelled texts: what it holds by its ending, or how to write them."""
+    if ending(path) in TAGGED_ENDINGS:
+        return UsageError(
+            f"{path} is not a table of texts: it holds words with their tags, which only a tagger "
+            "reads. Train tagger, or give texts with a label each."
+        )
+    if ending(path) == ".npz":
+        return UsageError(
+            f"{path} is not a table of texts: it holds sequences of numbers. Train rnn-classifier "
+            "or classifier, or give texts with a label each."
+        )
+    return UsageError(
+        f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
+        "label. Write them so, or give a folder with a folder of text files for each label."
+    )
 
 
 def _pairs(path: Path, encoding: str) -> list[Row] | None:

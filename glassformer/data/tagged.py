@@ -16,7 +16,7 @@ from pathlib import Path
 
 from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.examples import label_name
+from glassformer.data.examples import TAGGED_ENDINGS, label_name
 from glassformer.data.splits import (
     Items,
     Parts,
@@ -50,10 +50,7 @@ TAG_COLUMNS = (
     *("tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos"),
     *("chunk_tags", "entities"),
 )
-FOLDER_ENDINGS = (
-    *(".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated"),
-    *(".tsv", ".jsonl", ".parquet"),
-)
+FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
     *("feats", "head", "deprel", "deps", "misc"),

@@ -40,3 +40,24 @@ def test_a_label_that_is_missing_is_missed(glassformer: Any, series: Path) -> No
     result = glassformer("train", "rnn-classifier", "--data", "nolabel.csv")
     said = "nolabel.csv has no label column. It has: id, step, x, y."
     assert (result.code, result.error) == (1, f"{said} Add one, or say --label-column NAME.")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("t.conll", "it holds words with their tags, which only a tagger reads. Train tagger,"),
+        ("t.txt", "and its lines are not text, tab, label. Write them so, or give a folder"),
+        ("s.npz", "it holds sequences of numbers"),
+    ],
+)
+def test_what_holds_no_labelled_texts_points_to_what_does(
+    glassformer: Any, shelf: Path, series: Path, name: str, said: str
+) -> None:
+    written(series / "t.conll", "Ada\tB-NAME", "runs\tO", "", "the\tO", "fox\tO")
+    written(series / "t.txt", "the quick brown fox", "jumps over a lazy dog")
+    result = glassformer("evaluate", shelf / "runs/reviews", "--data", name)
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith(f"{name} is not a table")
+    assert said in result.error
+    if name != "s.npz":  # which rnn-classifier would read
+        assert glassformer("train", "bag", "--data", name).error == result.error
