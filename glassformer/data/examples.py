@@ -250,7 +250,7 @@ def _columns(
 
 
 def _of_another_kind(path: Path) -> UsageError:
-    """For a file that holds no labelled texts: what it holds by its ending, or how to write them."""
+    """For a file that holds no labelled texts: what it holds, by its ending, or how to write it."""
     if ending(path) in TAGGED_ENDINGS:
         return UsageError(
             f"{path} is not a table of texts: it holds words with their tags, which only a tagger "
