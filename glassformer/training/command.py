@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 from glassformer.checkpoint.folder import load_config
 from glassformer.config import Origins, Values, flatten, write_yaml
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.models import MODELS
+from glassformer.models import MODELS, TO_TRAIN
 from glassformer.models.classifier import body_config
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
@@ -126,7 +126,8 @@ def _check_options(request: Request, name: Any) -> None:
         having = [each for each in MODELS if _has_key(each, key)]
         if name in MODELS and key in said and name not in having:
             raise UsageError(
-                f"{option} is not an option of {name}: it is one of {', '.join(having)}."
+                f"{option} is not an option of {name}: it is one of "
+                f"{', '.join(each for each in TO_TRAIN if each in having)}."
             )
 
 
