@@ -95,8 +95,13 @@ def read_examples(
             f"{counted(number, 'example')} {'has' if number == 1 else 'have'} no text and "
             f"{'is' if number == 1 else 'are'} left out (first: {found.blank[0]})"
         )
+    if found.listed and found.alone:
+        found.notes.append(
+            f"{counted(found.alone, 'label')} of {len(found.examples):,} stand alone, the others in "
+            f"lists (first: {found.listed}): taken as data in which a text may have several labels"
+        )
     texts, label = found.columns or ((), None)
-    several = found.is_multi_label
+    several = found.listed is not None
     return Labelled(found.examples, several, texts, label, found.notes, found.taken_for)
 
 
@@ -126,7 +131,10 @@ class _Reader:
     columns: tuple[tuple[str, ...], str] | None = None
     """The text and label columns of the first table with a header."""
     taken_for: dict[str, str] = field(default_factory=dict)
-    is_multi_label: bool = False
+    listed: str | None = None
+    """Where the first list of labels stands."""
+    alone: int = 0
+    """How many labels stand in no list."""
 
     def read(self, name: str) -> None:
         path = local_path(name)
@@ -180,11 +188,12 @@ class _Reader:
                 continue
             value, holder = _unpacked(row.values.get(label)), f'column "{label}"'
             if isinstance(value, list):
-                self.is_multi_label = True
+                self.listed = self.listed or row.place
                 several = (label_name(each, row.place, holder) for each in value)
                 labels = tuple(dict.fromkeys(several))
             else:
                 labels = (label_name(value, row.place, holder),)
+                self.alone += 1
             self.examples.append(Example(text, labels, row.place))
 
 
