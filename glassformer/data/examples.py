@@ -97,8 +97,8 @@ def read_examples(
         )
     if found.listed and found.alone:
         found.notes.append(
-            f"{counted(found.alone, 'label')} of {len(found.examples):,} stand alone, the others in "
-            f"lists (first: {found.listed}): taken as data in which a text may have several labels"
+            f"{found.alone:,} of {len(found.examples):,} labels stand alone, the others in lists "
+            f"(first: {found.listed}): taken as data in which a text may have several labels"
         )
     texts, label = found.columns or ((), None)
     several = found.listed is not None

@@ -123,7 +123,7 @@ def test_labels_alone_and_in_lists_are_remarked_on(tmp_path: Path) -> None:
     found = read_examples([written(tmp_path / "a.jsonl", lines)])
     assert found.is_multi_label
     (note,) = found.notes
-    assert note.startswith("2 labels of 4 stand alone, the others in lists (first: ")
+    assert note.startswith("2 of 4 labels stand alone, the others in lists (first: ")
     assert "a.jsonl:2): taken as data in which a text may have several labels" in note
 
 
