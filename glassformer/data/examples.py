@@ -263,7 +263,7 @@ def _of_another_kind(path: Path) -> UsageError:
     if ending(path) in TAGGED_ENDINGS:
         return UsageError(
             f"{path} is not a table of texts: it holds words with their tags, which only a tagger "
-            "reads. Train tagger, or give texts with a label each."
+            "reads. Say train tagger or finetune --task tag, or give texts with a label each."
         )
     if ending(path) == ".npz":
         return UsageError(

@@ -45,7 +45,7 @@ def test_a_label_that_is_missing_is_missed(glassformer: Any, series: Path) -> No
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("t.conll", "it holds words with their tags, which only a tagger reads. Train tagger,"),
+        ("t.conll", "it holds words with their tags, which only a tagger reads. Say train tagger"),
         ("t.txt", "and its lines are not text, tab, label. Write them so, or give a folder"),
         ("s.npz", "it holds sequences of numbers"),
     ],
