@@ -39,8 +39,11 @@ def tag(
         if data
         else ((line, "") for line in read_lines(text))
     )
+    total = in_pieces = 0
     for batch in some_at_once(sentences):
         tagged = predictor.tag_batch([sentence for sentence, _ in batch])
+        total += len(tagged)
+        in_pieces += sum(found.is_in_pieces for found in tagged)
         for found, (_, source) in zip(tagged, batch, strict=True):
             if as_json:
                 place = {"source": source} if source else {}
@@ -49,6 +52,8 @@ def tag(
             for word, label in zip(found.words, found.tags, strict=True):
                 typer.echo(f"{word}\t{label}")
             typer.echo("")
+    if in_pieces:
+        typer.echo(f"note: {predictor.in_pieces(in_pieces, total)}", err=True)
 
 
 def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> Iterator[Sourced]:

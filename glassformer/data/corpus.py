@@ -20,8 +20,10 @@ from glassformer.data.tables import (
     TABLE_ENDINGS,
     EmptyError,
     Row,
+    Table,
     check_encoding,
     column,
+    columns_in_words,
     ending,
     local_path,
     nul_at,
@@ -93,6 +95,17 @@ def read_corpus(config: CorpusConfig, seed: int) -> Split:
     return Split(list(documents), list(held_out), f"all of {', '.join(config.validation_paths)}")
 
 
+def columns_of(config: CorpusConfig) -> list[str]:
+    """What the columns of the first table were taken for, in words, if there is one."""
+    for name in config.paths:
+        path = local_path(name)
+        if not path.is_dir() and not (path.is_file() and ending(path) not in TABLE_ENDINGS):
+            table = open_table(name, config.encoding)
+            found = _columns(table, config.text_column)
+            return [f"columns: {columns_in_words(table, {'text': found})}"]
+    return []
+
+
 # --- reading ---
 
 
@@ -147,8 +160,7 @@ def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Itera
         yield _text_document(path, encoding)
         return
     table = open_table(name, encoding)
-    wanted: Sequence[str | None] = text_column or [None]
-    columns = [column(table, each, TEXT_COLUMNS) for each in wanted]
+    columns = _columns(table, text_column)
     is_empty = True
     for row in table.rows:
         text = "\n".join(part for each in columns if (part := cell(row, each)).strip())
@@ -157,6 +169,11 @@ def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Itera
             yield Document(text, row.place)
     if is_empty:
         raise EmptyError(f'{name} has no text in column "{", ".join(columns)}".')
+
+
+def _columns(table: Table, text_column: Sequence[str]) -> list[str]:
+    wanted: Sequence[str | None] = text_column or [None]
+    return [column(table, each, TEXT_COLUMNS) for each in wanted]
 
 
 def _text_document(path: Path, encoding: str) -> Document:

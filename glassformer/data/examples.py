@@ -29,6 +29,7 @@ from glassformer.data.tables import (
     Table,
     check_encoding,
     column,
+    columns_in_words,
     ending,
     local_path,
     nul_at,
@@ -40,6 +41,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
 HEADED_ENDINGS = (".csv", ".jsonl", ".parquet")  # of tables whose columns always have names
+TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
 LABEL_COLUMNS = (
     *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
     *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
@@ -68,6 +70,8 @@ class Labelled:
     """The columns that were used; empty for folders of text and files without a header."""
     label_column: str | None
     notes: list[str]
+    columns: dict[str, str] = field(default_factory=dict)
+    """What the columns of tables were taken for, in words, each with the first such table."""
 
 
 def read_examples(
@@ -91,8 +95,14 @@ def read_examples(
             f"{counted(number, 'example')} {'has' if number == 1 else 'have'} no text and "
             f"{'is' if number == 1 else 'are'} left out (first: {found.blank[0]})"
         )
+    if found.listed and found.alone:
+        found.notes.append(
+            f"{found.alone:,} of {len(found.examples):,} labels stand alone, the others in lists "
+            f"(first: {found.listed}): taken as data in which a text may have several labels"
+        )
     texts, label = found.columns or ((), None)
-    return Labelled(found.examples, found.is_multi_label, texts, label, found.notes)
+    several = found.listed is not None
+    return Labelled(found.examples, several, texts, label, found.notes, found.taken_for)
 
 
 def read_texts(
@@ -120,7 +130,11 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
     columns: tuple[tuple[str, ...], str] | None = None
     """The text and label columns of the first table with a header."""
-    is_multi_label: bool = False
+    taken_for: dict[str, str] = field(default_factory=dict)
+    listed: str | None = None
+    """Where the first list of labels stands."""
+    alone: int = 0
+    """How many labels stand in no list."""
 
     def read(self, name: str) -> None:
         path = local_path(name)
@@ -157,9 +171,13 @@ class _Reader:
             self.notes.append(f"{path} has no header; its columns are taken as {order}")
             self._read_rows(pairs, ("text",), "label")
             return
+        if path.is_file() and ending(path) not in TABLE_ENDINGS:
+            raise _of_another_kind(path)
         table = open_table(name, self.encoding)
         texts, label = _columns(table, self.text_column, self.label_column)
         self.columns = self.columns or (texts, label)
+        taken_for = columns_in_words(table, {"text": texts, "label": [label]})
+        self.taken_for.setdefault(taken_for, name)
         self._read_rows(table.rows, texts, label)
 
     def _read_rows(self, rows: Iterable[Row], texts: tuple[str, ...], label: str) -> None:
@@ -170,11 +188,12 @@ class _Reader:
                 continue
             value, holder = _unpacked(row.values.get(label)), f'column "{label}"'
             if isinstance(value, list):
-                self.is_multi_label = True
+                self.listed = self.listed or row.place
                 several = (label_name(each, row.place, holder) for each in value)
                 labels = tuple(dict.fromkeys(several))
             else:
                 labels = (label_name(value, row.place, holder),)
+                self.alone += 1
             self.examples.append(Example(text, labels, row.place))
 
 
@@ -237,6 +256,24 @@ def _columns(
     if label is None and len(rest) == 1:
         label = rest[0]
     return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)
+
+
+def _of_another_kind(path: Path) -> UsageError:
+    """For a file that holds no labelled texts: what it holds, by its ending, or how to write it."""
+    if ending(path) in TAGGED_ENDINGS:
+        return UsageError(
+            f"{path} is not a table of texts: it holds words with their tags, which only a tagger "
+            "reads. Say train tagger or finetune --task tag, or give texts with a label each."
+        )
+    if ending(path) == ".npz":
+        return UsageError(
+            f"{path} is not a table of texts: it holds sequences of numbers. Train rnn-classifier "
+            "or classifier, or give texts with a label each."
+        )
+    return UsageError(
+        f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
+        "label. Write them so, or give a folder with a folder of text files for each label."
+    )
 
 
 def _pairs(path: Path, encoding: str) -> list[Row] | None:

@@ -7,7 +7,7 @@ from math import isfinite
 
 from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.examples import Example, read_examples
+from glassformer.data.examples import Example, Labelled, read_examples
 from glassformer.data.splits import (
     Items,
     Parts,
@@ -20,6 +20,7 @@ from glassformer.data.splits import (
 )
 from glassformer.errors import GlassformerError
 
+ENOUGH = 10  # examples, of which not all can have labels of their own
 MANY_KINDS = 100  # of real numbers, from which on they cannot be classes, however often they repeat
 
 
@@ -46,6 +47,8 @@ class LabelledSplit:
     label_column: str | None
     held_out: str
     notes: list[str]
+    columns: list[str]
+    """What those of tables were taken for, in words."""
 
 
 def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
@@ -56,16 +59,19 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
     check_kinds([example.labels for example in found.examples], everything.where)
     if not found.is_multi_label:
         check_classes([(example.labels[0], example.source) for example in found.examples])
-    is_multi_label, notes = found.is_multi_label, found.notes
+        _check_repetition(found, everything.where)
+    is_multi_label, notes, columns = found.is_multi_label, found.notes, [found.columns]
     if config.validation_paths:
         other = read_examples(config.validation_paths, *asked)
         is_multi_label, notes = is_multi_label or other.is_multi_label, notes + other.notes
+        columns.append(other.columns)
         parts = separate(everything, _items(other.examples, config.validation_paths))
     else:
         parts = stratified(everything, config.validation_fraction, seed)
     test: list[Example] = []
     if config.test_paths:
         last = read_examples(config.test_paths, *asked)
+        columns.append(last.columns)
         test, items = last.examples, _items(last.examples, config.test_paths)
         notes = notes + last.notes + _check_test(parts, everything, items, is_multi_label)
     return LabelledSplit(
@@ -78,7 +84,18 @@ def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit:
         label_column=found.label_column,
         held_out=parts.held_out,
         notes=notes + parts.notes,
+        columns=_columns_of_tables(columns),
     )
+
+
+def _columns_of_tables(parts: Iterable[dict[str, str]]) -> list[str]:
+    """What columns were taken for, and of which table if it is not the same in all of them."""
+    found: dict[str, str] = {}
+    for words, name in (pair for part in parts for pair in part.items()):
+        found.setdefault(words, name)
+    if len(found) == 1:
+        return [f"columns: {words}" for words in found]
+    return [f"columns of {name}: {words}" for words, name in found.items()]
 
 
 def _check_test(
@@ -120,6 +137,17 @@ def check_classes(found: Sequence[tuple[str, str]]) -> None:
             f"{place}: the label is {label}, one of {len(kinds):,} different numbers. These are "
             "amounts, and what is learned here are classes: sort them into a few (low, high), or "
             "say another --label-column."
+        )
+
+
+def _check_repetition(found: Labelled, where: str) -> None:
+    """Refuse labels of which each stands once: nothing is learned from these."""
+    number = len(found.examples)
+    if number >= ENOUGH and len({example.labels for example in found.examples}) == number:
+        column = "" if found.label_column is None else f' in column "{found.label_column}"'
+        raise GlassformerError(
+            f"{where} has {number:,} different labels of {number:,} examples{column}. Is this the "
+            "text? Say which column holds the label (--label-column)."
         )
 
 

@@ -10,13 +10,12 @@ Two kinds of file are read: .csv with a row for each step, and .npz with arrays 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.data.arrays import read_arrays
+from glassformer.data.arrays import read_sequences
 from glassformer.data.corpus import TEXT_COLUMNS
 from glassformer.data.examples import LABEL_COLUMNS, label_name
 from glassformer.data.labelled import LabelledConfig, check_classes, check_kinds
@@ -30,10 +29,10 @@ from glassformer.data.splits import (
     stratified,
 )
 from glassformer.data.tables import (
-    EmptyError,
     Row,
     Table,
     column,
+    columns_in_words,
     ending,
     local_path,
     open_table,
@@ -71,12 +70,15 @@ class SeriesSplit:
     num_features: int
     held_out: str
     notes: list[str]
+    columns: list[str]
+    """What those of a table were taken for, in words."""
 
 
 def is_series(
     paths: Iterable[str], label_column: str | None = None, encoding: str = "utf-8"
 ) -> bool:
-    """Whether all of these hold sequences of numbers: .npz, or .csv with id, step and label."""
+    """Whether all of these hold sequences of numbers: .npz, or .csv with id, step and values. A
+    label that is missing is told when they are read."""
     names = list(paths)
     return bool(names) and all(_is_series(name, label_column, encoding) for name in names)
 
@@ -107,6 +109,7 @@ def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
         num_features=parts.training[0].values.shape[1],
         held_out=parts.held_out,
         notes=parts.notes + never_learned(parts, test) + seen_before(parts, test),
+        columns=_columns_of(config),
     )
 
 
@@ -141,6 +144,17 @@ def features_of(config: LabelledConfig) -> tuple[str, ...]:
     return ()
 
 
+def _columns_of(config: LabelledConfig) -> list[str]:
+    for name in config.paths:
+        if ending(local_path(name)) != ".npz":
+            table = open_table(name, config.encoding)
+            key, step, label = _roles(table, config.label_column)
+            values = _features(table, config.label_column, ())
+            roles = {"sequence": [key], "step": [step], "values": values, "label": [label]}
+            return [f"columns: {columns_in_words(table, roles)}"]
+    return []
+
+
 def _read(
     paths: Iterable[str],
     label_column: str | None,
@@ -154,7 +168,7 @@ def _read(
         with reading(name):
             path = local_path(name)
             if path.is_file() and ending(path) == ".npz":
-                found.append(list(_npz_series(path, is_labelled)))
+                found.append([Series(*each) for each in read_sequences(path, is_labelled)])
                 continue
             table = open_table(name, encoding)
             roles: tuple[str, str, str | None]
@@ -206,7 +220,7 @@ def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
         [each for each in table.columns if each in candidates or each.casefold() in candidates]
         for candidates in (ID_COLUMNS, STEP_COLUMNS, [label_column] if label_column else LABELS)
     ]
-    if not all(roles):
+    if not all(roles[:2]):
         return False
     head = list(islice(table.rows, _SAMPLE))
     rest = [each for each in table.columns if not any(each in role for role in roles)]
@@ -240,7 +254,15 @@ class _Growing:
 
 def _roles(table: Table, label_column: str | None) -> tuple[str, str, str]:
     """The columns that tell the sequence, the step in it and the label."""
-    label = column(table, label_column, LABELS, "label")
+    keys = [each for each in table.columns if each.casefold() in (*ID_COLUMNS, *STEP_COLUMNS)]
+    free = [each for each in table.columns if each not in keys]
+    may_be_labels = [each for each in free if each.casefold() in LABELS or each in table.worded]
+    if label_column is None and not may_be_labels:
+        raise GlassformerError(
+            f"{table.name} has no label column. It has: {', '.join(table.columns)}. Add one, or "
+            "say --label-column NAME."
+        )
+    label = column(table, label_column, LABELS, "label", taken=keys)
     return (*_keys(table, label), label)
 
 
@@ -329,54 +351,3 @@ def _number_in(row: Row, name: str) -> float:
             "that can be trained on. Fill it in, or delete the row."
         )
     return number
-
-
-# --- arrays ---
-
-
-def _npz_series(path: Path, is_labelled: bool) -> Iterator[Series]:
-    needed = ("x", "y") if is_labelled else ("x",)
-    arrays = read_arrays(path, *needed, "lengths")
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise GlassformerError(
-            f"{path} has no array {' and '.join(missing)}. It has: {', '.join(arrays) or 'none'}. "
-            "Save it with np.savez(path, x=…, y=…)."
-        )
-    x, y = arrays["x"], arrays.get("y")
-    lengths = arrays.get("lengths")
-    x = x[:, :, None] if x.ndim == 2 else x  # (N, T, F)
-    if x.ndim != 3 or x.dtype.kind not in "biuf":
-        raise _wrong_array(path, "x", x, "numbers of shape (N, T, F) or (N, T)")
-    if len(x) == 0:
-        raise EmptyError(f"{path} has no sequences in it.")
-    if 0 in x.shape:
-        raise _wrong_array(path, "x", x, "at least one step and one feature")
-    if y is not None and (y.shape != (len(x),) or y.dtype.kind not in "biufUS"):
-        raise _wrong_array(path, "y", y, f"a label for each sequence of x, so shape ({len(x)},)")
-    if lengths is not None and (lengths.shape != (len(x),) or lengths.dtype.kind not in "iu"):
-        raise _wrong_array(path, "lengths", lengths, f"whole numbers of shape ({len(x)},)")
-    for index, label in enumerate([None] * len(x) if y is None else y.tolist()):
-        place = f"{path}:{index + 1}"
-        steps = x.shape[1] if lengths is None else int(lengths[index])
-        if not 1 <= steps <= x.shape[1]:
-            raise GlassformerError(f"{place}: the length is {steps}, not 1 to {x.shape[1]}.")
-        with np.errstate(over="ignore"):  # it becomes infinite, which is looked for next
-            values = x[index, :steps].astype(np.float32)
-        if not np.isfinite(values).all():
-            step, feature = np.argwhere(~np.isfinite(values))[0]
-            raise GlassformerError(
-                f"{place}: step {step}, feature {feature} of x is {x[index, step, feature]}, which "
-                "cannot be trained on. Fill it in, or leave the sequence out."
-            )
-        if isinstance(label, bytes):
-            label = label.decode("latin-1")
-        name = "" if y is None else label_name(label, place, 'array "y"')
-        yield Series(values, name, place)
-
-
-def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) -> GlassformerError:
-    return GlassformerError(
-        f"{path}: array {name} has shape {array.shape} and type {array.dtype}, but must be "
-        f"{wanted}."
-    )

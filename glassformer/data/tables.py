@@ -127,6 +127,13 @@ def column(
     raise _unclear(table, f"has no column that is plainly the {role}", role, worded)
 
 
+def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
+    """text review; label sentiment; not used: title, id"""
+    rest = [name for name in table.columns if not any(name in names for names in roles.values())]
+    said = [f"{role} {_listed(names)}" for role, names in roles.items()]
+    return "; ".join([*said, *([f"not used: {_listed(rest)}"] if rest else [])])
+
+
 def local_path(name: str | Path) -> Path:
     """The path of that name; `~/` is home also where no shell has put it in."""
     return Path(name).expanduser() if str(name).startswith("~/") else Path(name)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from glassformer.config import Names
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.examples import label_name
+from glassformer.data.examples import TAGGED_ENDINGS, label_name
 from glassformer.data.splits import (
     Items,
     Parts,
@@ -35,6 +35,7 @@ from glassformer.data.tables import (
     Table,
     check_encoding,
     column,
+    columns_in_words,
     ending,
     local_path,
     open_table,
@@ -49,10 +50,7 @@ TAG_COLUMNS = (
     *("tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos"),
     *("chunk_tags", "entities"),
 )
-FOLDER_ENDINGS = (
-    *(".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated"),
-    *(".tsv", ".jsonl", ".parquet"),
-)
+FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
     *("feats", "head", "deprel", "deps", "misc"),
@@ -90,6 +88,8 @@ class TaggedSplit:
     held_out: str
     notes: list[str]
     label_column: str | None
+    columns: list[str]
+    """What those of a table were taken for, in words."""
 
 
 def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
@@ -114,6 +114,7 @@ def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
     test = _items(read_sentences(config.test_paths, *asked), config.test_paths)
     if test.found and found.isdisjoint(tag for sentence in test.found for tag in sentence.tags):
         raise no_label_in_common(everything, test, "test")
+    label_column, columns = _columns_of(config)
     return TaggedSplit(
         training=parts.training,
         validation=parts.validation,
@@ -121,7 +122,8 @@ def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
         tags=(*sorted(found & {"O"}), *in_order(found - {"O"})),
         held_out=parts.held_out,
         notes=parts.notes + never_learned(parts, test) + seen_before(parts, test),
-        label_column=_label_column(config),
+        label_column=label_column,
+        columns=columns,
     )
 
 
@@ -149,15 +151,15 @@ def _unseen(validation: list[Sentence], known: set[str]) -> list[str]:
     ]
 
 
-def _label_column(config: TaggedConfig) -> str | None:
-    """What the column of the tags is called, for those who will read the run later."""
-    first = local_path(config.paths[0])
-    if config.label_column or first.is_dir():
-        return config.label_column
-    if _is_table(first):
-        table = open_table(first, config.encoding)
-        return _table_columns(table, next(iter(config.text_column), None), None)[1]
-    return "upos" if ending(first) == ".conllu" else None
+def _columns_of(config: TaggedConfig) -> tuple[str | None, list[str]]:
+    """What the column of the tags is called, for those who will read the run later, and what the
+    columns of a table were taken for."""
+    first, label = local_path(config.paths[0]), config.label_column
+    if first.is_dir() or not _is_table(first):
+        return label or ("upos" if ending(first) == ".conllu" else None), []
+    table = open_table(first, config.encoding)
+    words, tags = _table_columns(table, next(iter(config.text_column), None), label)
+    return tags, [f"columns: {columns_in_words(table, {'words': [words], 'tags': [tags]})}"]
 
 
 # --- reading ---

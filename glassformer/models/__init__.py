@@ -93,11 +93,14 @@ MODELS: dict[str, Entry] = {
         RNN_TRANSLATOR_SIZES,
     ),
 }
+FINETUNED = ("gpt-classifier", "gpt-tagger")  # what `finetune` makes of a gpt
+TO_TRAIN = tuple(name for name in MODELS if name not in FINETUNED)
+"""The models that users name to train them."""
 
 
 def entry(name: str) -> Entry:
     if name not in MODELS:
         near = difflib.get_close_matches(name, MODELS, n=1)
-        cure = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(MODELS)}."
+        cure = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(TO_TRAIN)}."
         raise UsageError(f'there is no model "{name}". {cure}')
     return MODELS[name]

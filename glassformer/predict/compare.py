@@ -83,7 +83,8 @@ def compare(
     encoding: str = "utf-8",
     with_baseline: bool = True,
 ) -> Comparison:
-    """Evaluate every model on the same files. The best comes first."""
+    """Evaluate every model on the same files. The best comes first; of equal ones, that with the
+    lower loss."""
     predictors = [load(folder) for folder in folders]
     if len({type(predictor) for predictor in predictors}) > 1:
         raise UsageError(
@@ -108,7 +109,8 @@ def compare(
         except GlassformerError as error:
             notes.append(f"no baseline: {error}")
     is_loss = isinstance(first, LanguagePredictor | MaskedPredictor)
-    rows.sort(key=lambda row: next(iter(row.scores.values())), reverse=not is_loss)
+    sign = 1 if is_loss else -1
+    rows.sort(key=lambda row: (sign * next(iter(row.scores.values())), row.scores["loss"]))
     return Comparison(rows, notes)
 
 

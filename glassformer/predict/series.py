@@ -10,6 +10,7 @@ import torch
 
 from glassformer.data.sequences import Sequences
 from glassformer.data.series import read_series
+from glassformer.data.splits import listed_with_counts
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import TextClassifier
 from glassformer.predict.classifier import ClassificationFound, Prediction, logits_of, said
@@ -36,13 +37,8 @@ class SeriesPredictor:
 
     def logits(self, sequences: Sequence[Values]) -> torch.Tensor:
         """(N, C), before the temperature."""
-        features = getattr(self.model.config, "num_features", None)
         for values in sequences:
-            if values.ndim != 2 or values.shape[1] != features:
-                raise GlassformerError(
-                    f"a sequence has the shape {values.shape}, and the model reads (steps, "
-                    f"{features})."
-                )
+            self._check_shape(values, "a sequence")
         limit = self.model.context_length
         rows = Sequences.of(
             [values if limit is None else values[-limit:] for values in sequences],
@@ -51,6 +47,13 @@ class SeriesPredictor:
             is_per_item=False,
         )
         return logits_of(self.model, rows)
+
+    def _check_shape(self, values: Values, what: str) -> None:
+        features = getattr(self.model.config, "num_features", None)
+        if values.ndim != 2 or values.shape[1] != features:
+            raise GlassformerError(
+                f"{what} has the shape {values.shape}, and the model reads (steps, {features})."
+            )
 
     def evaluate(
         self,
@@ -64,15 +67,16 @@ class SeriesPredictor:
         config = self.model.config
         features = text_column or config.text_column
         series = read_series(names, label_column or config.label_column, encoding, features)
+        for each in series:
+            self._check_shape(each.values, each.source)
         number = {label: index for index, label in enumerate(self.model.labels)}
         known = [each for each in series if each.label in number]
-        unknown = sorted({each.label for each in series} - number.keys())
+        counts = Counter(each.label for each in series if each.label not in number)
         if not known:
             raise GlassformerError(
                 f"{', '.join(names)} has only labels that the model does not know: "
-                f"{', '.join(unknown)}."
+                f"{listed_with_counts(counts)}. It knows: {', '.join(self.model.labels)}."
             )
-        counts = Counter(each.label for each in series if each.label not in number)
         notes = tuple(
             f"{counted(count, 'sequence')} of a label that the model does not know count as wrong: "
             f"{label}"

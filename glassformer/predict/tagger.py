@@ -19,6 +19,7 @@ from glassformer.text.words import spelled, split_words
 from glassformer.training.entities import Tagging, entities, f1_interval, judge_tags
 from glassformer.training.scores import expected_calibration_error
 from glassformer.training.tasks.labelled import LabelledTask, dtype_of, frame_of
+from glassformer.wording import counted
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Tagged:
     tags: tuple[str, ...]
     scores: tuple[float, ...]
     """The probability of each tag."""
+    is_in_pieces: bool = False
+    """It was longer than the model's context: the pieces knew nothing of each other."""
 
     @property
     def entities(self) -> list[dict[str, Any]]:
@@ -62,17 +65,26 @@ class TagPredictor:
     def tag_batch(self, sentences: Sequence[str | Sequence[str]]) -> list[Tagged]:
         """Every sentence, in order; a long one is read in pieces."""
         words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
-        found = self._logits(words)
-        return [self._said(*pair) for pair in zip(words, found, strict=True)]
+        found, pieces = self._logits(words)
+        return [self._said(*each) for each in zip(words, found, pieces, strict=True)]
 
-    def _said(self, words: list[str], logits: torch.Tensor) -> Tagged:
+    def _said(self, words: list[str], logits: torch.Tensor, pieces: int) -> Tagged:
         device = self.model.device
         scores, best = self.model.probabilities(logits.to(device)).cpu().max(dim=-1)
         tags = tuple(self.model.labels[index] for index in best.tolist())
-        return Tagged(tuple(words), tags, tuple(scores.tolist()))
+        return Tagged(tuple(words), tags, tuple(scores.tolist()), pieces > 1)
 
-    def _logits(self, sentences: Sequence[Sequence[str]]) -> list[torch.Tensor]:
-        """(words, tags) of every sentence."""
+    def in_pieces(self, number: int, total: int) -> str:
+        """A remark on sentences that were read so."""
+        return (
+            f"too long for the model's context of {self.model.context_length:,} tokens, and read "
+            f"in pieces: {number:,} of {counted(total, 'sentence')}"
+        )
+
+    def _logits(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> tuple[list[torch.Tensor], Sequence[int]]:
+        """(words, tags) of every sentence, and the number of pieces that it was read in."""
         frame = frame_of(self.tokenizer, self.model.config)
         rows: list[list[int]] = []
         marks: list[int] = []
@@ -97,7 +109,7 @@ class TagPredictor:
         joined = [torch.cat(parts) if parts else none for parts in found]
         if not all(logits.isfinite().all() for logits in joined):
             raise GlassformerError("the model's weights are damaged: its scores are no numbers.")
-        return joined
+        return joined, [len(parts) for parts in found]
 
     def evaluate(
         self,
@@ -111,7 +123,7 @@ class TagPredictor:
         column = label_column or self.model.config.label_column
         columns = text_column or self.model.config.text_column
         sentences = list(read_sentences(names, column, encoding, columns))
-        logits = self._logits([sentence.words for sentence in sentences])
+        logits, pieces = self._logits([sentence.words for sentence in sentences])
         number = {label: index for index, label in enumerate(self.model.labels)}
         gold = [sentence.tags for sentence in sentences]
         known = [
@@ -136,6 +148,8 @@ class TagPredictor:
                 "words with tags that the model does not know count as wrong: "
                 f"{listed_with_counts(unknown)}",
             )
+        if number_in_pieces := sum(each > 1 for each in pieces):
+            notes += (self.in_pieces(number_in_pieces, len(sentences)),)
         scores = judge_tags(gold, predicted, F.cross_entropy(scaled, targets).item())
         scores = replace(
             scores,

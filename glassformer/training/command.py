@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 from glassformer.checkpoint.folder import load_config
 from glassformer.config import Origins, Values, flatten, write_yaml
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.models import MODELS
+from glassformer.models import MODELS, TO_TRAIN
 from glassformer.models.classifier import body_config
 from glassformer.training import begin
 from glassformer.training.outcome import Outcome
@@ -59,24 +59,30 @@ def recipe_text(request: Request, as_json: bool) -> str:
 
 
 def dry_run(request: Request, as_json: bool) -> str:
-    from glassformer.training.dry_run import rehearse
+    from glassformer.training.dry_run import rehearse, rehearse_rest
 
-    recipe, _ = _recipe(request)
-    plan = rehearse(recipe)
+    recipe, run = _recipe(request)
+    if request.resume and run.exists:
+        plan = rehearse_rest(run, _resumed(request, run))
+    else:
+        plan = rehearse(recipe)
     return json.dumps(plan.as_json()) if as_json else plan.text()
 
 
 def train(request: Request, stream: TextIO) -> Outcome:
     recipe, run = _recipe(request)
     if request.resume and run.exists:
-        return _resume(request, run, stream)
+        if (resumed := _resumed(request, run)) != run.recipe():
+            run.write_recipe(resumed)
+        return begin.resume(run, stream)
     _refuse_to_overwrite(request, run)
     if request.resume:
         print(f"{run.path} holds no run to resume: this is its beginning", file=stream)
     return begin.train(recipe, run, stream)
 
 
-def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
+def _resumed(request: Request, run: RunFolder) -> Recipe:
+    """The recipe with which a run goes on: its own, and what of it may be changed."""
     saved = run.recipe()
     given, origins = request.given()
     changed = list(differences(saved, given))
@@ -95,12 +101,10 @@ def _resume(request: Request, run: RunFolder, stream: TextIO) -> Outcome:
             )
     accepted = HARMLESS | {key for key, _, _ in changed}
     taken = {k: v for k, v in flatten(given) if v is not None and k in accepted}
-    if taken:
-        values = saved.model_dump(mode="json")
-        for key, value in taken.items():
-            values["training"][key.removeprefix("training.")] = value
-        run.write_recipe(make_recipe(values))
-    return begin.resume(run, stream)
+    values = saved.model_dump(mode="json")
+    for key, value in taken.items():
+        values["training"][key.removeprefix("training.")] = value
+    return make_recipe(values) if taken else saved
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
@@ -126,7 +130,8 @@ def _check_options(request: Request, name: Any) -> None:
         having = [each for each in MODELS if _has_key(each, key)]
         if name in MODELS and key in said and name not in having:
             raise UsageError(
-                f"{option} is not an option of {name}: it is one of {', '.join(having)}."
+                f"{option} is not an option of {name}: it is one of "
+                f"{', '.join(each for each in TO_TRAIN if each in having)}."
             )
 
 

@@ -10,8 +10,9 @@ from glassformer.training.begin import (
     within_time_limit,
 )
 from glassformer.training.card import count_parameters
-from glassformer.training.prepare import rehearsed
+from glassformer.training.prepare import prepared, rehearsed
 from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
 from glassformer.training.speed import seconds_of_training, seconds_per_step
 from glassformer.training.tasks import Task
 from glassformer.wording import clock, readable_size
@@ -29,6 +30,8 @@ class Plan:
     context_length: int | None
     amount: str
     facts: dict[str, Any]
+    first_step: int
+    """The step from which a run goes on; 0: it begins."""
     max_steps: int
     tokens_per_step: int
     epochs: float
@@ -53,7 +56,7 @@ class Plan:
             if self.vocab_size
             else "none",
             "data": self.amount,
-            "training": f"{self.max_steps:,} steps of {self.tokens_per_step:,} tokens: "
+            "training": f"{self._steps} of {self.tokens_per_step:,} tokens: "
             f"{self.epochs:.3g} times the data, "
             f"{self.tokens_per_parameter:.3g} tokens per parameter",
             "memory": f"{readable_size(self.state_bytes)} for weights and optimizer, and the batch",
@@ -63,20 +66,40 @@ class Plan:
         lines = [f"{name:10} {value}" for name, value in rows.items()]
         return "\n".join([*lines, *self.notes])
 
+    @property
+    def _steps(self) -> str:
+        if not self.first_step:
+            return f"{self.max_steps:,} steps"
+        rest = self.max_steps - self.first_step
+        return f"{rest:,} more steps, from step {self.first_step:,} to {self.max_steps:,},"
+
 
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
     setup = use_machine(recipe)
     said: list[str] = []
     with rehearsed(recipe, said.append) as ready:
-        return _plan(ready, setup, tuple(line for line in said if line.startswith("note: ")))
+        notes = tuple(line for line in said if line.startswith(("columns", "note: ")))
+        return _plan(ready, setup, notes)
 
 
-def _plan(ready: Task, setup: Setup, notes: tuple[str, ...]) -> Plan:
+def rehearse_rest(run: RunFolder, recipe: Recipe) -> Plan:
+    """The same of a run that goes on with this recipe: what is left of it."""
+    first, problems = run.last_good_step()
+    last = recipe.decided.max_steps
+    if run.is_finished() and last == run.recipe().decided.max_steps:
+        first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
+    notes = tuple(f"note: {each}" for each in problems)
+    return _plan(prepared(recipe, run.path), use_machine(recipe), notes, first)
+
+
+def _plan(ready: Task, setup: Setup, notes: tuple[str, ...], first: int | None = None) -> Plan:
     model = ready.build().to(setup.device)
     seconds = seconds_per_step(ready, setup, model)
-    ready = within_time_limit(ready, seconds)
-    steps, tokens = ready.recipe.decided.max_steps, ready.tokens_per_step
+    if first is None:  # a run that goes on keeps to its plan
+        ready = within_time_limit(ready, seconds)
+    begin = first or 0
+    steps, tokens = ready.recipe.decided.max_steps - begin, ready.tokens_per_step
     parameters = count_parameters(model)
     return Plan(
         model=ready.recipe.model_name,
@@ -87,12 +110,13 @@ def _plan(ready: Task, setup: Setup, notes: tuple[str, ...]) -> Plan:
         context_length=ready.recipe.model.get("context_length"),
         amount=ready.amount(),
         facts=ready.facts(),
-        max_steps=steps,
+        first_step=begin,
+        max_steps=begin + steps,
         tokens_per_step=tokens,
         epochs=steps * tokens / ready.num_tokens,
         tokens_per_parameter=steps * tokens / parameters,
         state_bytes=parameters * bytes_per_parameter(ready.recipe.training),
         seconds_per_step=seconds,
-        seconds=seconds_of_training(ready, seconds),
+        seconds=seconds_of_training(ready, seconds, begin),
         notes=notes,
     )

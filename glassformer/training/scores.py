@@ -26,7 +26,7 @@ from glassformer.errors import GlassformerError
 from glassformer.wording import counted
 
 NORMAL_95 = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
-COOLEST, HOTTEST = -3.0, 3.0  # of log T
+COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
 ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
 
 
@@ -142,17 +142,19 @@ def judge(
 
 
 def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) -> float:
-    """The T that minimises the loss of logits / T, within e^-3 to e^3.
+    """The T that minimises the loss of logits / T, within e^-10 to e^5.
 
+    The N answers are doubted a little, as Platt does (1999): the goal is not 1 but 1 - 1 / (N + 2).
+    Else there would be no best T where all is right: the cooler, the likelier.
     The loss is convex in 1 / T, so it has one valley in log T, and golden sections close in on it.
-    Where every prediction is right there is no valley, and nothing to learn of doubt: T is 1.
     """
     logits, targets = _checked(logits, targets, logits.shape[-1], multi_label)
-    if len(logits) < ENOUGH_TO_FIT or _is_all_right(logits, targets, multi_label):
+    if len(logits) < ENOUGH_TO_FIT:
         return 1.0
+    goals = _doubted(targets, logits.shape[-1], multi_label)
 
     def loss(log_temperature: float) -> float:
-        return _loss(logits / math.exp(log_temperature), targets, multi_label)
+        return _loss(logits / math.exp(log_temperature), goals, multi_label)
 
     low, high = COOLEST, HOTTEST
     golden = (math.sqrt(5) - 1) / 2
@@ -171,9 +173,13 @@ def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) 
     return math.exp(best) if loss(best) < loss(0.0) else 1.0  # logits that are all the same: no T
 
 
-def _is_all_right(logits: Tensor, targets: Tensor, multi_label: bool) -> bool:
-    answers = (logits > 0) == targets.bool() if multi_label else logits.argmax(-1) == targets
-    return bool(answers.all())
+def _doubted(targets: Tensor, num_classes: int, multi_label: bool) -> Tensor:
+    """Probabilities (N, C) to aim at: the truth, but for a share that all other answers have."""
+    doubt = 1 / (len(targets) + 2)
+    if multi_label:  # each label is a choice of two, yes or no
+        return targets * (1 - doubt) + (1 - targets) * doubt
+    truth = F.one_hot(targets, num_classes).double()
+    return truth * (1 - doubt) + (1 - truth) * doubt / max(1, num_classes - 1)
 
 
 def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:

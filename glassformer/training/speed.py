@@ -14,12 +14,13 @@ MEASURED_STEPS = 8  # batches may differ in length
 PATIENCE = 2.0  # seconds after which no further step is tried
 
 
-def seconds_of_training(task: Task, seconds_per_step: float) -> float:
-    """Of all its steps and validations: to read a token costs a third of learning from it."""
+def seconds_of_training(task: Task, seconds_per_step: float, first: int = 0) -> float:
+    """Of all its steps and validations after step `first`: to read a token costs a third of
+    learning from it."""
     config = task.recipe.decided
-    validations = -(-config.max_steps // config.eval_steps)
+    validations = -(-config.max_steps // config.eval_steps) - first // config.eval_steps
     read = validations * task.num_validation_tokens / 3
-    return seconds_per_step * (config.max_steps + read / task.tokens_per_step)
+    return seconds_per_step * (config.max_steps - first + read / task.tokens_per_step)
 
 
 def seconds_per_step(task: Task, setup: Setup, model: nn.Module) -> float:

@@ -115,6 +115,16 @@ def test_a_model_that_is_not_there(glassformer: Any) -> None:
     assert "There are: gpt, rnn-lm, bert" in glassformer("train", "zzz", "--data", "x").error
 
 
+def test_only_models_that_the_help_lists_are_named(glassformer: Any) -> None:
+    help = " ".join(glassformer("train", "--help").out.replace("│", " ").split())
+    for words in (("zzz",), ("bag", "--layers", "2")):
+        _, _, listed = glassformer("train", *words, "--data", "x").error.rpartition(": ")
+        names = listed.removeprefix("it is one of ").rstrip(".").split(", ")
+        assert len(names) > 2
+        for name in names:
+            assert f" {name}," in help or f" {name}." in help
+
+
 @pytest.mark.parametrize(("words", "error"), [((), "which model?"), (("gpt",), "no data.")])
 def test_a_command_without_model_or_data(
     glassformer: Any, words: tuple[str, ...], error: str

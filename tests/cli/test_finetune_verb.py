@@ -213,7 +213,7 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         (
             ("runs/bert", "--task", "classify", "--data", "names.conll"),
             2,
-            "names.conll is not a table.",
+            "Say train tagger or finetune --task tag",
         ),
         (
             ("runs/bert", "--task", "tag", "--data", "reviews.csv"),

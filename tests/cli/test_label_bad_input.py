@@ -78,6 +78,11 @@ TABLES = {
         (),
         'x.csv:32 has no label in column "label".',
     ),
+    "the text for the label": (
+        "text,label\n" + GOOD,
+        ("--label-column", "text"),
+        'x.csv has 30 different labels of 30 examples in column "text". Is this the text?',
+    ),
     "an empty label": ("text,label\n" + GOOD + "the end,\n", (), "x.csv:32 has no label in column"),
     "unequal numbers of columns": (
         "text,label\n" + GOOD + "the end, or not,a\n",

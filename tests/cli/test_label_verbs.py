@@ -315,11 +315,14 @@ def test_compare_sets_models_beside_a_baseline(
     result = glassformer("compare", *models, "--data", test_csv, "--json")
     found = {row["model"]: row for row in rows(result)}
     assert set(found) == {*models, "TF-IDF + logistic regression"}
+    losses = [row["loss"] for row in found.values()]
+    assert losses == sorted(losses)  # all are equally right: the lower loss decides
     for row in found.values():
         low, high = row["interval"]
         assert low < row["accuracy"] == 0.8 < high
         assert {"macro_f1", "loss", "num_parameters"} <= row.keys()
-    shown = glassformer("compare", *models, "--data", test_csv).out.splitlines()
+    shown = glassformer("compare", *reversed(models), "--data", test_csv).out.splitlines()
+    assert [line.split("  ")[0] for line in shown[1:]] == list(found)
     assert shown[0].startswith("model ")
     assert "95 % interval" in shown[0]
     assert len(shown) == 4

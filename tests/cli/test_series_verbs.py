@@ -101,3 +101,19 @@ def test_without_labels_nothing_can_be_measured(
 ) -> None:
     data = table(tmp_path / "new.csv", "id", "step", "x", "z")
     assert "label" in glassformer("evaluate", run, "--data", data).error
+
+
+def test_the_shape_is_looked_at_before_the_labels(
+    glassformer: Any, run: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, 4, 3)), y=np.array(["swim"] * 3))
+    error = glassformer("evaluate", run, "--data", "a.npz").error
+    assert error == "a.npz:1 has the shape (4, 3), and the model reads (steps, 2)."
+
+
+def test_labels_never_seen_are_listed_beside_those_it_knows(
+    glassformer: Any, run: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, 4, 2)), y=np.array(["swim", "fly", "swim"]))
+    error = glassformer("evaluate", run, "--data", "a.npz").error
+    assert error.endswith("does not know: swim (2), fly (1). It knows: run, walk.")

@@ -118,6 +118,24 @@ def test_a_dry_run_as_json_has_the_same_numbers(
     assert names(tmp_path) == []
 
 
+def test_a_dry_run_of_a_run_that_stopped_plans_what_is_left(
+    glassformer: Any, copy: Path, small: list[str]
+) -> None:
+    before = names(copy)
+    words = ["train", "--resume", "--out", copy, "--dry-run"]
+    assert "is finished: there is nothing left to train" in glassformer(*words).out
+    steps = [int(folder.name[5:]) for folder in (copy / "checkpoints").iterdir()]
+    last, *earlier = sorted(steps, reverse=True)
+    shutil.rmtree(copy / "checkpoints" / f"step-{last}")
+    said = f"{20 - earlier[0]} more steps, from step {earlier[0]} to 20, of 128 tokens: "
+    assert said in glassformer(*words).out
+    assert "was begun with another recipe" in glassformer(*words, "--max-steps", 100).error
+    plan = json.loads(glassformer(*words, "--json", "--force", "--max-steps", 100).out)
+    assert (plan["first_step"], plan["max_steps"]) == (earlier[0], 100)
+    after = [name for name in before if f"step-{last}" not in name]
+    assert names(copy) == after
+
+
 # --- go on ---
 
 

@@ -117,6 +117,16 @@ def test_a_list_of_labels_makes_a_set_multi_label(tmp_path: Path, name: str, con
     assert found.is_multi_label
 
 
+def test_labels_alone_and_in_lists_are_remarked_on(tmp_path: Path) -> None:
+    rows = ['"label": "a"', '"label": ["a", "b"]', '"label": "b"', '"label": []']
+    lines = "".join(f'{{"text": "x", {row}}}\n' for row in rows)
+    found = read_examples([written(tmp_path / "a.jsonl", lines)])
+    assert found.is_multi_label
+    (note,) = found.notes
+    assert note.startswith("2 of 4 labels stand alone, the others in lists (first: ")
+    assert "a.jsonl:2): taken as data in which a text may have several labels" in note
+
+
 def test_a_label_may_begin_with_a_bracket(tmp_path: Path) -> None:
     assert pairs(written(tmp_path / "a.csv", "text,label\na,[odd\n")) == [("a", ("[odd",))]
 

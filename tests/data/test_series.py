@@ -100,7 +100,7 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, row: str, problem: 
         ("id,step,label", "has no column of values beside id, step, label."),
         ("id,v,label", "must have exactly one column called step or time, but has none among"),
         ("id,t,step,v,label", "must have exactly one column called step or time, but has t, step"),
-        ("id,step,u,v", "has no column that is plainly the label"),
+        ("id,step,u,v", "has no label column. It has: id, step, u, v."),
     ],
 )
 def test_an_unclear_table_is_refused(tmp_path: Path, header: str, problem: str) -> None:
@@ -123,7 +123,8 @@ def test_tables_must_have_the_same_values(tmp_path: Path) -> None:
     [
         ("id,step,x,y,label", "1,2,3,4,5", True),
         ("\ufeffSeries,Time,x,Class", "a,2,3,b", True),
-        ("id,step,x", "1,2,3", False),
+        ("id,step,x", "1,2,3", True),  # its label is missed when it is read
+        ("id,step", "1,2", False),
         ("id,x,label", "1,2,3", False),
         ("id,step,label", "1,2,3", False),
         ("id,time,text,label", "1,2,3,4", False),
@@ -180,7 +181,9 @@ def test_lengths_cut_the_padding_off(tmp_path: Path) -> None:
     ("arrays", "problem"),
     [
         ({"x": [[1.0]]}, "has no array y. It has: x."),
-        ({"a": [1.0]}, "has no array x and y. It has: none."),
+        ({"a": [1.0]}, "has no array x and y. It has: a."),
+        ({"values": [1.0], "labels": [0]}, "x and y. It has: values, labels. Save it with"),
+        ({}, "has no array x and y. It has: none."),
         ({"x": [1.0], "y": [1]}, "array x has shape (1,) and type float64"),
         ({"x": [["a"]], "y": [1]}, "array x has shape (1, 1, 1) and type <U1"),
         ({"x": np.zeros((0, 3)), "y": []}, "has no sequences in it"),

@@ -19,11 +19,11 @@ from small_tasks import (
 from torch.nn import functional as F
 
 from glassformer.checkpoint.folder import load_model
-from glassformer.text import Tokenizer, train_tokenizer
+from glassformer.text import Tokenizer, TokenizerConfig, train_tokenizer
 from glassformer.text.framing import BERT_TOKENS, MASK
 from glassformer.training.prepare import prepare
 from glassformer.training.recipe import Recipe, make_recipe
-from glassformer.training.tasks.masked import Masked, Masking
+from glassformer.training.tasks.masked import SHOWN, Masked, Masking
 
 WORDS = ("quick", "brown", "jumping", "lazily", "running", "over", "unbelievable", "mountains")
 
@@ -192,6 +192,20 @@ def test_validation_is_the_same_each_time_and_covers_the_held_out_text(tmp_path:
     assert model.training
     assert found.loss == pytest.approx(math.log(80), abs=1)
     assert 0.05 < found.num_tokens / len(task.validation) < 0.3
+
+
+@pytest.mark.parametrize(("truth", "shown"), [("\n", r"'\n'"), (" ", "' '"), ("a", "a")])
+def test_a_sample_shows_also_tokens_that_are_blanks(
+    tmp_path: Path, bert: Make, notes: Path, truth: str, shown: str
+):
+    notes.write_text("a b\n" * 500)
+    recipe = bert().model_copy(update={"tokenizer": TokenizerConfig(kind="char")})
+    task = ready(recipe, tmp_path)
+    model, id = task.build(), task.tokenizer.encode(truth)[0]
+    middle = next(n for n in range(4) if task.validation[n + SHOWN] == id)
+    says = "b" if truth == "a" else "a"
+    model.predict = lambda hidden: F.one_hot(torch.tensor(task.tokenizer.encode(says)[0]), 80)
+    assert f", not {shown}]" in task.sample(model, middle)
 
 
 # --- learning ---

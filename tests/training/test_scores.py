@@ -108,16 +108,20 @@ def test_a_temperature_changes_loss_and_calibration_but_no_prediction(multi_labe
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_fitted_temperature_is_the_best_on_a_fine_grid(multi_label):
-    logits, targets, labels = a_problem(200, 4, multi_label=multi_label)
+    logits, targets, _ = a_problem(200, 4, multi_label=multi_label)
     logits = logits + 2 * (targets if multi_label else F.one_hot(targets, 4))  # some are right
     temperature = fit_temperature(logits, targets, multi_label)
     assert temperature == fit_temperature(logits, targets, multi_label)
+    doubt = 1 / 202
+    truth = targets.double() if multi_label else F.one_hot(targets, 4).double()
+    goal = truth * (1 - doubt) + (1 - truth) * (doubt if multi_label else doubt / 3)
+    of = F.binary_cross_entropy_with_logits if multi_label else F.cross_entropy
 
     def loss(t):
-        return judge(logits, targets, labels, temperature=t, multi_label=multi_label).loss
+        return of(logits.double() / t, goal).item()
 
     assert 0.5 < temperature < 5
-    grid = [math.exp(n / 50) for n in range(-150, 151)]
+    grid = [math.exp(n / 50) for n in range(-500, 251)]
     assert loss(temperature) <= min(map(loss, grid)) + 1e-12
 
 
@@ -135,14 +139,32 @@ def test_a_fitted_temperature_recovers_what_the_logits_were_multiplied_by():
 def test_a_temperature_stays_within_its_limits():
     _, targets, _ = a_problem(40, 3)
     right = 5 * F.one_hot(targets, 3).float()
-    assert fit_temperature(-right, targets) == pytest.approx(math.exp(3), rel=1e-5)
+    assert fit_temperature(-right, targets) == pytest.approx(math.exp(5), rel=1e-5)
 
 
-def test_where_all_is_right_nothing_is_known_of_doubt():
-    _, targets, _ = a_problem(40, 3)
+@pytest.mark.parametrize("size", [0.02, 1.0, 50.0])
+def test_where_all_is_right_scores_become_as_sure_as_so_many_examples_allow(size):
+    _, targets, labels = a_problem(40, 3)
     right = F.one_hot(targets, 3).float()
-    assert fit_temperature(right, targets) == 1.0
-    assert fit_temperature(2 * right - 1, right, multi_label=True) == 1.0
+    temperature = fit_temperature(size * right, targets)
+    found = judge(size * right, targets, labels, temperature=temperature)
+    same(found.expected_calibration_error, 1 / 42)
+    several = size * (2 * right - 1)
+    temperature = fit_temperature(several, right, multi_label=True)
+    found = judge(several, right, labels, temperature=temperature, multi_label=True)
+    same(found.expected_calibration_error, 1 / 42)
+
+
+def test_scores_that_are_right_and_far_too_unsure_are_mended():
+    torch.manual_seed(0)
+    targets = torch.arange(60) % 2
+    logits = F.one_hot(targets, 2) * (0.01 + 0.04 * torch.rand(60, 1))  # right, at 0.50 to 0.51
+    before = judge(logits, targets, ["a", "b"])
+    assert before.accuracy == 1.0
+    assert before.expected_calibration_error > 0.48
+    after = judge(logits, targets, ["a", "b"], temperature=fit_temperature(logits, targets))
+    assert after.expected_calibration_error < 0.05
+    assert after.loss < before.loss / 10
 
 
 def test_there_is_no_temperature_to_fit_to_few_examples_or_to_logits_that_say_nothing():

@@ -83,7 +83,7 @@ class Classify(LabelledTask):
             raise UsageError("model.num_features is for sequences of numbers: leave it out here.")
         split = read_labelled(checked(recipe).data, recipe.training.seed)
         what = f"{counted(len(split.training), 'example')} of {len(split.labels)} labels"
-        say_split(what, split.held_out, split.notes, split.test, say)
+        say_split(what, split, say)
         texts = [example.text for example in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):

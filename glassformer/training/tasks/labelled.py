@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -200,13 +200,26 @@ def write(
             keep_test(data)
 
 
-def say_split(
-    what: str, held_out: str, notes: Sequence[str], test: Sequence[Any], say: Say
-) -> None:
+class SplitInWords(Protocol):
+    """What is said of labelled data, whatever is labelled."""
+
+    @property
+    def test(self) -> Sequence[Any]: ...
+    @property
+    def held_out(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+
+def say_split(what: str, split: SplitInWords, say: Say) -> None:
     """What there is to learn from, and what else to know of the data."""
-    last = f"; to be tested on, once, at the end: {len(test):,}" if test else ""
-    say(f"data: {what} to learn from; held out: {held_out}{last}")
-    for note in notes:
+    last = f"; to be tested on, once, at the end: {len(split.test):,}" if split.test else ""
+    say(f"data: {what} to learn from; held out: {split.held_out}{last}")
+    for columns in split.columns:
+        say(columns)
+    for note in split.notes:
         say(f"note: {note}")
 
 

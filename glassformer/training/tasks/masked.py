@@ -148,7 +148,8 @@ class Masked(TextTask):
         score, best = logits.softmax(-1).max(0)
         guess, truth = self.tokenizer.token(int(best)), self.tokenizer.token(ids[place])
         before, after = self.tokenizer.decode(ids[:place]), self.tokenizer.decode(ids[place + 1 :])
-        said = f"{guess} {score:.2f}" + ("" if guess == truth else f", not {truth}")
+        said = f"{_visible(guess)} {score:.2f}"
+        said += "" if guess == truth else f", not {_visible(truth)}"
         return f"{before} [{said}] {after}"
 
     def trials(self, folder: Path | str) -> Sequence[tuple[str | Path, ...]]:
@@ -224,6 +225,11 @@ class Masking:
             place = np.where(begins, np.arange(windows.shape[1]), 0)
             luck = np.take_along_axis(luck, np.maximum.accumulate(place, axis=1), axis=1)
         return luck < self.share
+
+
+def _visible(token: str) -> str:
+    """A token of blanks in quotes, for else there would be nothing to see."""
+    return token if token.strip() else repr(token)
 
 
 def _continues(token: str, tokenizer: Tokenizer) -> bool:

@@ -31,7 +31,7 @@ def is_of_numbers(recipe: Recipe) -> bool:
     if recipe.model.get("labels"):
         return recipe.model.get("num_features") is not None
     data = checked(recipe).data
-    if data.text_column or recipe.start is not None:
+    if data.text_column:
         return False
     return is_series(data.paths, data.label_column, data.encoding)
 
@@ -42,17 +42,19 @@ class ClassifySeries(Classify):
 
     @classmethod
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
-        if "num_features" not in type(recipe.architecture()).model_fields:
+        start = recipe.start
+        if start is not None or "num_features" not in type(recipe.architecture()).model_fields:
+            reader = f"a {recipe.model_name}" if start is None else f"the model in {start.model}"
             raise UsageError(
-                f"{', '.join(recipe.data.names)} holds sequences of numbers, and a "
-                f"{recipe.model_name} reads words. Train rnn-classifier or classifier."
+                f"{', '.join(recipe.data.names)} holds sequences of numbers, and {reader} reads "
+                "words. Train rnn-classifier or classifier."
             )
         split = read_series_split(checked(recipe).data, recipe.training.seed)
         what = (
             f"{counted(len(split.training), 'sequence')} of {split.num_features} numbers a step "
             f"and {len(split.labels)} labels"
         )
-        say_split(what, split.held_out, split.notes, split.test, say)
+        say_split(what, split, say)
         data_config = checked(recipe).data
         known = {
             "labels": list(split.labels),

@@ -86,7 +86,7 @@ class Tag(LabelledTask):
     def prepare(cls, recipe: Recipe, folder: Path, say: Say) -> Self:
         split = read_tagged(checked(recipe).data, recipe.training.seed)
         what = f"{counted(len(split.training), 'sentence')} with {len(split.tags)} tags"
-        say_split(what, split.held_out, split.notes, split.test, say)
+        say_split(what, split, say)
         texts = [" ".join(sentence.words) for sentence in split.training]
         tokenizer = make_tokenizer(recipe, texts, cls.tokenizer_default)
         tags = {

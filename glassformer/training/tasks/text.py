@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from glassformer.checkpoint.atomic import new_folder
 from glassformer.checkpoint.folder import TOKENIZER
-from glassformer.data.corpus import Document, Split, read_corpus
+from glassformer.data.corpus import Document, Split, columns_of, read_corpus
 from glassformer.data.tokens import Ids, ids_of, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import (
@@ -50,6 +50,8 @@ class TextTask(Task):
         num_bytes = _num_bytes(split.training)
         amount = f"{readable_size(num_bytes)} in {counted(len(split.training), 'document')}"
         say(f"data: {amount} to learn from; held out: {split.held_out}")
+        for columns in columns_of(recipe.data):
+            say(columns)
         if num_bytes < LITTLE:
             say(
                 f"note: {readable_size(num_bytes)} of text is very little: the model will know it "
