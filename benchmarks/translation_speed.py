@@ -38,7 +38,7 @@ from glassformer.training.translating import translate
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 256, 8, 128, 64
 ROUNDS, STEPS = 5, 12
-LEARNED = 400  # steps before decoding
+LEARNED = 240  # steps before decoding
 BEAMS, LONGEST = 4, 64
 
 
