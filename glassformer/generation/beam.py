@@ -29,6 +29,7 @@ from glassformer.config import Config, Count
 from glassformer.generation.logits import Sampling, checked, warps
 from glassformer.generation.protocol import Decoder
 from glassformer.generation.sample import read_on, read_prompts
+from glassformer.nn.cache import is_in_order
 
 NEVER = -math.inf
 
@@ -147,7 +148,7 @@ def beam_search(
         rows = search.advance(logits)
         if not search.alive:
             return [search.results[number] for number in range(len(prompts))]
-        if not _is_identity(rows, len(logits)):
+        if not is_in_order(rows, len(logits)):
             state = state.reorder(rows.to(device))
         logits, state = read_on(decoder, search.ids[:, -1:], state, device)
 
@@ -285,9 +286,10 @@ class _Search:
                 settled &= self._is_hopeless(number, found, float(running.max()))
         if settled:
             self.results[number] = self._best(self.complete[number])
-            for node in self.nodes[place] if self.trace is not None else []:
-                if node is not None and self.trace is not None:
-                    self.trace.drop(node, "cut off" if is_last else "hopeless")
+            if self.trace is not None:
+                for node in self.nodes[place]:
+                    if node is not None:
+                        self.trace.drop(node, "cut off" if is_last else "hopeless")
         return settled
 
     @property
@@ -350,7 +352,3 @@ def _counts(chosen: list[Tensor], like: Tensor) -> Tensor:
     tokens = torch.cat(chosen, dim=1)
     counts = like.new_zeros(len(tokens), like.size(-1))
     return counts.scatter_add_(1, tokens, torch.ones_like(tokens, dtype=counts.dtype))
-
-
-def _is_identity(rows: Tensor, count: int) -> bool:
-    return len(rows) == count and bool((rows == torch.arange(count)).all())

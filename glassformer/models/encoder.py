@@ -29,7 +29,6 @@ from glassformer.models.parts import (
     make_positions,
 )
 from glassformer.nn import masks
-from glassformer.nn.blocks import Block
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.norms import NormKind, norm
 
@@ -103,7 +102,7 @@ class Encoder(nn.Module):
         self.embedding_norm = make_norm() if config.embedding_norm else nn.Identity()
         self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(_make_block(config) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(make_block(config) for _ in range(config.num_layers))
         self.final_norm = make_norm() if config.final_norm else nn.Identity()
         initialize(self, config.initialization, config.num_layers)
 
@@ -133,20 +132,3 @@ class Encoder(nn.Module):
         added = self.positions.added(positions)
         x = x if added is None else x + added.to(x.dtype)
         return self.dropout(self.embedding_norm(x))
-
-
-def _make_block(config: EncoderConfig) -> Block:
-    return make_block(
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        head_dim=config.width_of_head,
-        d_feedforward=config.d_feedforward,
-        make_norm=partial(norm, config.norm, eps=config.norm_eps, bias=config.bias),
-        pre_norm=config.pre_norm,
-        qk_norm=config.qk_norm,
-        activation=config.activation,
-        bias=config.bias,
-        dropout=config.dropout,
-        attention_dropout=config.attention_dropout,
-        feedforward_dropout=config.feedforward_dropout,
-    )

@@ -10,7 +10,6 @@ model, GPT-2 and today's models is data: see `gpt_presets.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -27,7 +26,6 @@ from glassformer.models.parts import (
     make_positions,
     places,
 )
-from glassformer.nn.blocks import Block
 from glassformer.nn.cache import KVCache
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
@@ -128,10 +126,10 @@ class GPT(LanguageModel):
             rotary_base=config.rotary_base,
         )
         self.dropout = nn.Dropout(config.dropout)
-        make_norm = partial(norm, config.norm, eps=config.norm_eps, bias=config.bias)
-        new_block = partial(_make_block, config, make_norm)
+        make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
+        new_block = partial(make_block, config, num_kv_heads=config.num_kv_heads)
         self.blocks = nn.ModuleList(new_block() for _ in range(config.num_layers))
-        self.final_norm = make_norm(config.d_model) if config.final_norm else nn.Identity()
+        self.final_norm = make_norm() if config.final_norm else nn.Identity()
         self.head = Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
@@ -177,21 +175,3 @@ class GPT(LanguageModel):
             x = self.widen(x)
         added = self.positions.added(positions)
         return self.dropout(x if added is None else x + added.to(x.dtype))
-
-
-def _make_block(config: GPTConfig, make_norm: Callable[[int], nn.Module]) -> Block:
-    return make_block(
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        num_kv_heads=config.num_kv_heads,
-        head_dim=config.width_of_head,
-        d_feedforward=config.d_feedforward,
-        make_norm=make_norm,
-        pre_norm=config.pre_norm,
-        qk_norm=config.qk_norm,
-        activation=config.activation,
-        bias=config.bias,
-        dropout=config.dropout,
-        attention_dropout=config.attention_dropout,
-        feedforward_dropout=config.feedforward_dropout,
-    )

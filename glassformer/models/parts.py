@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,9 @@ from glassformer.errors import GlassformerError
 from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block, CrossBlock
-from glassformer.nn.feedforward import Activation, FeedForward
+from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.linear import Linear
+from glassformer.nn.norms import norm
 from glassformer.nn.positions import (
     LearnedPositions,
     Positions,
@@ -22,6 +23,13 @@ from glassformer.nn.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
+
+if TYPE_CHECKING:
+    from glassformer.models.encoder import EncoderConfig
+    from glassformer.models.gpt import GPTConfig
+    from glassformer.models.transformer import TransformerConfig
+
+    BlockConfig: TypeAlias = EncoderConfig | GPTConfig | TransformerConfig
 
 PositionKind = Literal["learned", "sinusoidal", "relative", "rotary", "none"]
 Initialization = Literal["gpt2", "bert", "torch", "zero_output"]
@@ -112,47 +120,38 @@ def places(ids: Tensor, state: Padded | None, length: int) -> tuple[Tensor, Tens
 
 
 def make_block(
-    *,
-    d_model: int,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    head_dim: int,
-    d_feedforward: int | None,
-    make_norm: Callable[[int], nn.Module],
-    pre_norm: bool,
-    qk_norm: bool,
-    activation: Activation,
-    bias: bool,
-    dropout: float,
-    attention_dropout: float,
-    feedforward_dropout: float,
-    cross: bool = False,
+    config: "BlockConfig", *, num_kv_heads: int | None = None, cross: bool = False
 ) -> Block:
-    """`make_norm` makes a norm of the width it is told; `cross` adds cross-attention."""
+    """A block of the shape that a config has; `cross` adds cross-attention."""
+    make_norm = partial(norm, config.norm, eps=config.norm_eps, bias=config.bias)
 
     def attention() -> MultiHeadAttention:
         return MultiHeadAttention(
-            d_model,
-            num_heads,
+            config.d_model,
+            config.num_heads,
             num_kv_heads=num_kv_heads,
-            head_dim=head_dim,
-            bias=bias,
-            query_norm=make_norm(head_dim) if qk_norm else None,
-            key_norm=make_norm(head_dim) if qk_norm else None,
-            dropout=attention_dropout,
+            head_dim=config.width_of_head,
+            bias=config.bias,
+            query_norm=make_norm(config.width_of_head) if config.qk_norm else None,
+            key_norm=make_norm(config.width_of_head) if config.qk_norm else None,
+            dropout=config.attention_dropout,
         )
 
     feedforward = FeedForward(
-        d_model, d_feedforward or 4 * d_model, activation, bias, feedforward_dropout
+        config.d_model,
+        config.d_feedforward or 4 * config.d_model,
+        config.activation,
+        config.bias,
+        config.feedforward_dropout,
     )
     attentions = [attention() for _ in range(2 if cross else 1)]
     make: Callable[..., Block] = CrossBlock if cross else Block
     return make(
         *attentions,
         feedforward,
-        partial(make_norm, d_model),
-        pre_norm=pre_norm,
-        dropout=dropout,
+        partial(make_norm, config.d_model),
+        pre_norm=config.pre_norm,
+        dropout=config.dropout,
     )
 
 

@@ -18,8 +18,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Count
-from glassformer.errors import GlassformerError
-from glassformer.models.translator import Translator, TranslatorConfig, is_in_order, regrouped
+from glassformer.models.translator import Translator, TranslatorConfig, followed
 from glassformer.nn.attention import Tap
 from glassformer.nn.linear import Linear
 from glassformer.nn.recurrent import Cell, PlaceAttention, Places, Recurrence, Vectors
@@ -87,10 +86,7 @@ class RNNTranslatorState:
         self.copies = copies  # rows, one after the other, that look at one row of the memory
 
     def reorder(self, indices: Tensor) -> RNNTranslatorState:
-        rows, copies = regrouped(indices, self.copies)
-        memory = self.memory
-        if not is_in_order(rows, len(memory)):
-            memory = memory.take(rows)
+        memory, copies = followed(self.memory, indices, self.copies)
         vectors = tuple(vector[:, indices] for vector in self.vectors)
         return RNNTranslatorState(vectors, self.padding[indices], memory, copies)
 
@@ -101,15 +97,7 @@ class RNNTranslator(Translator):
     config: RNNTranslatorConfig
 
     def __init__(self, config: RNNTranslatorConfig) -> None:
-        super().__init__()
-        if config.vocab_size is None or config.num_targets is None:
-            raise GlassformerError("a translator needs vocab_size: the number of its tokens.")
-        self.config = config
-        is_shared = config.target_vocab_size is None
-        self.embedding = nn.Embedding(config.vocab_size, config.d_embedding)
-        self.target_embedding = (
-            self.embedding if is_shared else nn.Embedding(config.num_targets, config.d_embedding)
-        )
+        super().__init__(config, config.d_embedding)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = Recurrence(
             config.cell,
@@ -133,7 +121,7 @@ class RNNTranslator(Translator):
             dropout=config.dropout,
         )
         self.combine = Linear(config.d_model + seen, config.d_model)
-        self.head = Linear(config.d_model, config.num_targets)
+        self.head = Linear(config.d_model, self.num_targets)
         if config.tie_weights:
             self.head.weight = self.target_embedding.weight
         weights = (self.embedding.weight, self.target_embedding.weight, self.head.weight)

@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Count
-from glassformer.errors import GlassformerError
 from glassformer.models.parts import (
     check_heads,
     initialize,
@@ -28,10 +27,10 @@ from glassformer.models.parts import (
     make_positions,
     places,
 )
-from glassformer.models.translator import Translator, TranslatorConfig, is_in_order, regrouped
+from glassformer.models.translator import Translator, TranslatorConfig, followed
 from glassformer.nn import masks
 from glassformer.nn.attention import Remembered, Tap
-from glassformer.nn.blocks import Block, CrossBlock
+from glassformer.nn.blocks import CrossBlock
 from glassformer.nn.cache import KVCache
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
@@ -113,10 +112,7 @@ class TransformerState:
         self.copies = copies  # rows, one after the other, that look at one row of the memory
 
     def reorder(self, indices: Tensor) -> TransformerState:
-        rows, copies = regrouped(indices, self.copies)
-        memory = self.memory
-        if not is_in_order(rows, len(memory)):
-            memory = memory.take(rows)
+        memory, copies = followed(self.memory, indices, self.copies)
         return TransformerState(self.cache.reorder(indices), self.padding[indices], memory, copies)
 
 
@@ -126,16 +122,8 @@ class Transformer(Translator):
     config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        if config.vocab_size is None or config.num_targets is None:
-            raise GlassformerError("a translator needs vocab_size: the number of its tokens.")
-        self.config = config
         width = config.d_model
-        self.embedding = nn.Embedding(config.vocab_size, width)
-        is_shared = config.target_vocab_size is None
-        self.target_embedding = (
-            self.embedding if is_shared else nn.Embedding(config.num_targets, width)
-        )
+        super().__init__(config, width)
         self.positions = make_positions(
             config.positions,
             context_length=config.context_length,
@@ -145,15 +133,13 @@ class Transformer(Translator):
         )
         self.dropout = nn.Dropout(config.dropout)
         make_norm = partial(norm, config.norm, width, config.norm_eps, config.bias)
-        self.encoder = nn.ModuleList(
-            _make_block(config, cross=False) for _ in range(config.encoder_layers)
-        )
+        self.encoder = nn.ModuleList(make_block(config) for _ in range(config.encoder_layers))
         self.encoder_norm = make_norm() if config.final_norm else nn.Identity()
         self.decoder = nn.ModuleList(
-            _make_block(config, cross=True) for _ in range(config.num_layers)
+            make_block(config, cross=True) for _ in range(config.num_layers)
         )
         self.decoder_norm = make_norm() if config.final_norm else nn.Identity()
-        self.head = Linear(width, config.num_targets, bias=config.output_bias)
+        self.head = Linear(width, self.num_targets, bias=config.output_bias)
         if config.tie_weights:
             self.head.weight = self.target_embedding.weight
         self._initialize()
@@ -239,24 +225,6 @@ class Transformer(Translator):
             x = x * math.sqrt(self.config.d_model)
         added = self.positions.added(positions)
         return self.dropout(x if added is None else x + added.to(x.dtype))
-
-
-def _make_block(config: TransformerConfig, cross: bool) -> Block:
-    return make_block(
-        d_model=config.d_model,
-        num_heads=config.num_heads,
-        head_dim=config.width_of_head,
-        d_feedforward=config.d_feedforward,
-        make_norm=partial(norm, config.norm, eps=config.norm_eps, bias=config.bias),
-        pre_norm=config.pre_norm,
-        qk_norm=config.qk_norm,
-        activation=config.activation,
-        bias=config.bias,
-        dropout=config.dropout,
-        attention_dropout=config.attention_dropout,
-        feedforward_dropout=config.feedforward_dropout,
-        cross=cross,
-    )
 
 
 _SMALL: dict[str, Any] = {"initialization": "zero_output"}

@@ -5,7 +5,7 @@ logits = head(hidden(target, memory))       each position predicts the next toke
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 from pydantic import Field
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.nn.attention import Tap
+from glassformer.nn.cache import is_in_order
 
 
 class TranslatorConfig(Config):
@@ -31,16 +32,23 @@ class TranslatorConfig(Config):
     reverse: bool = False
     """… and whether they were read the other way round."""
 
-    @property
-    def num_targets(self) -> int | None:
-        return self.target_vocab_size or self.vocab_size
-
 
 class Translator(nn.Module, ABC):
     """Encoder, decoder and a linear head that predicts the next token of the target."""
 
-    config: TranslatorConfig
     head: nn.Linear
+
+    def __init__(self, config: TranslatorConfig, d_embedding: int) -> None:
+        super().__init__()
+        if config.vocab_size is None:
+            raise GlassformerError("a translator needs vocab_size: the number of its tokens.")
+        self.config = config
+        self.num_targets = config.target_vocab_size or config.vocab_size
+        self.embedding = nn.Embedding(config.vocab_size, d_embedding)
+        is_shared = config.target_vocab_size is None
+        self.target_embedding = (
+            self.embedding if is_shared else nn.Embedding(self.num_targets, d_embedding)
+        )
 
     @property
     def context_length(self) -> int:
@@ -83,18 +91,25 @@ class Translator(nn.Module, ABC):
             )
 
 
-def regrouped(indices: Tensor, copies: int) -> tuple[Tensor, int]:
-    """Which rows of the memory the rows of a state look at after a reordering, and how many rows
-    share each. Before, `copies` rows in turn shared one; `indices` says which rows go on.
+class Takeable(Protocol):
+    """What an encoder has read: some rows of it can be taken."""
+
+    def take(self, rows: Tensor) -> Self: ...
+
+    def __len__(self) -> int: ...
+
+
+TakeableT = TypeVar("TakeableT", bound=Takeable)
+
+
+def followed(memory: TakeableT, indices: Tensor, copies: int) -> tuple[TakeableT, int]:
+    """The memory of a state whose rows are reordered, and how many rows share each of its own.
+    Before, `copies` rows in turn shared one; `indices` says which rows go on.
 
     While beams stay with their sentences, the memory is neither copied nor moved.
     """
     rows, counts = (indices // copies).unique_consecutive(return_counts=True)
     if (counts == counts[0]).all():
-        return rows, int(counts[0])
-    return indices // copies, 1
-
-
-def is_in_order(rows: Tensor, count: int) -> bool:
-    """Whether `rows` are 0, 1, … count - 1: nothing has to be moved then."""
-    return len(rows) == count and bool((rows == torch.arange(count, device=rows.device)).all())
+        kept = memory if is_in_order(rows, len(memory)) else memory.take(rows)
+        return kept, int(counts[0])
+    return memory.take(indices // copies), 1

@@ -69,6 +69,11 @@ class KVCache:
         return moved
 
 
+def is_in_order(rows: Tensor, count: int) -> bool:
+    """Whether `rows` are 0, 1, … count - 1: nothing has to be moved then."""
+    return len(rows) == count and bool((rows == torch.arange(count, device=rows.device)).all())
+
+
 class LayerCache:
     """One layer's share of a cache."""
 
