@@ -9,19 +9,17 @@ the median of several rounds.
 """
 
 import io
-import statistics
+import itertools
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 
 from benchmarks.machine import describe
+from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.training.learner import Learner
 from glassformer.training.prepare import prepare
 from glassformer.training.recipe import make_recipe
@@ -41,23 +39,14 @@ def recipe(data: Path) -> Any:
     )
 
 
-def ours(task: Any) -> Callable[[], int]:
+def ours(task: Any) -> Step:
     model = task.build().train()
     optimizer: Any = Learner(model, task).configure_optimizers()
-    numbers = iter(range(10**9))
-
-    def step() -> int:
-        batch = task.batch(next(numbers))
-        task.loss(model, batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return len(batch.ids)
-
-    return step
+    batches = map(task.batch, itertools.count())
+    return step_of(model, optimizer, batches, lambda batch: task.loss(model, batch), examples)
 
 
-def theirs(task: Any) -> Callable[[], int]:
+def theirs(task: Any) -> Step:
     config = BertConfig(
         vocab_size=task.recipe.model["vocab_size"],
         hidden_size=WIDTH,
@@ -69,43 +58,26 @@ def theirs(task: Any) -> Callable[[], int]:
     )
     model = BertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    batches = shuffled(len(task.training))
+    batches = map(task.training.batch, shuffled(len(task.training), BATCH))
 
-    def step() -> int:
-        batch = task.training.batch(next(batches))
-        model(
+    def loss(batch: Any) -> Any:
+        return model(
             input_ids=batch.ids, attention_mask=batch.is_text.long(), labels=batch.targets
-        ).loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return len(batch.ids)
+        ).loss
 
-    return step
+    return step_of(model, optimizer, batches, loss, examples)
 
 
-def shuffled(count: int) -> Iterator[list[int]]:
-    while True:
-        order = torch.randperm(count).tolist()
-        yield from (order[start : start + BATCH] for start in range(0, count - BATCH, BATCH))
-
-
-def speed(step: Callable[[], int]) -> float:
-    begin = time.perf_counter()
-    examples = sum(step() for _ in range(STEPS))
-    return examples / (time.perf_counter() - begin)
+def examples(batch: Any) -> int:
+    return len(batch.ids)
 
 
 def main(data: Path) -> None:
     torch.manual_seed(0)
     with TemporaryDirectory() as folder:
         task: Any = prepare(recipe(data), Path(folder), io.StringIO().write)
-        steps = ours(task), theirs(task)
-        for step in steps:
-            speed(step)  # warms up
-        rounds = [[speed(step) for step in steps] for _ in range(ROUNDS)]
-        padding = task.buckets.padding()
-    mine, other = (statistics.median(column) for column in zip(*rounds, strict=True))
+        mine, other = in_turns([ours(task), theirs(task)], STEPS, ROUNDS)
+        padding = task.padding
     print(describe())
     print(f"glassformer {mine:.0f} examples/s, transformers {other:.0f}: ratio {mine / other:.2f}")
     print(f"{padding:.1%} of our batches is padding; {torch.get_num_threads()} threads")

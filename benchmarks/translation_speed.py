@@ -11,20 +11,20 @@ end. Theirs is given the sentences sorted by length, too, which is more than its
 """
 
 import io
+import itertools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from sacrebleu.metrics.bleu import BLEU
-from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
 from benchmarks.machine import describe
+from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.data.pairs import pairs_of
 from glassformer.generation.beam import Beams
 from glassformer.models.transformer import Transformer
@@ -37,7 +37,7 @@ from glassformer.training.tasks.translate import Translate
 from glassformer.training.translating import translate
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 256, 8, 128, 64
-ROUNDS, STEPS = 5, 12
+ROUNDS, STEPS, RATE = 5, 12, 5e-4
 LEARNED = 240  # steps before decoding
 BEAMS, LONGEST = 4, 64
 
@@ -109,54 +109,31 @@ def _copy_block(block: Any, layer: Any) -> None:
         its.load_state_dict(mine.state_dict())
 
 
-def our_step(task: Translate, model: Any) -> Callable[[], int]:
+def our_step(task: Translate, model: Any) -> Step:
     optimizer: Any = Learner(model, task).configure_optimizers()
     for group in optimizer.param_groups:
-        group["lr"] = 5e-4
-    numbers = iter(range(10**9))
-
-    def step() -> int:
-        batch = task.batch(next(numbers))
-        task.loss(model, batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return int(batch.source_is_text.sum() + batch.target_is_text.sum())
-
-    return step
+        group["lr"] = RATE
+    batches = map(task.batch, itertools.count())
+    return step_of(model, optimizer, batches, lambda batch: task.loss(model, batch), tokens)
 
 
-def their_step(task: Translate, model: MarianMTModel) -> Callable[[], int]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
-    batches = shuffled(len(task.training))
+def their_step(task: Translate, model: MarianMTModel) -> Step:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    batches = map(task.training.batch, shuffled(len(task.training), BATCH))
 
-    def step() -> int:
-        batch = task.training.batch(next(batches))
-        wanted = batch.target[:, 1:].masked_fill(~batch.target_is_text[:, 1:], -100)
-        model(
+    def loss(batch: Any) -> Any:
+        return model(
             input_ids=batch.source,
             attention_mask=batch.source_is_text.long(),
             decoder_input_ids=batch.target[:, :-1],
-            labels=wanted,
-        ).loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return int(batch.source_is_text.sum() + batch.target_is_text.sum())
+            labels=batch.target[:, 1:].masked_fill(~batch.target_is_text[:, 1:], -100),
+        ).loss
 
-    return step
+    return step_of(model, optimizer, batches, loss, tokens)
 
 
-def shuffled(count: int) -> Iterator[list[int]]:
-    while True:
-        order = torch.randperm(count).tolist()
-        yield from (order[start : start + BATCH] for start in range(0, count - BATCH, BATCH))
-
-
-def speed(step: Callable[[], int]) -> float:
-    begin = time.perf_counter()
-    tokens = sum(step() for _ in range(STEPS))
-    return tokens / (time.perf_counter() - begin)
+def tokens(batch: Any) -> int:
+    return int(batch.source_is_text.sum() + batch.target_is_text.sum())
 
 
 @torch.inference_mode()
@@ -184,15 +161,12 @@ def decoded_by_theirs(model: MarianMTModel, rows: list[list[int]], end: int) -> 
 def train_in_turns(task: Translate) -> Transformer:
     model: Any = task.build().train()
     steps = our_step(task, model), their_step(task, marian(task, model).train())
-    for step in steps:
-        speed(step)  # warms up
-    rounds = [[speed(step) for step in steps] for _ in range(ROUNDS)]
-    mine, other = (statistics.median(column) for column in zip(*rounds, strict=True))
+    mine, other = in_turns(steps, STEPS, ROUNDS)
     print(
         f"training: glassformer {mine:.0f} tokens/s, transformers {other:.0f}: {mine / other:.2f}"
     )
     print(f"  {task.padding:.1%} of our batches is padding", flush=True)
-    for _ in range(LEARNED - ROUNDS * STEPS):
+    for _ in range(LEARNED - (1 + ROUNDS) * STEPS):
         steps[0]()
     return model.eval()
 

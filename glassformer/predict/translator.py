@@ -5,8 +5,9 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Count, parse
+from glassformer.data.pair_files import one_line
 from glassformer.data.paired import PairedRows
 from glassformer.data.pairs import pairs_of
 from glassformer.errors import GlassformerError, UsageError
@@ -138,35 +140,35 @@ class TranslatePredictor:
 
     def translate_batch(self, texts: Sequence[str], **settings: Any) -> list[Translations]:
         """Of every text, in their order; an empty one stays empty."""
-        chosen = self.settings(settings)
-        pieces = [(number, piece) for number, text in enumerate(texts) for piece in self.cut(text)]
-        rows = self.languages.read([piece for _, piece in pieces])
-        found: list[list[list[Hypothesis]]] = [[] for _ in texts]
-        sources: list[list[str]] = [[] for _ in texts]
-        if chosen.prefix and len(pieces) > len(texts):
+        chosen, pieces = self.settings(settings), list[list[str]]()
+        rows = list[list[int]]()
+        cleaned = [one_line(text) for text in texts]
+        for text, row in zip(cleaned, self.languages.read(cleaned), strict=True):
+            fits = len(row) <= self.model.context_length
+            pieces.append([text] * bool(text) if fits else self.cut(text))
+            rows += [row] * bool(text) if fits else self.languages.read(pieces[-1])
+        if chosen.prefix and len(rows) > len(texts):
             raise UsageError("a text longer than the model's context cannot have a prefix.")
-        results = translate(self.model, self.languages, rows, chosen, self._prefix(chosen))
-        for (number, piece), hypotheses in zip(pieces, results, strict=True):
-            found[number].append(hypotheses)
-            sources[number].append(piece)
+        prefix = self._prefix(chosen)
+        results = iter(translate(self.model, self.languages, rows, chosen, prefix))
         return [
             Translations(
-                text, [*self._joined(sources[number], found[number], chosen)], len(found[number])
+                text, [*self._joined(parts, [*islice(results, len(parts))], chosen)], len(parts)
             )
-            for number, text in enumerate(texts)
+            for text, parts in zip(texts, pieces, strict=True)
         ]
 
     def cut(self, text: str) -> list[str]:
         """A text as pieces that fit into the model: whole, or cut at the ends of sentences, or
         where else a cut does the least harm."""
-        text = " ".join(text.split())
+        text = one_line(text)
         return self._cut(text, 0) if text else []
 
     def tree(self, text: str, **settings: Any) -> list[dict[str, Any]]:
         """All that beam search has looked at on its way: every candidate with its parent, its
         score, and what became of it."""
         trace = Trace()
-        rows, _ = self._rows(" ".join(text.split()), "")
+        rows, _ = self._rows(text, "")
         chosen = self.settings(settings)
         translate(self.model, self.languages, rows, chosen, self._prefix(chosen), trace)
         return [
@@ -177,7 +179,7 @@ class TranslatePredictor:
     @torch.inference_mode()
     def score(self, source: str, target: str) -> TranslationScore:
         """How likely is `target` as the translation of `source`?"""
-        rows, ids = self._rows(" ".join(source.split()), " ".join(target.split()))
+        rows, ids = self._rows(source, target)
         source_ids, target_ids = (
             torch.tensor(each, device=self.model.device) for each in (rows, ids)
         )
@@ -240,8 +242,8 @@ class TranslatePredictor:
     ) -> Alignment:
         """Which tokens of the source each token of its translation looked at; without `layer` or
         `head`, the mean of all."""
-        source = " ".join(text.split())
-        written = self.translate(source).text if target is None else " ".join(target.split())
+        source = one_line(text)
+        written = self.translate(source).text if target is None else one_line(target)
         rows, ids = self._rows(source, written)
         weights = self._attention(rows, ids, layer, head)  # (T, S)
         total = self.score(source, written).total
@@ -336,19 +338,20 @@ class TranslatePredictor:
         if layer is not None and not 0 <= layer < len(taps):
             raise UsageError(f"there is no layer {layer}: the last one is {len(taps) - 1}.")
         memory = self.model.encode(torch.tensor(rows, device=self.model.device))
-        heard = []
-        for tap in taps if layer is None else [taps[layer]]:
-            with tap.listen() as seen:
-                self.model.hidden(torch.tensor(ids, device=self.model.device)[:, :-1], memory)
-            # A recurrent decoder is heard once for every token, and has one head.
-            heard.append(seen[0][0] if seen[0].dim() == 4 else torch.cat(seen, dim=1))
-        weights = torch.stack(heard).cpu()  # (layers, H, T, S)
+        with ExitStack() as listening:
+            chosen = taps if layer is None else [taps[layer]]
+            heard = [listening.enter_context(tap.listen()) for tap in chosen]
+            self.model.hidden(torch.tensor(ids, device=self.model.device)[:, :-1], memory)
+        # A recurrent decoder is heard once for every token, and has one head.
+        layers = [seen[0][0] if seen[0].dim() == 4 else torch.cat(seen, dim=1) for seen in heard]
+        weights = torch.stack(layers).cpu()  # (layers, H, T, S)
         if head is not None and not 0 <= head < weights.size(1):
             raise UsageError(f"there is no head {head}: the last one is {weights.size(1) - 1}.")
         return (weights if head is None else weights[:, head : head + 1]).mean(dim=(0, 1))
 
     def _rows(self, source: str, target: str) -> tuple[list[list[int]], list[list[int]]]:
-        rows, ids = self.languages.read([source]), self.languages.write([target])
+        rows = self.languages.read([one_line(source)])
+        ids = self.languages.write([one_line(target)])
         room = self.model.context_length
         for side, length in (("source", len(rows[0])), ("translation", len(ids[0]) - 1)):
             if length > room:

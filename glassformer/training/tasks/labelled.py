@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +26,8 @@ from glassformer.text.tokenizers import (
 from glassformer.training.evaluate import evaluating
 from glassformer.training.recipe import Recipe
 from glassformer.training.sections import FinetuneConfig
-from glassformer.training.tasks.task import DATA, Habits, Say, Task
+from glassformer.training.tasks.rows import RowsTask
+from glassformer.training.tasks.task import DATA, Habits, Say
 
 TRAIN, VALIDATION = "train.safetensors", "validation.safetensors"
 FACTS = "data.json"
@@ -37,7 +37,7 @@ READ_AT_ONCE = 8192  # tokens, with padding
 
 
 @dataclass(frozen=True)
-class LabelledTask(Task):
+class LabelledTask(RowsTask):
     """Rows to learn from, and rows held out."""
 
     training: Sequences
@@ -50,10 +50,8 @@ class LabelledTask(Task):
         # Few examples and many words: what is seldom seen should say little (docs/encoders.md).
         return Habits(epochs=6, fewest_steps=200, muon=1e-3, adamw=2e-3, weight_decay=1.0)
 
-    @cached_property
-    def buckets(self) -> Buckets:
-        config = self.recipe.decided
-        return Buckets(self.training.lengths, config.per_device_train_batch_size, config.seed)
+    def batches(self, batch_size: int) -> Buckets:
+        return Buckets(self.training.lengths, batch_size, self.recipe.training.seed)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -63,11 +61,6 @@ class LabelledTask(Task):
     def num_held_out(self) -> int:
         """Examples to validate on."""
         return len(self.validation)
-
-    @cached_property
-    def padding(self) -> float:
-        """Share of the batches that is computed for nothing."""
-        return self.buckets.padding()
 
     def in_words(self, examples: str) -> str:
         return (
@@ -84,17 +77,6 @@ class LabelledTask(Task):
             "padding": self.padding,
         }
 
-    @property
-    def num_tokens(self) -> int:
-        return self.training.num_items
-
-    @property
-    def num_validation_tokens(self) -> int:
-        return self.validation.num_items
-
-    def tokens_per_item(self, model: Any) -> float:
-        return self.num_tokens / len(self.training)
-
     def known_of_model(self, said: dict[str, Any]) -> dict[str, Any]:
         known = super().known_of_model(said)
         is_bag = self.said.model_name == "bag"  # for which a long text is as easy as a short one
@@ -104,16 +86,8 @@ class LabelledTask(Task):
             known["context_length"] = min(LONGEST, -(-longest // 16) * 16)
         return known
 
-    def steps_per_epoch(self, chosen: dict[str, Any], tokens_per_step: float) -> float:
-        size = chosen["per_device_train_batch_size"]
-        batches = -(-len(self.training) // size)  # the last may be short
-        return batches / chosen["gradient_accumulation_steps"]
-
     def items_per_batch(self, model: Any) -> int:
         return 32
-
-    def batch(self, number: int, most: int | None = None) -> Batch:
-        return self.training.batch(self.buckets[number][:most])
 
     def build(self, is_fresh: bool = True) -> nn.Module:
         model = super().build(is_fresh)

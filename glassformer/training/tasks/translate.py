@@ -8,7 +8,6 @@ What is held out is translated now and then: BLEU decides which model is the bes
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import exp
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +25,8 @@ from glassformer.text.framing import START
 from glassformer.text.tokenizers import Tokenizer, default_vocab_size, train_tokenizer
 from glassformer.training.losses import next_token_loss
 from glassformer.training.recipe import Recipe, TranslateRecipe
-from glassformer.training.tasks.task import DATA, Habits, Say, Task
+from glassformer.training.tasks.rows import RowsTask
+from glassformer.training.tasks.task import DATA, Habits, Say
 from glassformer.training.translating import (
     Languages,
     bleu_of,
@@ -61,7 +61,7 @@ class TranslationQuality:
 
 
 @dataclass(frozen=True)
-class Translate(Task):
+class Translate(RowsTask):
     """Teaches a translator, by pairs of sentences."""
 
     tokenizer: Tokenizer
@@ -87,7 +87,15 @@ class Translate(Task):
         columns = dict(zip(("source_column", "target_column"), split.columns or (), strict=False))
         found = columns | {"reverse": said.data.reverse}  # by which files are read the same again
         said = said.model_copy(update={"model": said.model | found})
-        sized = cls(said, said, source, target, learn, check, split.validation).completed()
+        sized = cls(
+            recipe=said,
+            said=said,
+            tokenizer=source,
+            target_tokenizer=target,
+            training=learn,
+            validation=check,
+            held_out=split.validation,
+        ).completed()
         context = int(sized.recipe.model["context_length"])
         training, _ = _fitting(learn, split.training, context, say)
         validation, held_out = _fitting(check, split.validation, context, say)
@@ -127,32 +135,13 @@ class Translate(Task):
     def languages(self) -> Languages:
         return Languages(self.tokenizer, self.target_tokenizer or self.tokenizer)
 
-    @property
-    def num_tokens(self) -> int:
-        return self.training.num_items
-
-    @property
-    def num_validation_tokens(self) -> int:
-        return self.validation.num_items
-
-    def tokens_per_item(self, model: Any) -> float:
-        return self.num_tokens / len(self.training)
-
     def items_per_batch(self, model: Any) -> int:
         return min(128, max(8, len(self.training) // 20))
 
-    @cached_property
-    def buckets(self) -> PairBuckets:
-        return self._buckets(self.recipe.decided.per_device_train_batch_size)
-
-    def _buckets(self, batch_size: int) -> PairBuckets:
+    def batches(self, batch_size: int) -> PairBuckets:
         """Batches of as many tokens as so many pairs have on average."""
         most = round(batch_size * self.num_tokens / len(self.training))
         return PairBuckets(self.training, most, self.recipe.training.seed)
-
-    @cached_property
-    def padding(self) -> float:
-        return self.buckets.padding()
 
     def amount(self) -> str:
         return (
@@ -184,13 +173,6 @@ class Translate(Task):
             )
             known["context_length"] = min(LONGEST, max(SHORTEST, -(-int(longest) // 16) * 16))
         return known
-
-    def steps_per_epoch(self, chosen: dict[str, Any], tokens_per_step: float) -> float:
-        batches = self._buckets(chosen["per_device_train_batch_size"]).per_epoch
-        return batches / chosen["gradient_accumulation_steps"]
-
-    def batch(self, number: int, most: int | None = None) -> PairBatch:
-        return self.training.batch(self.buckets[number][:most])
 
     def loss(self, model: Translator, batch: PairBatch) -> Tensor:
         objective = checked(self.recipe).objective
