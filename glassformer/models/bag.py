@@ -14,6 +14,7 @@ from glassformer.config import Count
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier, pool
 from glassformer.models.parts import WordDropout
+from glassformer.nn.dropout import Dropout
 
 STD = 0.02
 
@@ -43,7 +44,7 @@ class Bag(TextClassifier):
         # Small: a word that was seldom seen should say little.
         nn.init.normal_(self.embedding.weight, std=STD)
         self.word_dropout = WordDropout(config.word_dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         x = self.dropout(self.word_dropout(self.embedding(ids)))  # (B, T, D)

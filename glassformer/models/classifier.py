@@ -22,6 +22,7 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.parts import initialize
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.linear import Linear
 
 
@@ -57,7 +58,7 @@ class Labeller(nn.Module, ABC):
             raise GlassformerError("a classifier needs labels: the names of its classes.")
         self.config = config
         self.context_length = context_length
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = Dropout(config.head_dropout)
         self.head: nn.Linear = Linear(width, len(config.labels))
         initialize(self.head, "bert", 1)
         self.register_buffer("temperature", torch.tensor(1.0))

@@ -29,6 +29,7 @@ from glassformer.models.parts import (
     make_positions,
 )
 from glassformer.nn import masks
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.norms import NormKind, norm
 
@@ -101,7 +102,7 @@ class Encoder(nn.Module):
         make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
         self.embedding_norm = make_norm() if config.embedding_norm else nn.Identity()
         self.word_dropout = WordDropout(config.word_dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(make_block(config) for _ in range(config.num_layers))
         self.final_norm = make_norm() if config.final_norm else nn.Identity()
         initialize(self, config.initialization, config.num_layers)

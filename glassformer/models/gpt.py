@@ -27,6 +27,7 @@ from glassformer.models.parts import (
     places,
 )
 from glassformer.nn.cache import KVCache
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
 from glassformer.nn.norms import NormKind, norm
@@ -125,7 +126,7 @@ class GPT(LanguageModel):
             head_dim=config.width_of_head,
             rotary_base=config.rotary_base,
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         make_norm = partial(norm, config.norm, config.d_model, config.norm_eps, config.bias)
         new_block = partial(make_block, config, num_kv_heads=config.num_kv_heads)
         self.blocks = nn.ModuleList(new_block() for _ in range(config.num_layers))

@@ -20,6 +20,7 @@ from glassformer.errors import GlassformerError
 from glassformer.models.classifier import LabelsConfig, TextClassifier, pool
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.parts import WordDropout, make_embedding
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.recurrent import Cell, Recurrence, Vectors
 
@@ -58,7 +59,7 @@ class RNNClassifier(TextClassifier):
         super().__init__(config, directions * config.d_model, config.context_length)
         self.embedding = make_embedding(config.vocab_size, config.num_features, config.d_embedding)
         self.word_dropout = WordDropout(config.word_dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.recurrence = Recurrence(
             config.cell,
             config.d_embedding,
@@ -125,7 +126,7 @@ class RNNLanguageModel(LanguageModel):
             raise GlassformerError("a language model needs vocab_size: the number of its tokens.")
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_embedding)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.recurrence = Recurrence(
             config.cell,
             config.d_embedding,

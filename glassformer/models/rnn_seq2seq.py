@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from glassformer.config import Count
 from glassformer.models.translator import Translator, TranslatorConfig, followed
 from glassformer.nn.attention import Tap
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.recurrent import Cell, PlaceAttention, Places, Recurrence, Vectors
 
@@ -98,7 +99,7 @@ class RNNTranslator(Translator):
 
     def __init__(self, config: RNNTranslatorConfig) -> None:
         super().__init__(config, config.d_embedding)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = Recurrence(
             config.cell,
             config.d_embedding,

@@ -32,6 +32,7 @@ from glassformer.nn import masks
 from glassformer.nn.attention import Remembered, Tap
 from glassformer.nn.blocks import CrossBlock
 from glassformer.nn.cache import KVCache
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
 from glassformer.nn.norms import NormKind, norm
@@ -131,7 +132,7 @@ class Transformer(Translator):
             num_heads=config.num_heads,
             head_dim=config.width_of_head,
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         make_norm = partial(norm, config.norm, width, config.norm_eps, config.bias)
         self.encoder = nn.ModuleList(make_block(config) for _ in range(config.encoder_layers))
         self.encoder_norm = make_norm() if config.final_norm else nn.Identity()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.nn.attention import MultiHeadAttention, Remembered, Rotation
 from glassformer.nn.cache import LayerCache
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import FeedForward
 
 
@@ -39,7 +40,7 @@ class Block(nn.Module):
         self.feedforward = feedforward
         self.feedforward_norm = make_norm()
         self.pre_norm = pre_norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -10,6 +10,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.nn.dropout import Dropout
 from glassformer.nn.linear import Linear
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
@@ -43,7 +44,7 @@ class FeedForward(nn.Module):
         self.gate = Linear(d_model, d_hidden, bias=bias) if activation == "swiglu" else None
         self.up = Linear(d_model, d_hidden, bias=bias)
         self.down = Linear(d_hidden, d_model, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gate is None:
