@@ -1,5 +1,6 @@
 """What several verbs read alike."""
 
+import codecs
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from glassformer.errors import UsageError
+from glassformer.errors import GlassformerError, UsageError
 
 if TYPE_CHECKING:
     from glassformer.text.tokenizers import Tokenizer
@@ -24,9 +25,9 @@ def read_text(argument: str | None) -> str:
     if sys.stdin is None or sys.stdin.isatty():  # None: closed by the shell
         raise UsageError("no text. Give it as an argument, or pipe it in.")
     try:
-        return sys.stdin.read().removesuffix("\n")
+        return sys.stdin.read().removeprefix("\ufeff").removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise UsageError(f"stdin, byte {error.start:,}: not UTF-8.") from None
+        raise _not_utf8(f"byte {error.start:,}") from None
 
 
 def read_lines(argument: str | None) -> Iterator[str]:
@@ -37,16 +38,31 @@ def read_lines(argument: str | None) -> Iterator[str]:
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text. Give it as an argument, or pipe it in, a text per line.")
     for number, line in enumerate(sys.stdin.buffer, 1):  # bytes: text is decoded ahead of its line
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         try:
             yield line.decode().rstrip("\r\n")
         except UnicodeDecodeError:
-            raise UsageError(f"stdin, line {number:,}: not UTF-8.") from None
+            raise _not_utf8(f"line {number:,}") from None
+
+
+def _not_utf8(place: str) -> GlassformerError:
+    return GlassformerError(f"stdin, {place}: not UTF-8. Convert it, for example with iconv.")
 
 
 def some_at_once(items: Iterable[T], number: int = 1024) -> Iterator[list[T]]:
-    """In lists, so that many are worked on together and none has to wait for the last."""
+    """In lists, so that many are worked on together and none has to wait for the last. What comes
+    before a fault is not lost to it."""
     rest = iter(items)
-    while batch := list(islice(rest, number)):
+    while True:
+        batch = list[T]()
+        try:
+            batch.extend(islice(rest, number))
+        except GlassformerError:
+            yield batch
+            raise
+        if not batch:
+            return
         yield batch
 
 

@@ -25,7 +25,7 @@ def translate(
         int | None, typer.Option(parser=count, help="Beams of the search; 1 is greedy; 5.")
     ] = None,
     num_return_sequences: Annotated[
-        int | None, typer.Option(parser=count, help="How many translations, best first.")
+        int | None, typer.Option(parser=count, help="How many translations, best first; 1.")
     ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(help="Scores are divided by length to this power; 1.")
@@ -35,14 +35,18 @@ def translate(
         int | None, typer.Option(parser=count, help="No run of N tokens occurs twice.")
     ] = None,
     num_beam_groups: Annotated[
-        int | None, typer.Option(parser=count, help="Groups of beams that differ from each other.")
+        int | None,
+        typer.Option(parser=count, help="Groups of beams that differ from each other; 1."),
     ] = None,
     diversity_penalty: Annotated[
-        float | None, typer.Option(help="How much groups shy away from each other's words.")
+        float | None, typer.Option(help="How much groups shy away from each other's words; 0.5.")
     ] = None,
     copy_unknown: Annotated[
         bool | None,
-        typer.Option("--copy-unknown/--keep-unknown", help="Copy words that it does not know."),
+        typer.Option(
+            "--copy-unknown/--keep-unknown",
+            help="Copy words that it does not know, which it does if nothing is said.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:

@@ -195,7 +195,7 @@ def cell(row: Row, name: str, role: str = "text") -> str:
         kind = type(value).__name__
         raise GlassformerError(
             f'{row.place}: column "{name}" holds a value of type {kind}, not text. '
-            f"Say another --{role}-column."
+            f"Mend it, or say another --{role}-column."
         )
     if "\0" in value:
         raise nul_at(row.place)

@@ -148,6 +148,13 @@ class PairReader:
         is_coded = len({*names[:2]}) == 2 and all(map(is_language, fields[:2]))
         if not (is_named or is_coded or self._asks_for(fields)):
             return None
+        absent = [name for name in self._asked if name not in fields]
+        if absent and not (is_named or is_coded):
+            raise GlassformerError(
+                f'{path}:{number} is no header with a column "{absent[0]}". Write the names of '
+                "the columns there, with tabs between them; or leave out --source-column and "
+                "--target-column, and the first two are taken."
+            )
         header = Table(str(path), tuple(fields), tuple(fields), iter(()))
         source, target = self._columns(header)
         if is_coded and not self._asks_for(fields):
@@ -165,8 +172,12 @@ class PairReader:
 
     def _asks_for(self, columns: Sequence[str]) -> bool:
         """Are there columns to look for in a file that has these?"""
-        asked = [name for name in (self.source_column, self.target_column) if name]
+        asked = self._asked
         return bool(asked) and (self.is_strict or set(asked) <= set(columns))
+
+    @property
+    def _asked(self) -> list[str]:
+        return [name for name in (self.source_column, self.target_column) if name]
 
     def _columns(self, table: Table) -> tuple[str, str]:
         self.chosen = self._chosen_columns(table)

@@ -346,7 +346,9 @@ def _unclear(table: Table, problem: str, role: str, likely: Sequence[str]) -> Gl
 
 def _holds_words(values: Iterable[Any]) -> bool:
     present = [value for value in values if value is not None and value != ""]
-    return all(isinstance(value, str) for value in present) and not all(map(_is_number, present))
+    texts = [value for value in present if isinstance(value, str)]
+    # A stray number among texts is refused where it stands; here it hides no column.
+    return 2 * len(texts) >= len(present) and not all(map(_is_number, texts))
 
 
 def _is_number(text: str) -> bool:

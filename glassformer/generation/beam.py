@@ -32,12 +32,13 @@ from glassformer.generation.sample import read_on, read_prompts
 from glassformer.nn.cache import is_in_order
 
 NEVER = -math.inf
+MOST_BEAMS = 1_000  # far more than ever did any good
 
 
 class Beams(Config):
     """How to search. Names and meanings follow Hugging Face's."""
 
-    num_beams: Count = Field(4, ge=1)
+    num_beams: Count = Field(4, ge=1, le=MOST_BEAMS)
     num_return_sequences: Count = Field(1, ge=1)
     length_penalty: float = Field(1.0, ge=-10, le=10)
     """0: the likeliest sequence, which is often too short; above 0, longer ones gain."""
@@ -45,8 +46,8 @@ class Beams(Config):
     """No run of n tokens occurs twice."""
     num_beam_groups: Count = Field(1, ge=1)
     """Groups of beams that search apart, each shying away from what the ones before it chose."""
-    diversity_penalty: float = Field(0.0, ge=0)
-    """How much: taken from the score of a token for each time it was just chosen."""
+    diversity_penalty: float | None = Field(None, ge=0)
+    """How much: taken from the score of a token for each time it was just chosen; null: 0.5."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Beams":
@@ -58,9 +59,15 @@ class Beams(Config):
         if self.num_beams % self.num_beam_groups:
             raise ValueError(
                 f"num_beams {self.num_beams} is no multiple of num_beam_groups "
-                f"{self.num_beam_groups}"
+                f"{self.num_beam_groups}; change one of them"
             )
+        if self.diversity_penalty and self.num_beam_groups == 1:
+            raise ValueError("diversity_penalty is between groups: say num_beam_groups, too")
         return self
+
+    @property
+    def diversity(self) -> float:
+        return 0.5 if self.diversity_penalty is None else self.diversity_penalty
 
     def score(self, logprob: float, length: int) -> float:
         return logprob / length**self.length_penalty
@@ -234,8 +241,8 @@ class _Search:
         size = self.group_size
         first, width = group * size, min(2 * size, logits.size(-1))
         rank = logits[:, first : first + size]  # (B, k, V)
-        if chosen and self.beams.diversity_penalty:
-            rank = rank - self.beams.diversity_penalty * _counts(chosen, rank)[:, None]
+        if chosen and self.beams.diversity:
+            rank = rank - self.beams.diversity * _counts(chosen, rank)[:, None]
         best = rank.topk(width)  # of each beam, then of all
         value = best.values + shift[:, first : first + size, None]
         order = value.flatten(1).topk(min(2 * size, size * width)).indices  # (B, 2k)

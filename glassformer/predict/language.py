@@ -19,7 +19,7 @@ from glassformer.config import Count, Names, parse
 from glassformer.data.corpus import read_documents
 from glassformer.data.tokens import ids_of
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import Beams, Hypothesis, beam_search
+from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, beam_search
 from glassformer.generation.logits import Sampling, checked
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
@@ -37,11 +37,11 @@ class Settings(Sampling):
 
     max_new_tokens: Count = Field(200, ge=1)
     num_return_sequences: Count = Field(1, ge=1)
-    num_beams: Count = Field(1, ge=1)
+    num_beams: Count = Field(1, ge=1, le=MOST_BEAMS)
     """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
     length_penalty: float = Field(1.0, ge=-10, le=10)
     num_beam_groups: Count = Field(1, ge=1)
-    diversity_penalty: float = Field(0.0, ge=0)
+    diversity_penalty: float | None = Field(None, ge=0)
     stop: Names = ()
     """Writing ends before the first of these."""
     seed: int | None = Field(None, ge=0)

@@ -2,12 +2,11 @@
 where it looked meanwhile."""
 
 import math
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,28 +19,21 @@ from glassformer.data.pair_files import one_line
 from glassformer.data.paired import PairedRows
 from glassformer.data.pairs import pairs_of
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import Beams, Hypothesis, Trace
+from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, Trace
 from glassformer.generation.logits import checked
 from glassformer.inspection.alignment import Alignment
 from glassformer.models.translator import Translator
+from glassformer.text.sentences import pieces_of
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.translating import Languages, bleu_of, losses, translate
 
 END = "<end>"  # how the end of a sentence is shown
-# Behind which a text that is too long may be cut, the best places first. Chinese and Japanese have
-# no blanks between sentences.
-CUTS = (
-    r"(?<=[.!?…])\s+|(?<=[。！？])\s*",
-    r"(?<=[,;:–—،])\s+|(?<=[、，；：])\s*",
-    r"\s+",
-    r"(?<=.)",
-)
 
 
 class TranslationSettings(Beams):
     """How to translate. Names follow Hugging Face's."""
 
-    num_beams: Count = Field(5, ge=1)
+    num_beams: Count = Field(5, ge=1, le=MOST_BEAMS)
     prefix: str = ""
     """How every translation is to begin. The score is that of what follows."""
     copy_unknown: bool = True
@@ -159,10 +151,8 @@ class TranslatePredictor:
         ]
 
     def cut(self, text: str) -> list[str]:
-        """A text as pieces that fit into the model: whole, or cut at the ends of sentences, or
-        where else a cut does the least harm."""
-        text = one_line(text)
-        return self._cut(text, 0) if text else []
+        """A text as pieces that fit into the model: whole, or cut where it does the least harm."""
+        return pieces_of(one_line(text), self._fits)
 
     def tree(self, text: str, **settings: Any) -> list[dict[str, Any]]:
         """All that beam search has looked at on its way: every candidate with its parent, its
@@ -263,22 +253,16 @@ class TranslatePredictor:
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
         where = "the settings of translation"
-        return parse(TranslationSettings, self.defaults | settings, where, error=UsageError)
+        chosen = parse(TranslationSettings, self.defaults | settings, where, error=UsageError)
+        if settings.get("copy_unknown") and self.languages.target.unknown is None:
+            raise UsageError(
+                "copy_unknown changes nothing: there is no word that this model does not know. "
+                "Leave it out."
+            )
+        return chosen
 
-    def _cut(self, text: str, level: int) -> list[str]:
-        def fits(piece: str) -> bool:
-            return len(self.languages.read([piece.strip()])[0]) <= self.model.context_length
-
-        if fits(text) or level == len(CUTS):
-            return [text.strip()]
-        edges = [0, *(match.end() for match in re.finditer(CUTS[level], text)), len(text)]
-        pieces: list[str] = []
-        for first, last in pairwise(edges):
-            if pieces and fits(pieces[-1] + text[first:last]):
-                pieces[-1] += text[first:last]
-            else:
-                pieces.append(text[first:last])
-        return [small for piece in pieces if piece.strip() for small in self._cut(piece, level + 1)]
+    def _fits(self, text: str) -> bool:
+        return len(self.languages.read([text])[0]) <= self.model.context_length
 
     def _joined(
         self, sources: list[str], found: list[list[Hypothesis]], chosen: TranslationSettings
@@ -296,15 +280,23 @@ class TranslatePredictor:
             yield Translation(" ".join(filter(None, texts)), chosen.score(total, length))
 
     def _text(self, source: str, found: Hypothesis, chosen: TranslationSettings) -> str:
-        ids = [*self._prefix(chosen), *found.ids]
-        text, unknown = self.languages.text(ids), self.languages.target.unknown
-        if not (chosen.copy_unknown and unknown in ids and self.model.taps) or unknown is None:
+        prefix, target = self._prefix(chosen), self.languages.target
+        ids = [*prefix, *found.ids]
+        text, unknown = self.languages.text(ids), target.unknown
+        if unknown is None or unknown not in ids:
             return text
-        copied = self._looked_at(source, ids, unknown)
-        parts = text.split(self.languages.target.token(unknown))
-        if len(parts) != len(copied) + 1:
+        mark = target.token(unknown)
+        words = [mark] * ids.count(unknown)
+        if chosen.copy_unknown and self.model.taps:
+            words = self._looked_at(source, ids, unknown)
+        told = one_line(chosen.prefix)  # its own words stay, known or not
+        spans = zip(prefix, target.spans(told), strict=False)
+        own = [told[first:last] for id, (first, last) in spans if id == unknown]
+        words[: len(own)] = own
+        parts = text.split(mark)
+        if len(parts) != len(words) + 1:
             return text
-        return "".join(part + word for part, word in zip(parts, [*copied, ""], strict=True))
+        return "".join(part + word for part, word in zip(parts, [*words, ""], strict=True))
 
     def _looked_at(self, source: str, ids: list[int], unknown: int) -> list[str]:
         """For each unknown token of a translation, the word of the source that it looked at most:
@@ -321,7 +313,13 @@ class TranslatePredictor:
         return [source[first:last] for first, last in (spans[place] for place in places)]
 
     def _prefix(self, chosen: TranslationSettings) -> list[int]:
-        return self.languages.write([chosen.prefix])[0][1:-1] if chosen.prefix else []
+        ids = self.languages.write([one_line(chosen.prefix)])[0][1:-1] if chosen.prefix else []
+        if len(ids) + 1 >= self.model.context_length:
+            raise UsageError(
+                f"the prefix has {len(ids):,} tokens, and the model writes at most "
+                f"{self.model.context_length - 1:,} with it. Give a shorter one."
+            )
+        return ids
 
     @torch.inference_mode()
     def _attention(

@@ -29,6 +29,11 @@ class Standing:
     best_step: int | None = None
     measure: str = "loss"
 
+    @property
+    def name(self) -> str:
+        """How that measure is called in a line."""
+        return "val" if self.measure == "loss" else f"val {self.measure}"
+
     def line(self, tokens_per_second: float, seconds_left: float, width: int | None) -> str:
         """On a terminal of this width the least important parts give way; in a log all are said."""
         step = f"step {self.step:,}/{self.max_steps:,}"
@@ -36,8 +41,8 @@ class Standing:
         if self.loss is not None:
             loss = f"loss {self.loss:.2f}"
         if self.val is not None and self.best is not None:
-            name, digits = ("val", 2) if self.measure == "loss" else (f"val {self.measure}", 3)
-            val = f"{name} {self.val:.{digits}f}"
+            digits = 2 if self.measure == "loss" else 3
+            val = f"{self.name} {self.val:.{digits}f}"
             best = f"(best {self.best:.{digits}f} @ {self.best_step:,})"
         if tokens_per_second:  # not known at the very first step
             speed = f"{tokens_per_second / 1000:.1f}k tok/s"

@@ -204,7 +204,7 @@ class Steward(lightning.Callback):
         text = self.task.sample(self.model, step)
         self.metrics.sample(step, text)
         self.progress.say(
-            f"  step {step:,} val {value:.3f} │ {' '.join(text.split())}", whole=False
+            f"  step {step:,} {standing.name} {value:.3f} │ {' '.join(text.split())}", whole=False
         )
         return dict(columns)
 

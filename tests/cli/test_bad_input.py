@@ -229,7 +229,8 @@ def test_nothing_to_score(glassformer: Any, run: Any) -> None:
 
 def test_stdin_that_is_no_utf8(glassformer: Any, run: Any) -> None:
     result = glassformer("score", run.folder, stdin=b"caf\xe9")
-    assert (result.code, result.error) == (2, "stdin, byte 3: not UTF-8.")
+    problem = "stdin, byte 3: not UTF-8. Convert it, for example with iconv."
+    assert (result.code, result.error) == (1, problem)
 
 
 # --- as a program ---

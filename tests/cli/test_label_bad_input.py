@@ -231,7 +231,8 @@ def test_a_line_that_is_no_utf8_is_numbered(
 ) -> None:
     lines = b"a long line of good text that fills the buffer\n" * 1000
     result = glassformer(verb, runs / run, stdin=lines + b"caf\xe9\n")
-    assert (result.code, result.error) == (2, "stdin, line 1,001: not UTF-8.")
+    assert (result.code, result.out.count("\n") // 1000) == (1, 1 if verb == "classify" else 11)
+    assert result.error == "stdin, line 1,001: not UTF-8. Convert it, for example with iconv."
 
 
 @pytest.mark.parametrize(

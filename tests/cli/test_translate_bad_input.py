@@ -213,7 +213,10 @@ def test_a_gpt_does_not_translate(glassformer: Any, shelf: Path) -> None:
         (("--num-return-sequences", "6"), "num_return_sequences 6 is more than num_beams 5"),
         (("--num-beams", "4", "--num-beam-groups", "3"), "num_beams 4 is no multiple of"),
         (("--num-beams", "0"), "0 is not a whole number from 1 on."),
+        (("--num-beams", "1e9"), "num_beams"),
         (("--diversity-penalty", "-1"), "diversity_penalty"),
+        (("--diversity-penalty", "1"), "diversity_penalty is between groups: say num_beam_groups"),
+        (("--prefix", "ONE " * 40), "the prefix has 40 tokens, and the model writes at most 31"),
         (("--length-penalty", "nan"), "length_penalty"),
     ],
 )
@@ -227,7 +230,13 @@ def test_a_search_that_makes_no_sense(
 
 def test_a_line_that_is_no_utf8_is_numbered(glassformer: Any, translator: Path) -> None:
     result = glassformer("translate", translator, stdin=b"one\ntwo\ncaf\xe9\n")
-    assert (result.code, result.error) == (2, "stdin, line 3: not UTF-8.")
+    assert (result.code, len(result.out.splitlines())) == (1, 2)  # what came before is translated
+    assert result.error == "stdin, line 3: not UTF-8. Convert it, for example with iconv."
+
+
+def test_a_byte_order_mark_is_no_text(glassformer: Any, translator: Path) -> None:
+    marked = glassformer("translate", translator, "--json", stdin=b"\xef\xbb\xbfone two\n")
+    assert marked.out == glassformer("translate", translator, "--json", stdin="one two\n").out
 
 
 @pytest.mark.parametrize(

@@ -265,9 +265,16 @@ def test_a_column_of_translations_with_more_languages(tmp_path: Path) -> None:
 
 def test_a_cell_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"en": "x", "de": "y"}\n{"en": "x", "de": 7}\n')
-    assert "of type int, not text. Say another --target-column." in complaint(
-        path, source_column="en", target_column="de"
-    )
+    for columns in ({}, {"source_column": "en", "target_column": "de"}):
+        problem = complaint(path, **columns)
+        assert "a.jsonl:2" in problem
+        assert "of type int, not text. Mend it, or say another --target-column." in problem
+
+
+def test_a_file_without_a_header_has_no_columns_to_choose(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", "one man\tun homme\tein Mann\n" * 3)
+    problem = complaint(path, source_column="en", target_column="de")
+    assert 'a.tsv:1 is no header with a column "en".' in problem
 
 
 # --- gettext ---

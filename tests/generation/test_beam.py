@@ -292,7 +292,8 @@ def test_diverse_groups_begin_differently():
 @given(st.integers(0, VOCABULARY - 1), st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([1, 2, 4]))
 def test_what_is_returned_is_distinct_and_its_best_the_same_for_any_number(start, penalty, groups):
     decoder = TableDecoder(all_tokens, None)
-    more = {"limit": 5, "num_beam_groups": groups, "diversity_penalty": penalty}
+    more = {"limit": 5, "num_beam_groups": groups}
+    more |= {"diversity_penalty": penalty} if groups > 1 else {}
     (several,) = search(decoder, [[start]], num_return_sequences=4, **more)
     assert len({(each.ids, each.is_complete) for each in several}) == len(several)
     if groups == 1:
@@ -328,7 +329,13 @@ def test_the_context_of_a_decoder_limits_what_is_written():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"num_beams": 2, "num_return_sequences": 3}, {"num_beams": 4, "num_beam_groups": 3}]
+    "wrong",
+    [
+        {"num_beams": 2, "num_return_sequences": 3},
+        {"num_beams": 4, "num_beam_groups": 3},
+        {"num_beams": 4, "diversity_penalty": 0.5},
+        {"num_beams": 10**6},
+    ],
 )
 def test_settings_that_do_not_fit_are_refused(wrong):
     with pytest.raises(ValidationError, match="num_beams"):

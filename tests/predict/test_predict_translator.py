@@ -170,6 +170,9 @@ def test_a_long_text_is_cut_where_it_does_the_least_harm(text: str, end: Any, to
     assert max(lengths) <= predictor.model.context_length
     if end is not None:
         assert all(piece.endswith(end) for piece in pieces[:-1])
+    if end == ".":
+        assert pieces == [SHORT] * 20  # a translator knows single sentences
+    elif end is not None:
         assert lengths[0] > predictor.model.context_length // 2  # as much as fits
     best = [predictor.translate(piece).text for piece in pieces]
     assert predictor.translate(text).text == " ".join(filter(None, best))
@@ -182,6 +185,12 @@ def test_a_word_without_end_is_cut_inside() -> None:
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
     assert all(len(ids) <= 24 for ids in predictor.languages.read(pieces))
     assert " " not in "".join(pieces[1:-1])
+
+
+def test_a_word_alone_is_no_sentence() -> None:
+    predictor = translator(text=". " + " ".join(WORDS))
+    pieces = predictor.cut("one. two three. " * 20)
+    assert pieces == ["one. two three."] * 20
 
 
 def test_a_text_that_fits_is_not_cut() -> None:

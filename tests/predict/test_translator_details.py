@@ -22,6 +22,28 @@ def test_a_translation_begins_as_it_is_told_to() -> None:
     assert found.translations[0].score == pytest.approx(rest / (len(whole.logprobs) - 2), abs=1e-4)
 
 
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_beginning_stays_as_it_was_told(copies: bool) -> None:
+    predictor = translator()
+    found = predictor.translate("one two", prefix="eight Timbuktu", copy_unknown=copies)
+    assert found.text.startswith("eight Timbuktu")
+
+
+def test_there_is_nothing_to_copy_where_every_word_is_known() -> None:
+    with pytest.raises(UsageError, match="copy_unknown changes nothing"):
+        translator(tokens="bpe").translate("one", copy_unknown=True)
+
+
+def test_groups_of_beams_differ_if_nothing_else_is_said() -> None:
+    predictor = pupil()
+    more = {"num_beams": 4, "num_return_sequences": 4, "num_beam_groups": 4}
+    same = predictor.translate("one two three", **more, diversity_penalty=0.0)
+    assert len({each.text for each in same.translations}) == 1
+    found = predictor.translate("one two three", **more)
+    assert found == predictor.translate("one two three", **more, diversity_penalty=0.5)
+    assert len({each.text for each in found.translations}) > 1
+
+
 def test_a_text_in_pieces_has_no_prefix() -> None:
     with pytest.raises(UsageError, match="prefix"):
         translator().translate("one two. " * 20, prefix="one")

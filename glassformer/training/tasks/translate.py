@@ -12,6 +12,7 @@ from math import exp
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from torch import Tensor
 
 from glassformer.checkpoint.atomic import new_folder
@@ -168,9 +169,9 @@ class Translate(RowsTask):
         if self.target_tokenizer is not None:
             known["target_vocab_size"] = self.target_tokenizer.vocab_size
         if self.said.is_open and not said.get("context_length"):
-            longest = max(
-                rows.lengths.max() for rows in (self.training.source, self.training.target)
-            )
+            sides = self.training.source.lengths, self.training.target.lengths
+            # One stray line shall not make room that no other needs.
+            longest = max(min(side.max(), 2 * np.quantile(side, 0.99)) for side in sides)
             known["context_length"] = min(LONGEST, max(SHORTEST, -(-int(longest) // 16) * 16))
         return known
 
