@@ -35,18 +35,14 @@ def translate(
         int | None, typer.Option(parser=count, help="No run of N tokens occurs twice.")
     ] = None,
     num_beam_groups: Annotated[
-        int | None,
-        typer.Option(parser=count, help="Groups of beams that differ from each other; 1."),
+        int | None, typer.Option(parser=count, help="Groups of beams that differ; 1.")
     ] = None,
     diversity_penalty: Annotated[
         float | None, typer.Option(help="How much groups shy away from each other's words; 0.5.")
     ] = None,
     copy_unknown: Annotated[
         bool | None,
-        typer.Option(
-            "--copy-unknown/--keep-unknown",
-            help="Copy words that it does not know, which it does if nothing is said.",
-        ),
+        typer.Option("--copy-unknown/--keep-unknown", help="Copy words not known; so if unsaid."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:

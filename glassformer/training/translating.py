@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from glassformer.data.paired import PairBatch, PairedRows
-from glassformer.data.sequences import Rows, end_to_end, sorted_batches
+from glassformer.data.sequences import Array, Rows, end_to_end, sorted_batches
 from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
 from glassformer.generation.logits import checked
 from glassformer.models.translator import Translator
+from glassformer.runtime.threads import side_by_side
 from glassformer.text.framing import START, encode_texts
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.evaluate import evaluating
@@ -83,23 +84,29 @@ def translate(
     if not rows:
         return []
     sources = Rows(*end_to_end(rows, np.int64))
+
+    @torch.inference_mode()
+    def searched(numbers: Array) -> list[list[Hypothesis]]:
+        ids, is_text, _ = sources.padded(numbers)
+        memory = model.encode(
+            torch.from_numpy(ids).to(model.device), torch.from_numpy(is_text).to(model.device)
+        )
+        return beam_search(
+            model,
+            [[languages.start, *prefix]] * len(numbers),
+            beams,
+            max_new_tokens=[longest_answer(int(n), model) for n in sources.lengths[numbers]],
+            end=languages.end,
+            memory=memory,
+            device=model.device,
+            trace=trace,
+        )
+
     found: dict[int, list[Hypothesis]] = {}
+    batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams)
+    at_a_time = side_by_side if model.device.type == "cpu" else map
     with evaluating(model):
-        for numbers in sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams):
-            ids, is_text, _ = sources.padded(numbers)
-            memory = model.encode(
-                torch.from_numpy(ids).to(model.device), torch.from_numpy(is_text).to(model.device)
-            )
-            results = beam_search(
-                model,
-                [[languages.start, *prefix]] * len(numbers),
-                beams,
-                max_new_tokens=[longest_answer(int(n), model) for n in sources.lengths[numbers]],
-                end=languages.end,
-                memory=memory,
-                device=model.device,
-                trace=trace,
-            )
+        for numbers, results in zip(batches, at_a_time(searched, batches), strict=True):
             found |= dict(zip(numbers.tolist(), results, strict=True))
     return [found[number] for number in range(len(rows))]
 

@@ -6,9 +6,17 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.nn.linear import FEW_ROWS, Linear, Merged
+from glassformer.nn import linear
+from glassformer.nn.linear import FEW_ROWS, MANY_WEIGHTS, Linear, Merged
 
 SHAPES = [(1, 1), (1, FEW_ROWS), (FEW_ROWS + 1,), (2, 3), (1,), (), (0,), (2, 0)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_layers_count_as_large():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "MANY_WEIGHTS", 1)
+        yield
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -82,6 +90,17 @@ def test_few_rows_take_the_fast_kernel_and_many_do_not(rows, is_fast):
     layer, x = Linear(24, 8), torch.randn(rows, 24)
     with torch.no_grad(), Operations() as operations:
         layer(x)
+    assert ("mkldnn::_linear_pointwise" in operations.names) == is_fast
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
+@pytest.mark.parametrize(("width", "is_fast"), [(MANY_WEIGHTS // 16, True), (4096, False)])
+def test_few_weights_stay_in_the_cache_and_need_no_other_kernel(monkeypatch, width, is_fast):
+    monkeypatch.setattr(linear, "MANY_WEIGHTS", MANY_WEIGHTS)
+    layer, x = Linear(16, width), torch.randn(2, 16)
+    with torch.no_grad(), Operations() as operations:
+        found = layer(x)
+        torch.testing.assert_close(found, F.linear(x, layer.weight, layer.bias))
     assert ("mkldnn::_linear_pointwise" in operations.names) == is_fast
 
 

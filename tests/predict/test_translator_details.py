@@ -110,3 +110,16 @@ def test_equal_seeds_give_equal_weights_however_memory_lies() -> None:
         found.add(tuple(sums))
         kept.append([one, two])
     assert len(found) == 1
+
+
+def test_many_sentences_are_searched_side_by_side_to_the_same_end() -> None:
+    predictor, threads = pupil(), torch.get_num_threads()
+    texts = [" ".join(["one", "two", "three"] * (1 + number % 3)) for number in range(500)]
+    found = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        found.append(predictor.translate_batch(texts, num_return_sequences=2))
+    torch.set_num_threads(threads)
+    assert [each.text for each in found[0]] == [each.text for each in found[1]]
+    scores = [[each.translations[1].score for each in part] for part in found]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
