@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +64,7 @@ def translate(
     settings = {name: value for name, value in said.items() if value is not None}
     predictor = load_for(model, TranslatePredictor, "translate")
     predictor.settings(settings)  # what is wrong with them is said before anything is read
-    done = 0
+    done, begun = 0, time.perf_counter()
     for lines in some_at_once(read_lines(text), AT_ONCE):
         for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
             where = "the text" if text is not None else f"line {number:,}"
@@ -72,7 +73,8 @@ def translate(
             _show(found, as_json)
         done += len(lines)
         if sys.stderr.isatty() and text is None:
-            typer.echo(f"\r{done:,} lines", err=True, nl=False)
+            rate = done / (time.perf_counter() - begun)
+            typer.echo(f"\r{done:,} lines, {rate:.1f} per second", err=True, nl=False)
     if sys.stderr.isatty() and text is None:
         typer.echo(err=True)
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import torch
-
 ItemT = TypeVar("ItemT")
 FoundT = TypeVar("FoundT")
 
@@ -19,6 +17,8 @@ def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Ite
 
     Modes such as no_grad hold for one thread: `work` has to set its own.
     """
+    import torch
+
     threads = torch.get_num_threads()
     if threads == 1 or len(items) < 2:
         yield from map(work, items)
