@@ -34,9 +34,9 @@ def step_of(
 
 def shuffled(count: int, batch_size: int) -> Iterator[list[int]]:
     """Numbers of rows, drawn at random without end."""
-    while True:
+    starts = range(0, count + 1 - batch_size, batch_size)
+    while starts:
         order = torch.randperm(count).tolist()
-        starts = range(0, count - batch_size, batch_size)
         yield from (order[start : start + batch_size] for start in starts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from glassformer.runtime.threads import side_by_side
+from glassformer.runtime.threads import check_wanted, side_by_side
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -42,11 +42,42 @@ def test_a_fault_ends_the_work_and_is_told(threads: int) -> None:
 
     def work(number: int) -> int:
         begun.append(number)
-        if number == 2:
-            raise ValueError("two")
-        return number
+        if number == 0:
+            raise ValueError("nought")
+        while True:  # work without an end, that asks now and then
+            check_wanted()
 
-    with pytest.raises(ValueError, match="two"):
-        list(side_by_side(work, range(10_000)))
-    assert len(begun) < 10_000
+    with pytest.raises(ValueError, match="nought"):
+        list(side_by_side(work, range(50)))
+    assert len(begun) <= 2 * threads
     assert torch.get_num_threads() == threads
+
+
+def test_work_that_nobody_waits_for_ends(threads: int) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert threads == 1 or begun.wait(timeout=30)
+            return number
+        begun.set()
+        try:
+            while True:
+                check_wanted()
+        finally:
+            ended.set()
+
+    results = side_by_side(work, range(threads))
+    assert next(results) == 0
+    results.close()  # type: ignore[attr-defined]
+    assert ended.is_set() == (threads > 1)
+    assert torch.get_num_threads() == threads
+
+
+def test_few_pieces_of_work_share_the_threads() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(6)
+    try:
+        assert list(side_by_side(lambda _: torch.get_num_threads(), range(2))) == [3, 3]
+    finally:
+        torch.set_num_threads(before)

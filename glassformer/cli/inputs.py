@@ -59,7 +59,8 @@ def some_at_once(items: Iterable[T], number: int = 1024) -> Iterator[list[T]]:
         try:
             batch.extend(islice(rest, number))
         except GlassformerError:
-            yield batch
+            if batch:
+                yield batch
             raise
         if not batch:
             return

@@ -348,7 +348,8 @@ def _holds_words(values: Iterable[Any]) -> bool:
     present = [value for value in values if value is not None and value != ""]
     texts = [value for value in present if isinstance(value, str)]
     # A stray number among texts is refused where it stands; here it hides no column.
-    return 2 * len(texts) >= len(present) and not all(map(_is_number, texts))
+    is_mostly_text = 10 * len(texts) >= 9 * len(present)
+    return is_mostly_text and not all(map(_is_number, texts))
 
 
 def _is_number(text: str) -> bool:

@@ -30,6 +30,7 @@ from glassformer.generation.logits import Sampling, checked, warps
 from glassformer.generation.protocol import Decoder
 from glassformer.generation.sample import read_on, read_prompts
 from glassformer.nn.cache import is_in_order
+from glassformer.runtime.threads import check_wanted
 
 NEVER = -math.inf
 MOST_BEAMS = 1_000  # far more than ever did any good
@@ -152,6 +153,7 @@ def beam_search(
     state = state.reorder(search.copies.to(device))
     logits = logits[search.copies]
     while True:
+        check_wanted()
         rows = search.advance(logits)
         if not search.alive:
             return [search.results[number] for number in range(len(prompts))]

@@ -3,10 +3,7 @@
 The cache is a value that the caller owns and passes in. Its room is taken once; appending writes
 into it and hands back views, so a step of generation copies only the new position. Rows that are
 reordered have to be copied: then there is room for a few more positions only, and more when needed.
-They are copied to and fro between two places, since fresh memory takes longer to get than to fill.
 """
-
-import math
 
 import torch
 from torch import Tensor
@@ -34,7 +31,6 @@ class KVCache:
         self.values = torch.empty(shape, dtype=dtype, device=device)  # (layers, B, G, S, d)
         self.capacity = capacity
         self.length = 0
-        self._spare: tuple[Tensor | None, Tensor | None] = None, None
 
     def layer(self, index: int) -> "LayerCache":
         return LayerCache(self, index)
@@ -44,15 +40,13 @@ class KVCache:
         self.length += count
 
     def reorder(self, indices: Tensor) -> "KVCache":
-        """Row b of the result continues row `indices[b]` (beam search keeps some, drops others).
-        It takes the place of this cache, which is not to be used any more."""
+        """Row b of the result continues row `indices[b]` (beam search keeps some, drops others)."""
         other = object.__new__(KVCache)
         other.capacity, other.length = self.capacity, self.length
         room = min(self.keys.size(3), -(-(self.length + 1) // BLOCK) * BLOCK)
         self._resize(room)
-        other.keys = _selected(self.keys, indices, self._spare[0])
-        other.values = _selected(self.values, indices, self._spare[1])
-        other._spare = self.keys, self.values
+        other.keys = self.keys.index_select(1, indices)
+        other.values = self.values.index_select(1, indices)
         return other
 
     def make_room(self, positions: int) -> None:
@@ -73,16 +67,6 @@ class KVCache:
         moved = kept.new_empty(*kept.shape[:3], room, kept.size(4))
         moved[..., : self.length, :] = kept[..., : self.length, :]
         return moved
-
-
-def _selected(kept: Tensor, rows: Tensor, spare: Tensor | None) -> Tensor:
-    """Rows of `kept`, in the memory of `spare` if there is enough of it."""
-    shape = (len(kept), len(rows), *kept.shape[2:])
-    count = math.prod(shape)
-    # Only in inference mode is it certain that nobody needs the old numbers for a gradient.
-    if spare is None or spare.numel() < count or not torch.is_inference_mode_enabled():
-        return kept.index_select(1, rows)
-    return torch.index_select(kept, 1, rows, out=spare.view(-1)[:count].view(shape))
 
 
 def is_in_order(rows: Tensor, count: int) -> bool:

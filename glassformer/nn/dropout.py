@@ -15,6 +15,9 @@ BITS = 16  # of chance for each number: p is exact to 1 in 65,536
 class Dropout(nn.Dropout):
     """`nn.Dropout`, several times as fast on the CPU."""
 
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not 0 < self.p < 1 or x.device.type != "cpu":
             return super().forward(x)

@@ -19,12 +19,12 @@ MANY_WEIGHTS = 2**20
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`F.linear`, and nothing else as soon as gradients are wanted."""
-    if _has_few_rows(x, weight):
+    if _waits_for_weights(x, weight):
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 
-def _has_few_rows(x: Tensor, weight: Tensor) -> bool:
+def _waits_for_weights(x: Tensor, weight: Tensor) -> bool:
     return (
         not torch.is_grad_enabled()
         and weight.numel() >= MANY_WEIGHTS

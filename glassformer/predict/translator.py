@@ -139,7 +139,7 @@ class TranslatePredictor:
             fits = len(row) <= self.model.context_length
             pieces.append([text] * bool(text) if fits else self.cut(text))
             rows += [row] * bool(text) if fits else self.languages.read(pieces[-1])
-        if chosen.prefix and len(rows) > len(texts):
+        if chosen.prefix and any(len(parts) > 1 for parts in pieces):
             raise UsageError("a text longer than the model's context cannot have a prefix.")
         prefix = self._prefix(chosen)
         results = iter(translate(self.model, self.languages, rows, chosen, prefix))
@@ -259,6 +259,7 @@ class TranslatePredictor:
                 "copy_unknown changes nothing: there is no word that this model does not know. "
                 "Leave it out."
             )
+        self._prefix(chosen)  # what is wrong with it is said here, too
         return chosen
 
     def _fits(self, text: str) -> bool:
@@ -287,10 +288,10 @@ class TranslatePredictor:
             return text
         mark = target.token(unknown)
         words = [mark] * ids.count(unknown)
-        if chosen.copy_unknown and self.model.taps:
+        if chosen.copy_unknown and self.model.taps and unknown in found.ids:
             words = self._looked_at(source, ids, unknown)
         told = one_line(chosen.prefix)  # its own words stay, known or not
-        spans = zip(prefix, target.spans(told), strict=False)
+        spans = zip(prefix, target.spans(told) if told else [], strict=True)
         own = [told[first:last] for id, (first, last) in spans if id == unknown]
         words[: len(own)] = own
         parts = text.split(mark)
@@ -313,11 +314,18 @@ class TranslatePredictor:
         return [source[first:last] for first, last in (spans[place] for place in places)]
 
     def _prefix(self, chosen: TranslationSettings) -> list[int]:
-        ids = self.languages.write([one_line(chosen.prefix)])[0][1:-1] if chosen.prefix else []
-        if len(ids) + 1 >= self.model.context_length:
+        if not chosen.prefix:
+            return []
+        told, target = one_line(chosen.prefix), self.languages.target
+        if target.kind == "char" and (unknown := target.unknown_characters(told)):
             raise UsageError(
-                f"the prefix has {len(ids):,} tokens, and the model writes at most "
-                f"{self.model.context_length - 1:,} with it. Give a shorter one."
+                f"the prefix has characters that the model does not know: {' '.join(unknown[:10])}"
+            )
+        ids, room = self.languages.write([told])[0][1:-1], self.model.context_length - 2
+        if len(ids) > room:
+            raise UsageError(
+                f"the prefix has {len(ids):,} tokens, and the model has room for {room:,}. Give a "
+                "shorter one."
             )
         return ids
 

@@ -1,9 +1,10 @@
-"""Several pieces of work at a time, each on one thread of its own.
+"""Several pieces of work at a time, each on a thread of its own.
 
 A small product of matrices does not get faster by a second core, and what stands between two of
 them does not either. Two searches side by side do.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -11,26 +12,45 @@ from typing import TypeVar
 ItemT = TypeVar("ItemT")
 FoundT = TypeVar("FoundT")
 
+_mine = threading.local()
+
+
+class NotWantedError(Exception):
+    """Nobody waits for this piece of work any more."""
+
 
 def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Iterator[FoundT]:
     """`map`, with as many at a time as torch may use threads; what is found comes in order.
 
-    Modes such as no_grad hold for one thread: `work` has to set its own.
+    Modes such as no_grad hold for one thread: `work` has to set its own. The number of torch's
+    threads is changed meanwhile, for the whole process: one call at a time.
     """
     import torch
 
     threads = torch.get_num_threads()
-    if threads == 1 or len(items) < 2:
+    workers = min(threads, len(items))
+    if workers < 2:
         yield from map(work, items)
         return
+    is_over = threading.Event()
 
-    def alone(item: ItemT) -> FoundT:
-        torch.set_num_threads(1)  # of this thread
-        return work(item)
+    def prepare() -> None:
+        torch.set_num_threads(threads // workers)
+        _mine.is_over = is_over
 
-    pool = ThreadPoolExecutor(threads)
+    pool = ThreadPoolExecutor(workers, initializer=prepare)
     try:
-        yield from pool.map(alone, items)
+        yield from pool.map(work, items)
     finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
+        is_over.set()
+        try:
+            pool.shutdown(cancel_futures=True)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def check_wanted() -> None:
+    """To be called now and then by long work: ends it after an error elsewhere, or Ctrl-C."""
+    is_over = getattr(_mine, "is_over", None)
+    if is_over is not None and is_over.is_set():
+        raise NotWantedError

@@ -1,38 +1,55 @@
 """A text that is too long for a model, as pieces that are not.
 
-    "It rains. The man, who …"  →  "It rains."  "The man, …"
+    "It rains. Dr. Faust, who …"  →  "It rains."  "Dr. Faust, …"
 
 A translator knows sentences, and so gets them one by one. A sentence that is too long itself is cut
 at commas, else between words, else anywhere, into as few pieces as may be.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-# Behind which a text may be cut, the best places first. Chinese and Japanese have no blanks between
-# sentences.
-CUTS = (
-    r"(?<=[.!?…])\s+|(?<=[。！？])\s*",
-    r"(?<=[,;:–—،])\s+|(?<=[、，；：])\s*",
-    r"\s+",
-    r"(?<=.)",
-)
-SENTENCES = 0  # the first of them
+# Chinese and Japanese have no blanks between sentences.
+_END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’]*\s*""")
+# Behind which a sentence may be cut, the best places first.
+_CUTS = (r"(?<=[,;:–—،])\s+|(?<=[、，；：])\s*", r"\s+", r"(?<=.)")
 
 
-def pieces_of(text: str, fits: Callable[[str], bool], level: int = SENTENCES) -> list[str]:
+def pieces_of(text: str, fits: Callable[[str], bool]) -> list[str]:
     """The text if it fits, else its pieces in their order."""
-    whole = text.strip()
-    if not whole or fits(whole) or level == len(CUTS):
-        return [whole] if whole else []
-    edges = [0, *(match.end() for match in re.finditer(CUTS[level], text)), len(text)]
+    if fits(text):
+        return [text] if text else []
+    edges = [0, *_ends(text), len(text)]
+    sentences = (text[first:last].strip() for first, last in pairwise(edges))
+    return [piece for each in sentences if each for piece in _smaller(each, fits, 0)]
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end."""
+    for found in _END.finditer(text):
+        word = re.split(r"[\s(\[]", text[max(0, found.start() - 20) : found.start()])[-1]
+        is_dot = found[0][0] == "." and found[0][:2] != ".."
+        if not (is_dot and _is_abbreviation(word)):
+            yield found.end()
+
+
+def _is_abbreviation(word: str) -> bool:
+    """What a dot behind it does not end: Dr, U.S, z.B, 3"""
+    return (
+        "." in word or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and word[:1].isupper())
+    )
+
+
+def _smaller(sentence: str, fits: Callable[[str], bool], level: int) -> list[str]:
+    if fits(sentence) or level == len(_CUTS):
+        return [sentence]
+    edges = [0, *(found.end() for found in re.finditer(_CUTS[level], sentence)), len(sentence)]
     pieces: list[str] = []
     for first, last in pairwise(edges):
-        # "Dr." is no sentence: a word alone is joined to the next.
-        is_open = pieces and (level > SENTENCES or " " not in pieces[-1].strip())
-        if is_open and fits((pieces[-1] + text[first:last]).strip()):
-            pieces[-1] += text[first:last]
+        if pieces and fits((pieces[-1] + sentence[first:last]).strip()):
+            pieces[-1] += sentence[first:last]
         else:
-            pieces.append(text[first:last])
-    return [small for piece in pieces for small in pieces_of(piece, fits, level + 1)]
+            pieces.append(sentence[first:last])
+    parts = (piece.strip() for piece in pieces)
+    return [small for part in parts if part for small in _smaller(part, fits, level + 1)]

@@ -22,7 +22,8 @@ from glassformer.training.evaluate import evaluating
 from glassformer.training.losses import next_token_loss
 
 READ_AT_ONCE = 8192  # tokens of both sides, with padding
-SEARCHED_AT_ONCE = 4096  # tokens of the source, times beams, with padding: bounds the memory
+# Tokens of the source, times beams, with padding, on each thread: bounds the memory.
+SEARCHED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,11 @@ def translate(
             trace=trace,
         )
 
-    found: dict[int, list[Hypothesis]] = {}
     batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams)
     at_a_time = side_by_side if model.device.type == "cpu" else map
     with evaluating(model):
-        for numbers, results in zip(batches, at_a_time(searched, batches), strict=True):
-            found |= dict(zip(numbers.tolist(), results, strict=True))
+        results = [each for part in at_a_time(searched, batches) for each in part]
+    found = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
     return [found[number] for number in range(len(rows))]
 
 

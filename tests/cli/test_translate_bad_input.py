@@ -216,7 +216,7 @@ def test_a_gpt_does_not_translate(glassformer: Any, shelf: Path) -> None:
         (("--num-beams", "1e9"), "num_beams"),
         (("--diversity-penalty", "-1"), "diversity_penalty"),
         (("--diversity-penalty", "1"), "diversity_penalty is between groups: say num_beam_groups"),
-        (("--prefix", "ONE " * 40), "the prefix has 40 tokens, and the model writes at most 31"),
+        (("--prefix", "ONE " * 40), "the prefix has 40 tokens, and the model has room for 30"),
         (("--length-penalty", "nan"), "length_penalty"),
     ],
 )

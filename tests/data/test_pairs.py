@@ -264,10 +264,10 @@ def test_a_column_of_translations_with_more_languages(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", '{"en": "x", "de": "y"}\n{"en": "x", "de": 7}\n')
+    path = written(tmp_path / "a.jsonl", '{"en": "x", "de": "y"}\n' * 9 + '{"en": "x", "de": 7}\n')
     for columns in ({}, {"source_column": "en", "target_column": "de"}):
         problem = complaint(path, **columns)
-        assert "a.jsonl:2" in problem
+        assert "a.jsonl:10" in problem
         assert "of type int, not text. Mend it, or say another --target-column." in problem
 
 

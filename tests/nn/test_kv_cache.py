@@ -65,30 +65,6 @@ def test_a_reordered_cache_is_independent_of_the_first():
     assert torch.equal(kept.keys[..., :2, :], before)
 
 
-@torch.inference_mode()
-def test_rows_go_to_and_fro_between_two_places_and_stay_what_they_were():
-    cache, batch = KVCache(2, 12, 2, 60, 3), 12
-    expected = torch.empty(2, 12, 2, 0, 3), torch.empty(2, 12, 2, 0, 3)
-    places = set()
-    for step in range(60):
-        new = [positions(batch, 1) for _ in range(2)]
-        for layer in range(2):
-            cache.layer(layer).append(*new[layer])
-        cache.advance(1)
-        added = (torch.stack([each[side] for each in new]) for side in range(2))
-        expected = tuple(
-            torch.cat((old, more), dim=3) for old, more in zip(expected, added, strict=True)
-        )
-        batch = max(1, batch - (step % 5 == 4))  # now and then a sentence is done
-        rows = torch.randint(expected[0].size(1), (batch,))
-        cache = cache.reorder(rows)
-        expected = tuple(each[:, rows] for each in expected)
-        assert torch.equal(cache.keys[..., : step + 1, :], expected[0])
-        assert torch.equal(cache.values[..., : step + 1, :], expected[1])
-        places.add(cache.keys.data_ptr())
-    assert len(places) < 30
-
-
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_full_cache_refuses_more_instead_of_losing_it(length):
     cache = KVCache(1, 1, 2, 4, 3)

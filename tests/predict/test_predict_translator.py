@@ -187,12 +187,6 @@ def test_a_word_without_end_is_cut_inside() -> None:
     assert " " not in "".join(pieces[1:-1])
 
 
-def test_a_word_alone_is_no_sentence() -> None:
-    predictor = translator(text=". " + " ".join(WORDS))
-    pieces = predictor.cut("one. two three. " * 20)
-    assert pieces == ["one. two three."] * 20
-
-
 def test_a_text_that_fits_is_not_cut() -> None:
     assert translator(text=". " + " ".join(WORDS)).cut(" one. two.\tthree ") == ["one. two. three"]
 
