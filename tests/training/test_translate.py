@@ -192,6 +192,23 @@ def test_what_is_too_long_is_left_out_and_counted(tmp_path: Path):
     assert max(task.training.source.lengths.max(), task.training.target.lengths.max()) <= 33
 
 
+@pytest.mark.parametrize("length", [70, 150])
+def test_one_stray_line_makes_no_room_that_the_others_do_not_need(tmp_path: Path, length: int):
+    data = pairs(tmp_path)
+    lines = ["\t".join([" ".join(WORDS * (count // 8))] * 2) for count in (length, 32)]
+    more = [lines[1] + f" {number}" for number in range(60)]  # 32 words are nothing unusual
+    with data.open("a") as file:
+        file.write("\n".join([lines[0] + " X", *more]) + "\n")
+    said: list[str] = []
+    recipe = make_recipe(
+        {"model": {"name": "translator"}, "data": {"paths": [str(data)]}}
+        | {"tokenizer": {"kind": "word"}, "training": MACHINE}
+    )
+    task = ready(recipe, tmp_path / "run", said)
+    assert task.recipe.model["context_length"] == 80  # twice that of the others, in sixteens
+    assert any("longer than the model's" in line for line in said) == (length == 150)
+
+
 def test_scheduled_sampling_is_refused_where_there_is_no_recurrence(tmp_path: Path):
     recipe = recipe_for("translator", pairs(tmp_path), objective={"scheduled_sampling": 0.5})
     with pytest.raises(UsageError, match="rnn-translator"):
