@@ -3,12 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import count, note_unknown, read_text, unescape
+from glassformer.cli.inputs import count, note_unknown, options_named, read_text, unescape
 from glassformer.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.predict.language import LanguagePredictor
 
 
 def generate(
@@ -81,6 +84,13 @@ def generate(
     if top is not None:
         _show_candidates(predictor.next_tokens(text, top), as_json)
         return
+    with options_named(said):
+        _show_texts(predictor, text, settings, as_json)
+
+
+def _show_texts(
+    predictor: "LanguagePredictor", text: str, settings: dict[str, Any], as_json: bool
+) -> None:
     if as_json:
         for completion in predictor.generate_batch([text], **settings):
             typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))

@@ -1,8 +1,10 @@
 """What several verbs read alike."""
 
 import codecs
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -65,6 +67,20 @@ def some_at_once(items: Iterable[T], number: int = 1024) -> Iterator[list[T]]:
         if not batch:
             return
         yield batch
+
+
+@contextmanager
+def options_named(settings: Iterable[str]) -> Iterator[None]:
+    """A complaint about settings in the words of the command line: num_beams is --num-beams."""
+    names = "|".join(settings)
+    try:
+        yield
+    except UsageError as error:
+        said = re.sub(r" in the settings of \w+", "", str(error))
+        # Names of one word are words of the language as well, but for the first of a sentence.
+        names = rf"\b(?=\w*_)({names})\b|^({names})\b(?= is )"
+        said = re.sub(names, lambda found: "--" + found[0].replace("_", "-"), said)
+        raise UsageError(said) from None
 
 
 def note_unknown(tokenizer: "Tokenizer", text: str) -> None:

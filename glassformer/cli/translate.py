@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.inputs import count, read_lines, some_at_once
+from glassformer.cli.inputs import count, options_named, read_lines, some_at_once
 
 if TYPE_CHECKING:
     from glassformer.predict.translator import TranslatePredictor, Translations
@@ -63,7 +63,8 @@ def translate(
     }
     settings = {name: value for name, value in said.items() if value is not None}
     predictor = load_for(model, TranslatePredictor, "translate")
-    predictor.settings(settings)  # what is wrong with them is said before anything is read
+    with options_named(said):
+        predictor.settings(settings)  # what is wrong with them is said before anything is read
     done, begun = 0, time.perf_counter()
     for lines in some_at_once(read_lines(text), AT_ONCE):
         for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
@@ -73,10 +74,13 @@ def translate(
             _show(found, as_json)
         done += len(lines)
         if sys.stderr.isatty() and text is None:
-            rate = done / (time.perf_counter() - begun)
-            typer.echo(f"\r{done:,} lines, {rate:.1f} per second", err=True, nl=False)
+            _show_progress(done, time.perf_counter() - begun)
     if sys.stderr.isatty() and text is None:
         typer.echo(err=True)
+
+
+def _show_progress(done: int, seconds: float) -> None:
+    typer.echo(f"\r{done:,} lines, {done / seconds:.1f} per second", err=True, nl=False)
 
 
 def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -> Iterator[str]:

@@ -200,9 +200,9 @@ def test_a_folder_without_a_model(glassformer: Any, tmp_path: Path, verb: str) -
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--temperature", "-1"), "temperature in the settings of generation is -1.0"),
+        (("--temperature", "-1"), "--temperature is -1.0"),
         (("--max-new-tokens", "0"), "'--max-new-tokens': 0 is not a whole number from 1 on."),
-        (("--top-p", "1.5"), "top_p"),
+        (("--top-p", "1.5"), "--top-p is 1.5: it must be 1 or less."),
         (("--top", "0"), "'--top': 0 is not a whole number from 1 on."),
         (("--top", "3", "--top-k", "2"), "leave out --top-k"),
     ],

@@ -210,14 +210,20 @@ def test_a_gpt_does_not_translate(glassformer: Any, shelf: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--num-return-sequences", "6"), "num_return_sequences 6 is more than num_beams 5"),
-        (("--num-beams", "4", "--num-beam-groups", "3"), "num_beams 4 is no multiple of"),
+        (("--num-return-sequences", "6"), "--num-return-sequences 6 is more than --num-beams 5"),
+        (
+            ("--num-beams", "4", "--num-beam-groups", "3"),
+            "--num-beams 4 is no multiple of --num-beam-groups 3; change one",
+        ),
         (("--num-beams", "0"), "0 is not a whole number from 1 on."),
-        (("--num-beams", "1e9"), "num_beams"),
-        (("--diversity-penalty", "-1"), "diversity_penalty"),
-        (("--diversity-penalty", "1"), "diversity_penalty is between groups: say num_beam_groups"),
+        (("--num-beams", "1e9"), "--num-beams is 1000000000: it must be 1000 or less."),
+        (("--diversity-penalty", "-1"), "--diversity-penalty is -1.0: it must be 0 or more."),
+        (
+            ("--diversity-penalty", "1"),
+            "--diversity-penalty is between groups: say --num-beam-groups",
+        ),
         (("--prefix", "ONE " * 40), "the prefix has 40 tokens, and the model has room for 30"),
-        (("--length-penalty", "nan"), "length_penalty"),
+        (("--length-penalty", "nan"), "--length-penalty"),
     ],
 )
 def test_a_search_that_makes_no_sense(
