@@ -11,6 +11,12 @@ from torch import Tensor, nn
 Step = Callable[[], int]
 
 
+def update(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def step_of(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -24,9 +30,7 @@ def step_of(
     def step() -> int:
         batch = next(following)
         loss(batch).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer)
         return count(batch)
 
     return step

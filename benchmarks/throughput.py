@@ -9,10 +9,11 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from benchmarks.machine import describe
+from benchmarks.steps import update
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.training.losses import next_token_loss
 from glassformer.training.optim import make_optimizer
@@ -20,12 +21,6 @@ from glassformer.training.optim import make_optimizer
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCABULARY = 6, 6, 384, 256, 16, 65
 ROUNDS, STEPS = 5, 3
 SIDE = 4096
-
-
-def update(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    optimizer.zero_grad()
 
 
 def theirs() -> Callable[[Tensor], None]:

@@ -143,12 +143,13 @@ class TranslatePredictor:
             raise UsageError("a text longer than the model's context cannot have a prefix.")
         prefix = self._prefix(chosen)
         results = iter(translate(self.model, self.languages, rows, chosen, prefix))
-        return [
-            Translations(
-                text, [*self._joined(parts, [*islice(results, len(parts))], chosen)], len(parts)
+        answers = []
+        for text, parts in zip(texts, pieces, strict=True):
+            found = [*islice(results, len(parts))]
+            answers.append(
+                Translations(text, [*self._joined(parts, found, chosen, prefix)], len(parts))
             )
-            for text, parts in zip(texts, pieces, strict=True)
-        ]
+        return answers
 
     def cut(self, text: str) -> list[str]:
         """A text as pieces that fit into the model: whole, or cut where it does the least harm."""
@@ -266,7 +267,11 @@ class TranslatePredictor:
         return len(self.languages.read([text])[0]) <= self.model.context_length
 
     def _joined(
-        self, sources: list[str], found: list[list[Hypothesis]], chosen: TranslationSettings
+        self,
+        sources: list[str],
+        found: list[list[Hypothesis]],
+        chosen: TranslationSettings,
+        prefix: list[int],
     ) -> Iterator[Translation]:
         """The n-th best of a text: the n-th best of each of its pieces, one after the other."""
         if not found:
@@ -274,15 +279,16 @@ class TranslatePredictor:
         for parts in zip(*found, strict=False):
             length = sum(len(part.ids) + part.is_complete for part in parts)
             texts = [
-                self._text(source, part, chosen)
+                self._text(source, part, chosen, prefix)
                 for source, part in zip(sources, parts, strict=True)
             ]
             total = math.fsum(part.logprob for part in parts)
             yield Translation(" ".join(filter(None, texts)), chosen.score(total, length))
 
-    def _text(self, source: str, found: Hypothesis, chosen: TranslationSettings) -> str:
-        prefix, target = self._prefix(chosen), self.languages.target
-        ids = [*prefix, *found.ids]
+    def _text(
+        self, source: str, found: Hypothesis, chosen: TranslationSettings, prefix: list[int]
+    ) -> str:
+        ids, target = [*prefix, *found.ids], self.languages.target
         text, unknown = self.languages.text(ids), target.unknown
         if unknown is None or unknown not in ids:
             return text
