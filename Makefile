@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-classifier bench-sentiment bench-tagging bench-translation \
+	bench-first-step bench-classifier bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-translation clean
@@ -78,6 +78,9 @@ bench-translation-speed: .venv/develops  ## training and beam search against tra
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
+
+bench-first-step: .venv/develops  ## from Enter to the first step of train gpt: DATA=text of 1 MB
+	$(BIN)/python -m benchmarks.first_step $(DATA)
 
 prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-translation  ## all proofs at full length
 

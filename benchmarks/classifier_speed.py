@@ -8,7 +8,6 @@ drawn at random and padded to the longest, as the usual collator does. Examples 
 the median of several rounds.
 """
 
-import io
 import itertools
 import sys
 from pathlib import Path
@@ -20,9 +19,11 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, shuffled, step_of
-from glassformer.training.learner import Learner
-from glassformer.training.prepare import prepare
-from glassformer.training.recipe import make_recipe
+from glassformer.tasks.task import Objective
+from glassformer.training.finetuning import new_model
+from glassformer.training.lightning_module import Learner
+from glassformer.training.preparation import prepare
+from glassformer.training.recipes import make_recipe
 
 LAYERS, WIDTH, HEADS, BATCH = 4, 256, 4, 32
 ROUNDS, STEPS = 5, 24
@@ -39,16 +40,16 @@ def recipe(data: Path) -> Any:
     )
 
 
-def ours(task: Any) -> Step:
-    model = task.build().train()
-    optimizer: Any = Learner(model, task).configure_optimizers()
-    batches = map(task.batch, itertools.count())
-    return step_of(model, optimizer, batches, lambda batch: task.loss(model, batch), examples)
+def ours(objective: Objective) -> Step:
+    model = new_model(objective.recipe).train()
+    optimizer: Any = Learner(model, objective).configure_optimizers()
+    batches = map(objective.batch, itertools.count())
+    return step_of(model, optimizer, batches, lambda batch: objective.loss(model, batch), examples)
 
 
-def theirs(task: Any) -> Step:
+def theirs(objective: Objective) -> Step:
     config = BertConfig(
-        vocab_size=task.recipe.model["vocab_size"],
+        vocab_size=objective.recipe.model["vocab_size"],
         hidden_size=WIDTH,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
@@ -58,7 +59,8 @@ def theirs(task: Any) -> Step:
     )
     model = BertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    batches = map(task.training.batch, shuffled(len(task.training), BATCH))
+    rows = objective.dataset.training
+    batches = map(rows.batch, shuffled(len(rows), BATCH))
 
     def loss(batch: Any) -> Any:
         return model(
@@ -75,9 +77,9 @@ def examples(batch: Any) -> int:
 def main(data: Path) -> None:
     torch.manual_seed(0)
     with TemporaryDirectory() as folder:
-        task: Any = prepare(recipe(data), Path(folder), io.StringIO().write)
-        mine, other = in_turns([ours(task), theirs(task)], STEPS, ROUNDS)
-        padding = task.padding
+        objective = prepare(recipe(data), Path(folder), print).objective()
+        mine, other = in_turns([ours(objective), theirs(objective)], STEPS, ROUNDS)
+        padding = objective.dataset.padding
     print(describe())
     print(f"glassformer {mine:.0f} examples/s, transformers {other:.0f}: ratio {mine / other:.2f}")
     print(f"{padding:.1%} of our batches is padding; {torch.get_num_threads()} threads")

@@ -15,7 +15,7 @@ from benchmarks.machine import describe
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.presets import GPT_PRESETS
 from glassformer.nn.attention import merge_projections
 
 PROMPT, NEW = 32, 64
@@ -25,15 +25,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--rounds", type=int, default=5)
-    said = parser.parse_args()
+    given = parser.parse_args()
     torch.manual_seed(0)
     print(describe())
     theirs = GPT2LMHeadModel(GPT2Config(bos_token_id=None, eos_token_id=None)).eval()
     ours = with_weights_of(theirs)
-    for batch in said.batch:
+    for batch in given.batch:
         prompts = torch.randint(50257, (batch, PROMPT))
         times: dict[str, list[float]] = {"glassformer": [], "transformers": []}
-        for round_ in range(said.rounds + 1):  # the first round warms up
+        for round_ in range(given.rounds + 1):  # the first round warms up
             for name, run in (("glassformer", generate_ours), ("transformers", generate_theirs)):
                 begin = time.perf_counter()
                 ids = run(ours if name == "glassformer" else theirs, prompts)

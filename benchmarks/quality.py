@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from benchmarks.machine import describe
-from glassformer.training import begin
+from glassformer.training import run as story
 from glassformer.training.fit import fit
-from glassformer.training.recipe import make_recipe
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SHAPE = {"num_layers": 4, "d_model": 128, "num_heads": 4, "context_length": 64}
@@ -62,7 +62,7 @@ def train(
     stream = stream or io.StringIO()
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "run")
-        begin.begin(make_recipe(values), run, lambda said: None)
+        story.begin(make_recipe(values), run, lambda line: None)
         start = time.perf_counter()
         outcome = fit(run, stream)
         return time.perf_counter() - start, outcome.best["val_loss"]
@@ -72,17 +72,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("text", type=Path)
     options.add_argument("--minutes", type=float)
-    said = options.parse_args()
+    given = options.parse_args()
     print(describe())
-    if said.minutes:
-        seconds, loss = train(said.text, QUARTER_HOUR, sys.stderr, time_limit=60 * said.minutes)
+    if given.minutes:
+        seconds, loss = train(given.text, QUARTER_HOUR, sys.stderr, time_limit=60 * given.minutes)
         print(f"in {seconds:.0f} s: validation loss {loss:.4f}")
         return
     baseline = BASELINE | {"model": BASELINE["model"] | GPT2_STYLE}
-    train(said.text, baseline, max_steps=2)  # warms up
-    theirs, goal = train(said.text, baseline)
+    train(given.text, baseline, max_steps=2)  # warms up
+    theirs, goal = train(given.text, baseline)
     print(f"GPT-2 style, AdamW, 2,000 steps: {goal:.4f} in {theirs:.1f} s", flush=True)
-    ours, loss = train(said.text, OURS)
+    ours, loss = train(given.text, OURS)
     print(
         f"the default recipe with {OURS['training']['max_steps']} steps: {loss:.4f} in {ours:.1f} s"
     )

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.training import begin
+from glassformer.training import run as story
+from glassformer.training.callback import StateIO
 from glassformer.training.fit import fit
-from glassformer.training.metrics import Metrics
-from glassformer.training.recipe import make_recipe
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.steward import StateIO
+from glassformer.training.run_log import RunLog
 
 STEPS = 150
 
@@ -35,7 +35,7 @@ def main() -> None:
 
         return call
 
-    for owner, name in ((StateIO, "save_checkpoint"), (Metrics, "sync"), (RunFolder, "prune")):
+    for owner, name in ((StateIO, "save_checkpoint"), (RunLog, "sync"), (RunFolder, "prune")):
         setattr(owner, name, clocked(getattr(owner, name)))
     recipe = make_recipe(
         {
@@ -46,7 +46,7 @@ def main() -> None:
     )
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "run")
-        begin.begin(recipe, run, lambda said: None)
+        story.begin(recipe, run, lambda line: None)
         start = time.perf_counter()
         fit(run, io.StringIO())
         whole = time.perf_counter() - start

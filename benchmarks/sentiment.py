@@ -15,14 +15,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.data.examples import read_examples
-from glassformer.predict import load
-from glassformer.training import begin
-from glassformer.training.baseline import TfidfBaseline
-from glassformer.training.command import on_top_of
-from glassformer.training.recipe import make_recipe
+from glassformer.data.labelled_files import read_examples
+from glassformer.evaluation.baseline import TfidfBaseline
+from glassformer.evaluation.classification import judge
+from glassformer.tasks import load
+from glassformer.training import run as story
+from glassformer.training.finetuning import on_top_of
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.scores import judge
 
 SEEDS = (0, 1, 2)
 
@@ -32,10 +32,10 @@ def trained(values: dict[str, Any], data: Path, seed: int, folder: Path) -> tupl
     paths = {"paths": [str(data / "train.tsv")], "validation_paths": [str(data / "dev.tsv")]}
     recipe = make_recipe(values | {"data": paths, "training": {"seed": seed}})
     run = RunFolder(folder)
-    outcome = begin.train(recipe, run, io.StringIO())
+    outcome = story.train(recipe, run, io.StringIO())
     found: Any = load(run.path)
     best = outcome.best or {}
-    return best["val_accuracy"], found.evaluate([str(data / "test.tsv")]).scores.accuracy
+    return best["val_accuracy"], found.evaluate([str(data / "test.tsv")]).accuracy
 
 
 def baseline(data: Path) -> tuple[float, float]:
@@ -43,13 +43,17 @@ def baseline(data: Path) -> tuple[float, float]:
         read_examples([str(data / name)]).examples for name in ("train.tsv", "dev.tsv", "test.tsv")
     )
     labels = sorted({label for example in train for label in example.labels})
-    model = TfidfBaseline([each.text for each in train], [each.labels for each in train], labels)
 
-    def accuracy(examples: list[Any]) -> float:
+    def targets(examples: list[Any]) -> Any:
         import torch
 
-        targets = torch.tensor([labels.index(each.labels[0]) for each in examples])
-        return judge(model.logits([each.text for each in examples]), targets, labels).accuracy
+        return torch.tensor([labels.index(each.labels[0]) for each in examples])
+
+    model = TfidfBaseline([each.text for each in train], targets(train).numpy(), labels)
+
+    def accuracy(examples: list[Any]) -> float:
+        logits = model.logits([each.text for each in examples])
+        return judge(logits, targets(examples), labels).accuracy
 
     dev, test = map(accuracy, others)
     return dev, test

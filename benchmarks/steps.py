@@ -24,7 +24,7 @@ def step_of(
     loss: Callable[[Any], Tensor],
     count: Callable[[Any], int],
 ) -> Step:
-    """A step of training on the next batch; it says how much it has learned from."""
+    """A step of training on the next batch; returns how much it has learned from."""
     following = iter(batches)
 
     def step() -> int:

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.predict import load
-from glassformer.training import begin
-from glassformer.training.command import on_top_of
-from glassformer.training.recipe import make_recipe
+from glassformer.tasks import load
+from glassformer.training import run as story
+from glassformer.training.finetuning import on_top_of
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 SETS = {
@@ -46,14 +46,14 @@ def main() -> None:
             data = {"paths": [train], "validation_paths": [dev]}
             with TemporaryDirectory() as folder:
                 run = RunFolder(Path(folder) / "run")
-                outcome = begin.train(make_recipe(values | {"data": data}), run, io.StringIO())
+                outcome = story.train(make_recipe(values | {"data": data}), run, io.StringIO())
                 predictor: Any = load(run.path)
-                scores = predictor.evaluate([test]).scores
+                found = predictor.evaluate([test])
             best = outcome.best or {}
-            f1 = "" if scores.f1 is None else f"entity F1 {scores.f1:.4f}  "
+            f1 = "" if found.f1 is None else f"entity F1 {found.f1:.4f}  "
             print(
-                f"{name}, {what}: dev {best[f'val_{outcome.task.measure}']:.4f}  test {f1}"
-                f"accuracy {scores.accuracy:.4f}  {time.perf_counter() - start:.0f} s",
+                f"{name}, {what}: dev {best[f'val_{outcome.objective.measure}']:.4f}  test {f1}"
+                f"accuracy {found.accuracy:.4f}  {time.perf_counter() - start:.0f} s",
                 flush=True,
             )
 

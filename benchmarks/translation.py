@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.predict import load
-from glassformer.training import begin
-from glassformer.training.recipe import make_recipe
+from glassformer.tasks import load
+from glassformer.training import run as story
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 TRIALS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -50,7 +50,7 @@ def trial(data: Path, name: str, minutes: float, folder: Path) -> str:
         }
     )
     started = time.perf_counter()
-    outcome = begin.train(recipe, RunFolder(folder), io.StringIO())
+    outcome = story.train(recipe, RunFolder(folder), io.StringIO())
     seconds = time.perf_counter() - started
     predictor: Any = load(folder)
     found = predictor.evaluate(source_paths=test[0], target_paths=test[1])
@@ -67,11 +67,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", choices=TRIALS, nargs="*", default=list(TRIALS))
     parser.add_argument("--minutes", type=float, default=45)
-    said = parser.parse_args()
+    given = parser.parse_args()
     print(describe(), flush=True)
-    for name in said.only:
+    for name in given.only:
         with TemporaryDirectory() as folder:
-            print(trial(said.data, name, said.minutes, Path(folder) / "run"), flush=True)
+            print(trial(given.data, name, given.minutes, Path(folder) / "run"), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ with four beams of the 1,000 test sentences, after a short training, so that sen
 end. Theirs is given the sentences sorted by length, too, which is more than its users do.
 """
 
-import io
 import itertools
 import statistics
 import sys
@@ -25,16 +24,17 @@ from transformers import MarianConfig, MarianMTModel
 
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, shuffled, step_of
-from glassformer.data.pairs import pairs_of
-from glassformer.generation.beam import Beams
+from glassformer.data.sentence_pairs import pairs_of
+from glassformer.evaluation.translation import search_translations
+from glassformer.generation.beam_settings import Beams
 from glassformer.models.transformer import Transformer
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.positions import sinusoids
-from glassformer.training.learner import Learner
-from glassformer.training.prepare import prepare
-from glassformer.training.recipe import make_recipe
-from glassformer.training.tasks.translate import Translate
-from glassformer.training.translating import translate
+from glassformer.tasks.translate import TranslateObjective
+from glassformer.training.finetuning import new_model
+from glassformer.training.lightning_module import Learner
+from glassformer.training.preparation import prepare
+from glassformer.training.recipes import make_recipe
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 256, 8, 128, 64
 ROUNDS, STEPS, RATE = 5, 12, 5e-4
@@ -56,11 +56,11 @@ def recipe(data: Path) -> Any:
     )
 
 
-def marian(task: Translate, ours: Transformer) -> MarianMTModel:
+def marian(objective: TranslateObjective, ours: Transformer) -> MarianMTModel:
     """The same model in their names."""
-    start, end = task.languages.start, task.languages.end
+    languages = objective.dataset.preprocessing
     config = MarianConfig(
-        vocab_size=task.tokenizer.vocab_size,
+        vocab_size=languages.tokenizer.vocab_size,
         d_model=WIDTH,
         encoder_layers=LAYERS,
         decoder_layers=LAYERS,
@@ -72,9 +72,9 @@ def marian(task: Translate, ours: Transformer) -> MarianMTModel:
         activation_function="relu",
         scale_embedding=True,
         dropout=0.1,
-        pad_token_id=start,
-        eos_token_id=end,
-        decoder_start_token_id=start,
+        pad_token_id=languages.start,
+        eos_token_id=languages.end,
+        decoder_start_token_id=languages.start,
         forced_eos_token_id=None,
         share_encoder_decoder_embeddings=True,
     )
@@ -109,17 +109,18 @@ def _copy_block(block: Any, layer: Any) -> None:
         its.load_state_dict(mine.state_dict())
 
 
-def our_step(task: Translate, model: Any) -> Step:
-    optimizer: Any = Learner(model, task).configure_optimizers()
+def our_step(objective: TranslateObjective, model: Any) -> Step:
+    optimizer: Any = Learner(model, objective).configure_optimizers()
     for group in optimizer.param_groups:
         group["lr"] = RATE
-    batches = map(task.batch, itertools.count())
-    return step_of(model, optimizer, batches, lambda batch: task.loss(model, batch), tokens)
+    batches = map(objective.batch, itertools.count())
+    return step_of(model, optimizer, batches, lambda batch: objective.loss(model, batch), tokens)
 
 
-def their_step(task: Translate, model: MarianMTModel) -> Step:
+def their_step(objective: TranslateObjective, model: MarianMTModel) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
-    batches = map(task.training.batch, shuffled(len(task.training), BATCH))
+    rows = objective.dataset.training
+    batches = map(rows.batch, shuffled(len(rows), BATCH))
 
     def loss(batch: Any) -> Any:
         return model(
@@ -158,14 +159,14 @@ def decoded_by_theirs(model: MarianMTModel, rows: list[list[int]], end: int) -> 
     return [found[number] for number in range(len(rows))]
 
 
-def train_in_turns(task: Translate) -> Transformer:
-    model: Any = task.build().train()
-    steps = our_step(task, model), their_step(task, marian(task, model).train())
+def train_in_turns(objective: TranslateObjective) -> Transformer:
+    model: Any = new_model(objective.recipe).train()
+    steps = our_step(objective, model), their_step(objective, marian(objective, model).train())
     mine, other = in_turns(steps, STEPS, ROUNDS)
     print(
         f"training: glassformer {mine:.0f} tokens/s, transformers {other:.0f}: {mine / other:.2f}"
     )
-    print(f"  {task.padding:.1%} of our batches is padding", flush=True)
+    print(f"  {objective.dataset.padding:.1%} of our batches is padding", flush=True)
     for _ in range(LEARNED - (1 + ROUNDS) * STEPS):
         steps[0]()
     return model.eval()
@@ -175,21 +176,23 @@ def main(data: Path) -> None:
     torch.manual_seed(0)
     print(describe())
     with TemporaryDirectory() as folder:
-        task: Any = prepare(recipe(data), Path(folder), io.StringIO().write)
-        ours = train_in_turns(task)
-    theirs = marian(task, ours).eval()
+        objective: Any = prepare(recipe(data), Path(folder), print).objective()
+        ours = train_in_turns(objective)
+    theirs = marian(objective, ours).eval()
     merge_projections(ours)  # as glassformer.load does
     files = (str(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
     pairs = pairs_of((), *([name] for name in files))
-    rows = task.languages.read([pair.source for pair in pairs])
+    languages = objective.dataset.preprocessing
+    rows = languages.encode_source([pair.source for pair in pairs])
     seconds: dict[str, list[float]] = {"glassformer": [], "transformers": []}
     for round_ in range(4):  # the first warms up
         begin = time.perf_counter()
         mine = [
-            best.ids for best, *_ in translate(ours, task.languages, rows, Beams(num_beams=BEAMS))
+            best.ids
+            for best, *_ in search_translations(ours, languages, rows, Beams(num_beams=BEAMS))
         ]
         middle = time.perf_counter()
-        other = decoded_by_theirs(theirs, rows, task.languages.end)
+        other = decoded_by_theirs(theirs, rows, languages.end)
         if round_:
             seconds["glassformer"].append(middle - begin)
             seconds["transformers"].append(time.perf_counter() - middle)
@@ -200,7 +203,7 @@ def main(data: Path) -> None:
     )
     right = [pair.target for pair in pairs]
     for name, written in (("glassformer", mine), ("transformers", other)):
-        texts = [task.languages.text(ids) for ids in written]
+        texts = [languages.decode(ids) for ids in written]
         print(f"  {name}: BLEU {BLEU().corpus_score(texts, [right]).score:.2f}")
     print(f"  equal: {sum(list(a) == list(b) for a, b in zip(mine, other, strict=True)):,}")
 

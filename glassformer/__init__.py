@@ -1,4 +1,4 @@
-"""glassformer: every Transformer of the lecture hall as real software.
+"""glassformer: every Transformer from the lectures as real software.
 
 import glassformer
 model = glassformer.load("runs/gpt-notes")
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
-    from glassformer.predict import Predictor
+    from glassformer.predict.predictor import Predictor
 
 __version__ = "0.1.0"
 
 
 def load(path: "str | PathLike[str]") -> "Predictor":
-    """The model in a folder that `glassformer train` wrote, with the verbs of its task."""
-    from glassformer.predict import load
+    """Load the model in a folder that `glassformer train` wrote. It has the verbs of its task."""
+    from glassformer.tasks import load
 
     return load(path)

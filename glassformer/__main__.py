@@ -1,3 +1,3 @@
-from glassformer.cli import main
+from glassformer.cli.main import main
 
 main()

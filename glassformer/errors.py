@@ -1,17 +1,17 @@
-"""The one family of errors that a user can cause and mend.
+"""Errors that a user can fix.
 
-The message is the whole interface: what is wrong, where, and what to do about it, in one sentence
-or two. The command line prints it without a traceback and exits with `exit_code`.
+The message is the whole interface: the problem, its place and what to do about it, in one or two
+sentences. The command line prints it without a traceback and exits with `exit_code`.
 """
 
 
 class GlassformerError(Exception):
-    """Something the user can mend: the message says what, where and what to do."""
+    """Something the user can fix: the message says what, where and how."""
 
     exit_code = 1
 
 
 class UsageError(GlassformerError):
-    """The command itself was wrong: a flag, a name, a combination that means nothing."""
+    """The command itself is wrong: an unknown option, a bad value, a meaningless combination."""
 
     exit_code = 2

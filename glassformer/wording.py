@@ -1,4 +1,4 @@
-"""How numbers and commands are said to people."""
+"""Numbers, texts and commands as they appear in messages."""
 
 import shlex
 import shutil
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def command(*words: str | Path) -> str:
-    """A command line to copy and run: the program as it was called here, arguments quoted."""
+    """A command line to copy and run: the program as it was called, with quoted arguments."""
     return f"{_program()} {shlex.join(map(str, words))}"
 
 
 def install(*packages: str) -> str:
-    """The command that adds packages to the Python that is running."""
+    """The command that installs packages for the running Python."""
     return shlex.join([sys.executable or "python", "-m", "pip", "install", *packages])
 
 
@@ -20,7 +20,7 @@ def _program() -> str:
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return "python -m glassformer"
-    if called.stem != "glassformer":  # from Python: there is no telling
+    if called.stem != "glassformer":  # called from Python
         return "glassformer"
     found = shutil.which("glassformer")
     is_on_path = found is not None and Path(found).resolve() == called.resolve()
@@ -35,16 +35,16 @@ def readable_size(num_bytes: int) -> str:
 
 
 def beginning(text: str, most: int) -> str:
-    """The first words of a text, on one line, as many as fit into so many characters."""
+    """The first words of a text, on one line, in at most so many characters."""
     line = " ".join(text.split())
     if len(line) <= most:
         return line
     whole, _, _ = line[: most + 1].rpartition(" ")
-    return whole or line[:most]  # there are scripts without blanks, and words without end
+    return whole or line[:most]  # some scripts have no spaces
 
 
 def shortened(text: str, most: int) -> str:
-    """The same for people to look at: where something is left out, "…" says so."""
+    """The same, followed by "…" if something was left out."""
     shown = beginning(text, most)
     return shown if shown == " ".join(text.split()) else f"{shown} …"
 
@@ -62,6 +62,6 @@ def clock(seconds: float) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of another library says, as one sentence."""
+    """The message of another library's error, as one sentence."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return line if line.endswith((".", "!", "?")) else f"{line}."

@@ -1,6 +1,6 @@
 """Let the disk fail at the k-th time that a training changes it, for every k: full, broken, or the
-power gone. The error must be told, and the run must still go on to the same bytes. (TensorBoard's
-own files are left out: the run does not depend on them.)
+power gone. The error must be reported, and the run must still continue to the same bytes.
+(TensorBoard's own files are left out: the run does not depend on them.)
 
     python -m proofs.faults          every k of a whole run
     python -m proofs.faults 10       every tenth
@@ -27,7 +27,7 @@ TOUCHES: tuple[tuple[Any, str], ...] = (
     *((Path, name) for name in ("rename", "replace")),
     *((os, "fsync"), (shutil, "rmtree")),
 )
-TOLD = 7  # the exit code of a child that told what is wrong
+REPORTED = 7  # the exit code of a child that reported what is wrong
 POWER_GONE = "power"
 FAULTS: tuple[Any, ...] = (errno.ENOSPC, errno.EIO, POWER_GONE)
 
@@ -53,7 +53,7 @@ def watched(happens: Callable[[int], None]) -> Iterator[list[int]]:
                 if name in ("write_bytes", "write_text"):
                     original(args[0], args[1][: len(args[1]) // 2])
                 if isinstance(fault, PowerGone):
-                    os._exit(TOLD)  # nothing runs any more, not even the tidying up
+                    os._exit(REPORTED)  # nothing runs any more, not even the tidying up
                 raise
             return original(*args, **kwargs)
 
@@ -82,7 +82,7 @@ def strike(run: RunFolder, k: int, fault: Any) -> int:
             try:
                 fit(run, io.StringIO())
             except (GlassformerError, OSError) as error:
-                sys.exit(TOLD if str(error).strip() else 1)
+                sys.exit(REPORTED if str(error).strip() else 1)
 
     return in_child(work)
 
@@ -111,12 +111,14 @@ def prove(every: int = 1) -> str:
             for fault in FAULTS:
                 run = copied(fresh, folder / "struck")
                 code = strike(run, k, fault)
-                if code not in (0, TOLD):  # 0: it was only tidying up, and can do without
+                if code not in (0, REPORTED):  # 0: it was only tidying up, and can do without
                     raise SystemExit(f"touch {k}, {fault}: ended with {code}")
                 if finished(run) != expected:
                     raise SystemExit(f"touch {k}, {fault}: the resumed run differs")
     faults = len(range(1, number + 1, every)) * len(FAULTS)
-    return f"{faults} faults at {number} touches of the disk: told, and resumed to the same bytes"
+    return (
+        f"{faults} faults at {number} touches of the disk: reported, and resumed to the same bytes"
+    )
 
 
 if __name__ == "__main__":

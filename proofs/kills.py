@@ -19,7 +19,7 @@ from proofs.runs import begun, copied, finished, in_child, small_recipe
 
 
 def prove(number: int, seed: int = 0) -> str:
-    """Kill `number` times. A run that ends before that is compared, and another one begun."""
+    """Kill `number` times. A run that ends before that is compared, and a new one started."""
     draw = random.Random(seed)
     kills = runs = 0
     steps: set[int] = set()
@@ -45,7 +45,7 @@ def prove(number: int, seed: int = 0) -> str:
 
 
 def _is_killed(run: RunFolder, after: float) -> bool:
-    """Train for so many seconds, then kill; False if the training was done before."""
+    """Train for `after` seconds, then kill; False if the training was done before."""
 
     def kill(process: int) -> None:
         time.sleep(after)

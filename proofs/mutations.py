@@ -15,15 +15,15 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoint.folder import load_model
-from glassformer.checkpoint.state import load_state
+from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.training import begin
+from glassformer.training import run as story
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.verify import first_difference
 from proofs.runs import small_recipe
 
-MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors")
+MODEL_FILES = ("config.json", "preprocessor_config.json", "tokenizer.json", "model.safetensors")
 STATE_FILES = ("state.json", "state.safetensors", "manifest.json")
 
 
@@ -54,8 +54,10 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
 
 def model_in(folder: Path) -> dict[str, Any]:
     saved = load_model(folder)
-    text = saved.tokenizer._backend.to_str()
-    return {"config": saved.model.config, "tokenizer": text, **saved.model.state_dict()}
+    settings = saved.preprocessing.model_dump()
+    text = saved.preprocessing.tokenizer._backend.to_str()
+    both = {"config": saved.model.config, "preprocessing": settings, "tokenizer": text}
+    return both | saved.model.state_dict()
 
 
 def prove(number: int, seed: int = 0) -> str:
@@ -65,7 +67,7 @@ def prove(number: int, seed: int = 0) -> str:
     with TemporaryDirectory(prefix="mutations-") as name:
         folder = Path(name)
         run = RunFolder(folder / "run")
-        begin.train(small_recipe(folder, max_steps=4), run, io.StringIO())
+        story.train(small_recipe(folder, max_steps=4), run, io.StringIO())
         cases: tuple[tuple[Path, tuple[str, ...], Callable[[Path], dict[str, Any]]], ...] = (
             (run.path, MODEL_FILES, model_in),
             (run.checkpoint(4), STATE_FILES, load_state),

@@ -1,4 +1,4 @@
-"""Small runs to be tormented, and how to compare them."""
+"""Small runs to disturb, and how to compare them."""
 
 import io
 import os
@@ -11,9 +11,10 @@ from typing import Any
 
 import torch.utils.tensorboard.writer  # noqa: F401 (like all else, once, before the forks)
 
-from glassformer.training import begin
+from glassformer.tasks.recipe import Recipe
+from glassformer.training import run as story
 from glassformer.training.fit import fit
-from glassformer.training.recipe import Recipe, make_recipe
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
@@ -38,7 +39,7 @@ def small_recipe(folder: Path, **training: Any) -> Recipe:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file by name, but for TensorBoard's, whose names and insides tell the time."""
+    """Every file by name, but for TensorBoard's, whose names and contents depend on the time."""
     files = (path for path in folder.rglob("*") if path.is_file())
     kept = (path for path in files if not path.name.startswith("events.out"))
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
@@ -47,7 +48,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def begun(recipe: Recipe, folder: Path) -> RunFolder:
     """A run that is set up and has taken no step."""
     run = RunFolder(folder)
-    in_child(lambda: begin.begin(recipe, run, lambda text: None))
+    in_child(lambda: story.begin(recipe, run, lambda text: None))
     return run
 
 
@@ -58,7 +59,7 @@ def copied(run: RunFolder, folder: Path) -> RunFolder:
 
 
 def finished(run: RunFolder) -> dict[str, bytes]:
-    """What the run leaves when nobody disturbs it any more."""
+    """What the run leaves when it is no longer disturbed."""
     code = in_child(lambda: fit(run, io.StringIO()))
     if code:
         raise RuntimeError(f"{run.path} cannot be finished: exit code {code}")

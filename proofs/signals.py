@@ -1,5 +1,5 @@
-"""Stop a training by SIGTERM at many moments: it must save, exit with 143 within seconds, and go on
-to the same bytes.
+"""Stop a training by SIGTERM at many moments: it must save, exit with 143 within seconds, and
+continue to the same bytes.
 
     python -m proofs.signals 20
 """
@@ -39,7 +39,7 @@ def prove(number: int) -> str:
 
 
 def _stop(run: RunFolder, after: float) -> float:
-    """Train for so many seconds, then ask it to end; how long that took."""
+    """Train for `after` seconds, then send SIGTERM; the seconds until it ended."""
     sent = 0.0
 
     def terminate(process: int) -> None:

@@ -1,7 +1,21 @@
-from collections.abc import Iterator
+"""For all tests: one thread and the same random numbers. For those that train: a training so small
+that it takes a second, and ways to end it before its time."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+
+from glassformer.tasks.recipe import Recipe
+from glassformer.training.recipes import make_recipe
+
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
+
+Make = Callable[..., Recipe]
 
 
 @pytest.fixture(autouse=True)
@@ -11,3 +25,71 @@ def _one_thread_and_the_same_numbers_every_time() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Six thousand characters of sentences."""
+    draw = random.Random(0)
+    lines = (" ".join(draw.choices(WORDS, k=8)) + ".\n" for _ in range(140))
+    path = tmp_path / "notes.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture
+def tiny(notes: Path) -> Make:
+    """A recipe for a model of a few thousand weights, with dropout and accumulation."""
+
+    def make(model: dict[str, Any] | None = None, **training: Any) -> Recipe:
+        sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "num_kv_heads": 1}
+        sizes |= {"context_length": 16, "d_feedforward": 32}
+        steps = {"max_steps": 12, "eval_steps": 4, "save_steps": 3, "logging_steps": 5}
+        batch = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+        machine = {"device": "cpu", "precision": "float32", "num_threads": 1}
+        return make_recipe(
+            {
+                "model": {"name": "gpt", "dropout": 0.2, **sizes} | (model or {}),
+                "data": {"paths": [str(notes)]},
+                "training": steps | batch | machine | training,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """Let something happen just before micro-batch `number` is learned from, once."""
+    from glassformer.training.lightning_module import Learner
+
+    def arrange(number: int, happens: Callable[[], None]) -> None:
+        learn = Learner.training_step
+
+        def training_step(self: Learner, batch: torch.Tensor, current: int) -> torch.Tensor:
+            if current == number:
+                monkeypatch.setattr(Learner, "training_step", learn)
+                happens()
+            return learn(self, batch, current)
+
+        monkeypatch.setattr(Learner, "training_step", training_step)
+
+    return arrange
+
+
+@pytest.fixture
+def contents() -> Callable[[Path], dict[str, bytes]]:
+    """Every file of a run by name, but for TensorBoard's, whose names and insides tell the time."""
+
+    def read(folder: Path) -> dict[str, bytes]:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        kept = (path for path in files if not path.name.startswith("events.out"))
+        return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+
+    return read
+
+
+@pytest.fixture
+def signalled() -> Callable[[int], Callable[[], None]]:
+    """This process, sent a signal."""
+    return lambda number: lambda: os.kill(os.getpid(), number)

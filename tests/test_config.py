@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
-from glassformer.config import Config, Count, assign, flatten, parse, read_yaml, write_yaml
+from glassformer.config import Config, Count, flatten, parse, read_yaml, write_yaml
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.training.recipes import assign
 
 
 class Training(Config):
@@ -48,7 +49,7 @@ def test_an_unknown_key_comes_with_its_line_and_the_nearest_key(tmp_path: Path) 
 
 def test_an_unknown_key_like_no_other_comes_with_all_keys(tmp_path: Path) -> None:
     assert complaint(tmp_path / "x.yaml", "name: a\nzzz: 1\n") == (
-        "unknown key zzz in x.yaml, line 2. Known keys there: name, training, tags."
+        "unknown key zzz in x.yaml, line 2. Known keys: name, training, tags."
     )
 
 
@@ -117,7 +118,7 @@ def test_a_small_number_is_a_number_although_yaml_reads_a_word(tmp_path: Path, t
 def test_a_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
     text = "name: a\ntraining:\n  max_steps: 1\n  learning_rate: 1\n  max_steps: 2\n"
     assert complaint(tmp_path / "x.yaml", text).endswith(
-        "x.yaml, line 5: training.max_steps is given twice. Keep one."
+        "x.yaml, line 5: training.max_steps is set twice. Keep one."
     )
 
 
@@ -131,8 +132,8 @@ def test_a_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
         ("- a\n- b\n", "is not a recipe"),
         ("just words", "is not a recipe"),
         ("a: 1\n---\nb: 2\n", "line 2"),
-        ("name: !!python/object:os.system x\n", "line 1: only plain values"),
-        ("name: a\ntags: [2020-13-45]\n", "line 2: only plain values"),
+        ("name: !!python/object:os.system x\n", "line 1: a recipe can contain only plain values"),
+        ("name: a\ntags: [2020-13-45]\n", "line 2: a recipe can contain only plain values"),
         ("name: &loop {a: *loop}\n", "nested too deeply"),
         ("a: " + "[" * 5000, "nested too deeply"),
         ("a: \x00", "not YAML"),
@@ -153,7 +154,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"name: \xe9\n")
-    with pytest.raises(GlassformerError, match="byte 6: a recipe is UTF-8"):
+    with pytest.raises(GlassformerError, match="byte 6: invalid UTF-8"):
         read_yaml(tmp_path / "x.yaml")
     with pytest.raises(GlassformerError, match="directory"):
         read_yaml(tmp_path)

@@ -10,14 +10,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from glassformer.evaluation.losses import next_token_loss
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.presets import GPT_PRESETS
 from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention, explicit, weights_of
+from glassformer.nn.observe import listening
 from glassformer.nn.positions import sinusoids
-from glassformer.nn.recurrent import PlaceAttention
-from glassformer.training.losses import next_token_loss
+from glassformer.nn.recurrent_attention import PlaceAttention
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"
 
@@ -168,12 +169,12 @@ def test_additive_attention_looks_at_the_encoder_and_at_the_decoder():
 
 
 def test_the_loss_is_taken_on_the_targets_one_further_on():
-    from glassformer.training.tasks.language import Language
+    from glassformer.tasks.language import NextToken
 
     model, sequence = small_gpt(9), torch.randint(0, 9, (1, 12))
     inputs, targets = sequence[:, :-1], sequence[:, 1:]
     output = model(inputs).log_softmax(-1).flatten(0, 1)
-    found = Language.loss(None, model, sequence)
+    found = NextToken.loss(None, model, sequence)
     torch.testing.assert_close(found, nn.NLLLoss()(output, targets.reshape(-1)))
     assert not torch.allclose(found, nn.NLLLoss()(output, inputs.reshape(-1)))
 
@@ -221,7 +222,7 @@ def test_every_head_reads_the_whole_input():
     layer, x = MultiHeadAttention(12, 3), torch.randn(1, 4, 12)
     changed = x.clone()
     changed[..., 0] += 1.0  # in the first of three chunks
-    with layer.tap.listen() as heard:
+    with listening([layer.tap]) as (heard,):
         layer(x)
         layer(changed)
     differs = (heard[0] - heard[1]).abs().amax(dim=(0, 2, 3))  # per head
@@ -257,6 +258,6 @@ def test_every_test_named_in_the_errata_exists():
 
 def test_every_entry_says_what_is_printed_what_is_right_and_names_its_test():
     for heading, text in entries().items():
-        for label in ("**The lecture says**", "**Right is**"):
+        for label in ("**The lecture says**", "**Correct:**"):
             assert label in text, heading
         assert "**Shown by** `test_" in text or "**Shown** when" in text, heading

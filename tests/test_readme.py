@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import glassformer.cli
+from glassformer.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     quick = QUICK if arguments[0] in ("train", "finetune") else []
     monkeypatch.setattr(sys, "argv", ["glassformer", *arguments, *quick])
     with pytest.raises(SystemExit) as exit_:
-        glassformer.cli.main()
+        main()
     assert exit_.value.code in (0, None), arguments
 
 

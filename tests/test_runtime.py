@@ -15,16 +15,10 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.runtime import (
-    Machine,
-    Measurement,
-    cache_dir,
-    host,
-    machine,
-    pick_device,
-    precision,
-    prepare,
-)
+from glassformer.runtime import host, precision
+from glassformer.runtime.cache import cache_dir
+from glassformer.runtime.host import Machine, machine, pick_device, prepare
+from glassformer.runtime.precision import Measurement
 
 # The package shows the verb under this name; the module behind it is wanted here.
 doctor_verb = importlib.import_module("glassformer.cli.doctor")
@@ -130,7 +124,7 @@ def test_any_other_failure_of_a_child_is_a_reason(command: list[str], problem: s
         (8.0, 60.0, 65.0, "bfloat16", "bfloat16 is 7.5 times as fast as float32"),
         (8.0, 4.0, 40.0, "float16", "float16 is 5 times as fast as float32"),
         (None, 2.0, None, "bfloat16", "bfloat16 is a survivor"),
-        (None, None, None, "float32", "no precision survived the probe, and float32 is the safest"),
+        (None, None, None, "float32", "every precision failed the probe; float32 is the safest"),
     ],
 )
 def test_float32_is_chosen_unless_another_is_clearly_faster(
@@ -299,7 +293,7 @@ def test_prepare_keeps_float32_exact_on_cpu(fake: Probe, torch_settings: None) -
 
 
 def test_a_precision_that_would_kill_the_process_is_refused(fake: Probe) -> None:
-    with pytest.raises(GlassformerError, match=r"bfloat16 .*died: SIGILL.* Say precision float32"):
+    with pytest.raises(GlassformerError, match=r"bfloat16 .*died: SIGILL.* Use precision float32"):
         prepare(precision="bfloat16", device="cpu")
 
 
@@ -325,7 +319,9 @@ def test_a_setting_that_means_nothing_is_wrong_usage(wrong: dict[str, object]) -
 
 @pytest.mark.parametrize("wish", ["tpu", "cpu:3", "cuda:99"])
 def test_a_device_that_is_not_here_names_those_that_are(wish: str) -> None:
-    with pytest.raises(GlassformerError, match=rf"device {wish} is not here. Say one of: .*cpu"):
+    with pytest.raises(
+        GlassformerError, match=rf"device {wish} is not available. Choose one of: .*cpu"
+    ):
         pick_device(wish)
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.runtime import facts, is_main_process, seed_step, step_seed
+from glassformer.runtime import facts
+from glassformer.runtime.random_seeds import seed_step, step_seed
+from glassformer.runtime.ranks import is_main_process
 
 
 @pytest.fixture(autouse=True)

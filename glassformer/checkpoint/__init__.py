@@ -1,6 +1,5 @@
 """Models and training states on disk: safetensors and JSON in folders, never pickle.
 
-atomic.py   a file or folder appears whole or not at all
-folder.py   a model with its tokenizer, in one folder: what every verb takes
-state.py    everything a training needs to go on, in one folder per step
+model_folder.py     a model with its preprocessing, in one folder: what every verb takes
+training_state.py   everything a training needs to continue, in one folder per step
 """

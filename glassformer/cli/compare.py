@@ -1,33 +1,52 @@
 """glassformer compare: several models on the same data, side by side."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.arguments import accepted
+from glassformer.cli.output import note, print_json
 
 
 def compare(
-    models: Annotated[list[Path], typer.Argument(help="Runs, or model folders, of one task.")],
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODELS", help="Runs or model folders, all for the same task."),
+    ],
     data: options.DataToRead,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
-    encoding: options.EncodingToRead = "utf-8",
+    encoding: options.Encoding = None,
     baseline: Annotated[
-        bool, typer.Option(help="Beside classifiers: TF-IDF and logistic regression.")
+        bool,
+        options.output(
+            help="Add a TF-IDF and logistic regression baseline to text classifiers (default: "
+            "baseline)."
+        ),
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per model.")] = False,
+    as_json: options.JsonLines = False,
 ) -> None:
-    """Show models side by side, with a confidence interval; classifiers beside a baseline."""
-    from glassformer.predict.compare import compare as measure
+    """Compare models on the same data.
 
-    table = measure(models, data, text_column or (), label_column, encoding, baseline)
-    for note in table.notes:
-        typer.echo(f"note: {note}", err=True)
+    Prints a table with confidence intervals; the best model comes first.
+
+    Examples:
+      glassformer compare runs/bag-reviews runs/bert-reviews --data test.csv
+      glassformer compare runs/gpt-notes runs/rnn-lm-notes --data held_out.txt --json
+    """
+    values = {k: v for k, v in locals().items() if k not in ("models", "baseline", "as_json")}
+
+    from glassformer.compare import compare as measure
+    from glassformer.tasks import predictor_of
+
+    arguments = accepted(values, predictor_of(models[0]).evaluate, models[0])
+    table = measure(models, arguments, baseline)
+    for each in table.notes:
+        note(each)
     if as_json:
-        for row in table.rows:
-            typer.echo(json.dumps(row.as_json(), ensure_ascii=False))
-        return
-    typer.echo(table.text())
+        for line in table.lines:
+            print_json(line.as_json())
+    else:
+        typer.echo(table.text())

@@ -1,24 +1,33 @@
-"""glassformer demo: the main job, on the text that comes with Python."""
+"""glassformer demo: train and generate, on text that comes with Python."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import count
+from glassformer.cli import options
+from glassformer.cli.output import print_json
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the run.")] = Path(
+        "runs/demo"
+    ),
     max_steps: Annotated[
-        int | None, typer.Option(parser=count, help="Updates of the weights; 600.")
+        int | None, typer.Option(**options.COUNT, help="Number of training steps (default: 600).")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Train it again.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Train again from the start.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object.")
+    ] = False,
 ) -> None:
-    """Train a small GPT on Python's own reference text, and let it write."""
+    """Train a small GPT on Python's manual, then generate text.
+
+    Examples:
+      glassformer demo
+      glassformer demo --max-steps 100 --out runs/short-demo
+    """
     from glassformer.demo import show_demo, train_demo
 
     stream = sys.stderr if as_json else sys.stdout
@@ -26,6 +35,6 @@ def demo(
     if outcome is not None and outcome.stopped_by is not None:
         typer.echo(outcome.summary())
         raise typer.Exit(outcome.exit_code)
-    shown = show_demo(out, stream)
+    result = show_demo(out, stream)
     if as_json:
-        typer.echo(json.dumps(shown, ensure_ascii=False))
+        print_json(result)

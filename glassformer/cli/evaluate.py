@@ -1,17 +1,17 @@
 """glassformer evaluate: how good is a model on data that it has not seen?"""
 
-import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.inputs import count
+from glassformer.cli.arguments import accepted
+from glassformer.cli.output import note, print_result
+from glassformer.errors import UsageError
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    model: options.Model,
     data: options.Data = None,
     source: options.Source = None,
     target: options.Target = None,
@@ -19,78 +19,36 @@ def evaluate(
     target_column: options.TargetColumn = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
-    encoding: options.EncodingToRead = "utf-8",
+    encoding: options.Encoding = None,
     context_length: Annotated[
-        int | None, typer.Option(parser=count, help="Tokens seen at once; at most the model's.")
+        int | None,
+        typer.Option(
+            **options.COUNT,
+            help="Context of a language model, in tokens (default: the longest it supports).",
+            rich_help_panel="Evaluation",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: options.JsonObject = False,
 ) -> None:
-    """Measure a model: loss and perplexity, accuracy and F1, or whatever its task is judged by."""
-    from glassformer.errors import UsageError
-    from glassformer.predict import load
-    from glassformer.predict.language import LanguagePredictor
-    from glassformer.predict.masked import MaskedPredictor
-    from glassformer.predict.translator import TranslatePredictor
+    """Evaluate a model on held-out data.
+
+    Depending on its task, prints loss and perplexity, accuracy and F1, or BLEU and chrF.
+
+    Examples:
+      glassformer evaluate runs/gpt-notes --data held_out.txt
+      glassformer evaluate runs/bag-reviews --data test.csv --json
+      glassformer evaluate runs/translator-pairs --source test.en --target test.fr
+    """
+    values = {k: v for k, v in locals().items() if k not in ("model", "as_json")}
+
+    from glassformer.tasks import load
 
     if not (data or source or target):
-        raise UsageError("no data. Say --data FILE (of a translator also --source, --target).")
+        raise UsageError(
+            "no data. Pass --data FILE, or for a translator --source FILE and --target FILE."
+        )
     predictor = load(model)
-    columns, paths = text_column or (), data or ()
-    _refuse_useless(
-        predictor,
-        model,
-        {
-            "source": source,
-            "target": target,
-            "source-column": source_column,
-            "target-column": target_column,
-            "text-column": text_column,
-            "label-column": label_column,
-            "context-length": context_length,
-        },
-    )
-    found: Any
-    match predictor:
-        case LanguagePredictor():
-            found = predictor.evaluate(paths, columns, encoding, context_length)
-        case TranslatePredictor():
-            found = predictor.evaluate(
-                paths,
-                source_paths=source or (),
-                target_paths=target or (),
-                source_column=source_column,
-                target_column=target_column,
-                encoding=encoding,
-            )
-        case MaskedPredictor():
-            found = predictor.evaluate(paths, columns, encoding)
-        case _:
-            found = predictor.evaluate(paths, columns, label_column, encoding)
-    for note in getattr(found, "notes", ()):
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(json.dumps(found.as_json(), ensure_ascii=False) if as_json else found.text())
-
-
-def _refuse_useless(predictor: Any, model: Path, said: dict[str, Any]) -> None:
-    """An option that would have no effect is a misunderstanding, better said than ignored."""
-    from glassformer.errors import UsageError
-    from glassformer.predict.language import LanguagePredictor
-    from glassformer.predict.masked import MaskedPredictor
-    from glassformer.predict.translator import TranslatePredictor
-
-    is_language_model = isinstance(predictor, LanguagePredictor)
-    reasons: dict[str, str] = {}
-    if isinstance(predictor, TranslatePredictor):
-        cure = "say --source-column and --target-column instead of"
-        reasons |= dict.fromkeys(("text-column", "label-column"), f"translates: {cure}")
-    else:
-        reasons |= dict.fromkeys(("source", "target"), "does not translate: say --data instead of")
-        columns = ("source-column", "target-column")
-        reasons |= dict.fromkeys(columns, "does not translate: leave out")
-    if is_language_model or isinstance(predictor, MaskedPredictor):
-        reasons["label-column"] = "is no model of labels: leave out"
-    if not is_language_model:
-        reasons["context-length"] = "reads texts as it was trained: leave out"
-    for name, why in reasons.items():
-        if said[name] is not None:
-            raise UsageError(f"{model} {why} --{name}.")
+    found = predictor.evaluate(**accepted(values, predictor.evaluate, model))
+    for each in found.notes:
+        note(each)
+    print_result(found, as_json)

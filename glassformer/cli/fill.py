@@ -1,43 +1,51 @@
 """glassformer fill: which word is missing?"""
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from glassformer.cli.inputs import count, read_lines
+from glassformer.cli import options
+from glassformer.cli.output import note, print_candidates, print_json
+from glassformer.cli.stdin import read_lines
 
 
 def fill(
-    model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    model: options.Model,
     text: Annotated[
-        str | None, typer.Argument(help="A text with [MASK] in it; else each line of stdin.")
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="Text that contains [MASK] (default: each line of stdin)."
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(parser=count, help="Show the N likeliest tokens.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    top: Annotated[
+        int, options.output(**options.COUNT, help="Number of likeliest tokens to print.")
+    ] = 5,
+    as_json: options.JsonLines = False,
 ) -> None:
-    """Guess what stands behind [MASK]."""
-    from glassformer.predict import load_for
+    """Predict the token hidden by each [MASK].
+
+    Examples:
+      glassformer fill runs/bert-corpus "The smooth blue [MASK]."
+      glassformer fill runs/bert-corpus --top 10 --json < masked.txt
+    """
     from glassformer.predict.masked import MaskedPredictor
+    from glassformer.tasks import load_for
     from glassformer.text.framing import MASK
 
     predictor = load_for(model, MaskedPredictor, "fill")
     for number, line in enumerate(read_lines(text), 1):
-        if text is None and MASK not in line:  # of many lines, the others are to be answered
-            typer.echo(f"note: stdin, line {number:,}: there is no {MASK} in it.", err=True)
+        if text is None and MASK not in line:  # the other lines are still worth an answer
+            note(f"stdin, line {number:,}: no {MASK} found.")
             found = []
         else:
             found = predictor.fill(line, top)
         if as_json:
             guesses = [[guess.as_json() for guess in mask] for mask in found]
-            typer.echo(json.dumps({"text": line, "guesses": guesses}, ensure_ascii=False))
+            print_json({"text": line, "guesses": guesses})
             continue
         if not found:
             typer.echo("")
         for place, mask in enumerate(found, 1):
             if len(found) > 1:
                 typer.echo(f"--- {place} ---")
-            for guess in mask:
-                bar = "█" * round(40 * guess.probability)
-                typer.echo(f"{guess.probability:7.2%}  {guess.token!r:16} {bar}")
+            print_candidates(mask)

@@ -1,37 +1,29 @@
 """glassformer finetune: teach a trained model something new."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.inputs import count
+from glassformer.cli.training_request import carry_out, request
 
 
 def finetune(
-    model: Annotated[Path, typer.Argument(help="The run of a bert or a gpt.")],
-    task: Annotated[
-        Literal["classify", "tag"], typer.Option(help="Label whole texts, or every word.")
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Run or model folder of a pre-trained model.")
     ],
+    task: options.Task,
     data: options.Data = None,
     validation_data: options.ValidationData = None,
     test_data: options.TestData = None,
     text_column: options.TextColumn = None,
     label_column: options.LabelColumn = None,
     encoding: options.Encoding = None,
-    freeze: Annotated[
-        bool | None, typer.Option("--freeze", help="Only the new head learns.")
-    ] = None,
-    freeze_layers: Annotated[
-        int | None, typer.Option(parser=count, help="The embedding and N first layers stay.")
-    ] = None,
-    layer_lr_decay: Annotated[
-        float | None, typer.Option(help="Each layer learns this much slower than the next, say 0.9")
-    ] = None,
-    lora_rank: Annotated[
-        int | None, typer.Option(parser=count, help="Learn low-rank changes only, say 8.")
-    ] = None,
+    freeze: options.Freeze = None,
+    freeze_layers: options.FreezeLayers = None,
+    layer_lr_decay: options.LayerDecay = None,
+    lora_rank: options.LoraRank = None,
     max_steps: options.MaxSteps = None,
     num_train_epochs: options.Epochs = None,
     time_limit: options.TimeLimit = None,
@@ -46,12 +38,19 @@ def finetune(
     force: options.Force = False,
     dry_run: options.DryRun = False,
     print_recipe: options.PrintRecipe = False,
-    as_json: options.AsJson = False,
+    as_json: options.JsonResult = False,
 ) -> None:
-    """Give a trained bert or gpt a new head, and train both on labelled data."""
-    from glassformer.training.command import on_top_of
+    """Train a pre-trained model for a new task.
 
-    names = ("model", "freeze", "freeze_layers", "layer_lr_decay", "lora_rank")
-    own = {name: f"finetune.{name}" for name in names}
-    request = options.request(locals() | {"model": str(model)}, own, on_top_of(model, task))
-    options.carry_out(request, dry_run, print_recipe, as_json)
+    The model gets a new head, and both are trained on labelled data.
+
+    Examples:
+      glassformer finetune runs/bert --task classify --data reviews.csv
+      glassformer finetune runs/gpt --task tag --data train.conll --lora-rank 8
+    """
+    values = {**locals(), "start": str(model)}
+    del values["model"]
+
+    from glassformer.training.finetuning import on_top_of
+
+    carry_out(request(values, on_top_of(model, task)), dry_run, print_recipe, as_json)

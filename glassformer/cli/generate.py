@@ -1,13 +1,15 @@
 """glassformer generate: continue a prompt."""
 
-import json
 import sys
-from pathlib import Path
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.inputs import count, note_unknown, options_named, read_text, unescape
+from glassformer.cli import options
+from glassformer.cli.arguments import naming_options, option, passed
+from glassformer.cli.output import note_unknown, print_candidates, print_json
+from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,102 +17,66 @@ if TYPE_CHECKING:
 
 
 def generate(
-    model: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    model: options.Model,
     prompt: Annotated[
-        str | None, typer.Argument(help="Text to continue; read from stdin if not given.")
+        str | None, typer.Argument(metavar="PROMPT", help="Text to continue (default: stdin).")
     ] = None,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(parser=count, help="Write at most so many tokens; 200.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 safer, above 1 bolder, 0 greedy.")
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(parser=count, help="Choose among the k likeliest tokens.")
-    ] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Choose among the likeliest that have probability p.")
-    ] = None,
-    min_p: Annotated[
-        float | None, typer.Option(help="Choose among those p times as likely as the likeliest.")
-    ] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: repeat less.")] = None,
-    no_repeat_ngram_size: Annotated[
-        int | None, typer.Option(parser=count, help="No run of n tokens twice.")
-    ] = None,
-    num_return_sequences: Annotated[
-        int | None, typer.Option(parser=count, help="Write so many texts; 1.")
-    ] = None,
-    num_beams: Annotated[
-        int | None, typer.Option(parser=count, help="Instead: the likeliest text of N beams.")
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(help="Of beams: above 0, longer texts gain; 1.")
-    ] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(help=r"End before this text (\n is a line break); repeat.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed writes the same text.")] = None,
-    top: Annotated[
-        int | None, typer.Option(parser=count, help="Only show the N likeliest next tokens.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    temperature: options.Temperature = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    repetition_penalty: options.RepetitionPenalty = None,
+    seed: options.SampleSeed = None,
+    num_beams: options.NumBeams = None,
+    length_penalty: options.LengthPenalty = None,
+    max_new_tokens: options.MaxNewTokens = None,
+    no_repeat_ngram_size: options.NoRepeatNgramSize = None,
+    num_return_sequences: options.NumReturnSequences = None,
+    stop: options.Stop = None,
+    top: options.Top = None,
+    as_json: options.JsonLines = False,
 ) -> None:
-    """Continue a prompt, or show what may come next (--top 10)."""
-    from glassformer.predict import load_for
+    """Continue a prompt, or show the likeliest next tokens.
+
+    Examples:
+      glassformer generate runs/gpt-notes "Once upon" --temperature 0.8 --seed 1
+      glassformer generate runs/gpt-notes --num-beams 4 --max-new-tokens 50 < prompt.txt
+      glassformer generate runs/gpt-notes "Once upon" --top 10
+    """
+    settings = passed(locals(), without=("model", "prompt", "top", "as_json"))
+
     from glassformer.predict.language import LanguagePredictor
+    from glassformer.tasks import load_for
 
     text = read_text(prompt)
-    said: dict[str, Any] = {
-        "max_new_tokens": max_new_tokens,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "no_repeat_ngram_size": no_repeat_ngram_size,
-        "num_return_sequences": num_return_sequences,
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "stop": tuple(unescape(text) for text in stop) if stop else None,
-        "seed": seed,
-    }
-    settings = {name: value for name, value in said.items() if value is not None}
     if top is not None and settings:
-        flag = next(iter(settings)).replace("_", "-")
-        raise UsageError(f"--top shows the model's own probabilities: leave out --{flag}.")
+        raise UsageError(
+            f"--top shows the model's own probabilities: leave out {option(next(iter(settings)))}."
+        )
     predictor = load_for(model, LanguagePredictor, "generate")
     note_unknown(predictor.tokenizer, text)
-    if top is not None:
-        _show_candidates(predictor.next_tokens(text, top), as_json)
+    if top is None:
+        _print_texts(predictor, text, settings, as_json)
         return
-    with options_named(said):
-        _show_texts(predictor, text, settings, as_json)
-
-
-def _show_texts(
-    predictor: "LanguagePredictor", text: str, settings: dict[str, Any], as_json: bool
-) -> None:
+    candidates = predictor.next_tokens(text, top)
     if as_json:
-        for completion in predictor.generate_batch([text], **settings):
-            typer.echo(json.dumps(completion.as_json(), ensure_ascii=False))
-    elif settings.get("num_return_sequences", 1) == 1:
-        pieces = predictor.stream(text, **settings)
-        sys.stdout.write(text)
-        for piece in pieces:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-        sys.stdout.write("\n")
+        print_json({"candidates": [each.as_json() for each in candidates]})
     else:
-        for number, completion in enumerate(predictor.generate_batch([text], **settings), 1):
-            typer.echo(f"--- {number} ---\n{text}{completion.text}")
+        print_candidates(candidates)
 
 
-def _show_candidates(candidates: list[Any], as_json: bool) -> None:
-    if as_json:
-        rows = [candidate.as_json() for candidate in candidates]
-        typer.echo(json.dumps({"candidates": rows}, ensure_ascii=False))
-        return
-    for candidate in candidates:
-        bar = "█" * round(40 * candidate.probability)
-        typer.echo(f"{candidate.probability:7.2%}  {candidate.token!r:16} {bar}")
+def _print_texts(
+    predictor: "LanguagePredictor", prompt: str, settings: dict[str, Any], as_json: bool
+) -> None:
+    with naming_options(predictor, settings):
+        if settings.get("num_return_sequences", 1) == 1 and not as_json:
+            for piece in chain([prompt], predictor.stream(prompt, **settings), ["\n"]):
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            return
+        completions = predictor.generate_batch([prompt], **settings)
+    for number, completion in enumerate(completions, 1):
+        if as_json:
+            print_json(completion.as_json())
+        else:
+            typer.echo(f"--- {number} ---\n{prompt}{completion.text}")

@@ -1,44 +1,56 @@
-"""glassformer inspect: what did the model look at?"""
+"""glassformer inspect: what did the model attend to?"""
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from glassformer.cli.inputs import read_text
+from glassformer.cli import options
+from glassformer.cli.output import print_result
+from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
+
+_view = partial(typer.Option, rich_help_panel="View")
 
 
 def inspect(
-    run: Annotated[Path, typer.Argument(help="A run, or any model folder.")],
+    run: options.Model,
     view: Annotated[
         Literal["alignment"],
-        typer.Option(help="alignment: the source words that each word of a translation looked at."),
+        _view(help="What to show: the source words that each word of a translation attends to."),
     ],
     text: Annotated[
-        str | None,
-        typer.Argument(metavar="INPUT", help="The source; read from stdin if not given."),
+        str | None, typer.Argument(metavar="INPUT", help="Source text (default: stdin).")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Align this translation, not the model's own."),
+        str | None, _view(metavar="TEXT", help="Translation to align (default: the model's own).")
     ] = None,
     layer: Annotated[
-        int | None, typer.Option(min=0, help="Of this layer, from 0 on; the mean if not said.")
+        int | None, _view(metavar="N", min=0, help="Layer, counted from 0 (default: mean of all).")
     ] = None,
     head: Annotated[
-        int | None, typer.Option(min=0, help="Of this head, from 0 on; the mean if not said.")
+        int | None, _view(metavar="N", min=0, help="Head, counted from 0 (default: mean of all).")
     ] = None,
-    words: Annotated[bool, typer.Option("--words", help="Whole words, not tokens.")] = False,
+    words: Annotated[bool, _view("--words", help="Show whole words instead of tokens.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw it: the ending is .html, .png, .svg or .json."),
+        options.output(
+            metavar="FILE",
+            help="File to write; its extension sets the format: .html, .png, .svg or .json.",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: options.JsonObject = False,
 ) -> None:
-    """Look inside: draw or print what a model looked at while it wrote."""
+    """Look inside a model: print or draw what it attends to.
+
+    Examples:
+      glassformer inspect runs/translator-pairs "A man sleeps." --view alignment
+      glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
+    """
+    from glassformer.predict.translate import TranslatePredictor
     from glassformer.story.alignment import check_ending, draw
+    from glassformer.tasks import load_for
 
     if out is not None:
         check_ending(out)
@@ -47,23 +59,10 @@ def inspect(
         raise UsageError("the text is empty.")
     if target is not None and not target.strip():
         raise UsageError("--target is empty. Leave it out to align the model's own translation.")
-    found = _aligner(run)(text, target=target, layer=layer, head=head, words=words)
+    translator = load_for(run, TranslatePredictor, "show an alignment")
+    found = translator.align(text, target=target, layer=layer, head=head, words=words)
     if out is not None:
         draw(found, out)
         typer.echo(f"wrote {out}", err=True)
-    if as_json:
-        typer.echo(json.dumps(found.as_json(), ensure_ascii=False))
-    elif out is None:
-        typer.echo(found.text())
-
-
-def _aligner(run: Path) -> Any:
-    from glassformer.predict import VERBS, load
-
-    predictor = load(run)
-    if not hasattr(predictor, "align"):
-        verbs = VERBS[type(predictor).__name__]
-        raise UsageError(
-            f"{run} has no alignment: it does not translate. The verbs of this model are {verbs}."
-        )
-    return predictor.align
+    if as_json or out is None:
+        print_result(found, as_json)

@@ -1,13 +1,27 @@
-"""A verb of the command line that says in plain words what is wrong with an option."""
+"""A verb of the command line: grouped options and examples in its help, plain words in its errors.
 
+The help is plain text: drawing boxes would take longer than everything else.
+"""
+
+import re
+import textwrap
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+Rows = list[tuple[str, str]]
+
+EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
+WIDEST = 28  # characters of an option with its help on the same line
 
 
 class Verb(TyperCommand):
-    """Typer tells what pydantic told it; what is read here are our own sentences."""
+    """Options are listed under the heading that they name as `rich_help_panel`."""
+
+    def tables(self) -> dict[str, Rows]:
+        """Further sections of the help, built when it is shown."""
+        return {}
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -15,10 +29,77 @@ class Verb(TyperCommand):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from glassformer.config import reason
+            from glassformer.config_errors import reason
 
             if isinstance(error.__cause__, ValidationError):
                 (problem,) = error.__cause__.errors()
-                said = "" if problem["type"] == "value_error" else f"{problem['input']!r}: "
-                error.message = f"{said}{reason(dict(problem))}."
+                value = "" if problem["type"] == "value_error" else f"{problem['input']!r}: "
+                error.message = f"{value}{reason(dict(problem))}."
             raise
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        description, _, _ = (self.help or "").partition(EXAMPLES)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(description.strip())
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, Rows] = {}
+        others: Rows = []
+        for param in self.get_params(ctx):
+            is_argument = param.param_type_name == "argument"
+            heading = "Arguments" if is_argument else getattr(param, "rich_help_panel", None)
+            rows = others if heading is None else sections.setdefault(heading, [])
+            rows.append((_name(param, ctx), _help(param)))
+        sections |= {"Options": others} | self.tables()
+        width = min(WIDEST, max(len(name) for rows in sections.values() for name, _ in rows))
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                for name, text in rows:
+                    formatter.write(_aligned(name, text, width, formatter.width))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _, _, examples = (self.help or "").partition(EXAMPLES)
+        if examples:
+            with formatter.section(EXAMPLES.rstrip(":")):
+                for line in examples.split("\n"):
+                    if line.strip():
+                        formatter.write(f"  {line.strip()}\n")
+
+
+class Verbs(TyperGroup):
+    """All verbs together."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False  # for None, typer imports pydantic, which is slow
+        return option
+
+
+def _aligned(name: str, text: str, width: int, total: int) -> str:
+    """Two columns. No line ends in the middle of an option such as --max-steps."""
+    margin = " " * (width + 4)
+    lines = textwrap.wrap(text, total - len(margin), break_on_hyphens=False)
+    if len(name) <= width and lines:
+        name = f"{name.ljust(width)}  {lines.pop(0)}"
+    return "\n".join([f"  {name}", *(margin + line for line in lines)]) + "\n"
+
+
+def _name(param: Any, ctx: Any) -> str:
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    name, _ = param.get_help_record(ctx)
+    return str(name)
+
+
+def _help(param: Any) -> str:
+    text, default = str(param.help or ""), param.default
+    if param.param_type_name == "option" and param.required:
+        return f"{text} Required."
+    if default is None or isinstance(default, bool):
+        return text
+    return f"{text.rstrip('.')} (default: {default})."

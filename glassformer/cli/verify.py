@@ -1,21 +1,30 @@
-"""glassformer verify: would this run come out the same again?"""
+"""glassformer verify: is a run reproducible?"""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from glassformer.cli import options
+from glassformer.cli.output import print_result
+
 
 def verify(
-    run: Annotated[Path, typer.Argument(help="A run.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run to verify.")],
+    as_json: options.JsonObject = False,
 ) -> None:
-    """Train the last interval of a run again and compare every bit."""
+    """Check that a run is reproducible.
+
+    Trains its last interval again and compares weights and state bit by bit.
+
+    Examples:
+      glassformer verify runs/gpt-notes
+      glassformer verify runs/gpt-notes --json
+    """
     from glassformer.training.run_folder import RunFolder
     from glassformer.training.verify import verify as replay
 
     verdict = replay(RunFolder(run), sys.stderr)
-    typer.echo(json.dumps(verdict.as_json()) if as_json else verdict.text())
+    print_result(verdict, as_json)
     raise typer.Exit(0 if verdict.identical else 1)

@@ -1,35 +1,31 @@
-"""A corpus: documents from files, folders, tables or the hub, and the part held out to validate.
+"""A corpus: documents from files, folders, tables or the hub, and a held-out validation set.
 
     paths  →  Document, Document, Document, …  →  training | validation
 
-A text file is one document, a row of a table is one document. What is held out is text that the
-model never sees in training: whole documents where there are many, else the end of the text.
-Windows drawn at random would not do: their neighbours, almost the same, would be trained on.
+A text file is one document, and so is a row of a table. The held-out set consists of whole
+documents if there are many, else of the end of the text. Random windows would leak: their
+neighbours, almost the same text, would be in the training set.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field
 
 from glassformer.config import Config, Names
-from glassformer.data.tables import (
-    TABLE_ENDINGS,
+from glassformer.data.tables import TABLE_ENDINGS, Row, Table, column, columns_in_words, open_table
+from glassformer.data.text_files import (
     EmptyError,
-    Row,
-    Table,
+    at_least_one,
     check_encoding,
-    column,
-    columns_in_words,
     ending,
+    files_below,
     local_path,
     nul_at,
-    open_table,
     open_text,
-    reading,
+    read_all,
 )
 from glassformer.errors import GlassformerError
 
@@ -38,40 +34,33 @@ TEXT_COLUMNS = (
     *("text", "content", "body", "document", "sentence", "review"),
     *("article", "story", "comment", "message", "post", "passage", "paragraph"),
 )
-MANY = 10  # documents from which on whole ones are held out
+MANY = 10  # documents; with at least this many, whole ones are held out
 
 
-class DataConfig(Config):
-    """Which files to learn from, whatever is in them."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        raise NotImplementedError
-
-
-class CorpusConfig(DataConfig):
-    """Which text to train on, and which to validate on."""
+class CorpusConfig(Config):
+    """The text to train on, and the text to validate on."""
 
     paths: Names = Field(min_length=1)
-    """Files, folders, or data sets of the Hugging Face hub (`namespace/name:config@split`)."""
+    """Files, folders, or datasets on the Hugging Face hub (`namespace/name:config@split`)."""
     validation_paths: Names = ()
-    """Text of its own for validation; empty: a part of `paths` is held out."""
+    """Separate validation text (empty: a part of `paths` is held out)."""
     text_column: Names = ()
-    """The column of a table that holds the text; several are joined by a line break.
-    Empty: the column that is plainly the text."""
+    """The text column of a table; several are joined by a line break (empty: detected by name and
+    content)."""
     encoding: str = "utf-8"
-    """How the characters of text files are stored; Parquet and the hub need no telling."""
+    """Encoding of text files; not used for Parquet and the hub."""
     validation_fraction: float = Field(0.1, gt=0, lt=0.5)
-    """How much is held out when there are no `validation_paths`."""
+    """The fraction to hold out if there are no `validation_paths`."""
 
     @property
     def names(self) -> tuple[str, ...]:
+        """All files to train on."""
         return self.paths
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that belongs together, and where it came from."""
+    """A text, and where it was read."""
 
     text: str
     source: str
@@ -79,7 +68,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Two disjoint parts of a corpus, and in words what was held out."""
+    """Two disjoint parts of a corpus, and what was held out, in words."""
 
     training: list[Document]
     validation: list[Document]
@@ -96,12 +85,12 @@ def read_corpus(config: CorpusConfig, seed: int) -> Split:
 
 
 def columns_of(config: CorpusConfig) -> list[str]:
-    """What the columns of the first table were taken for, in words, if there is one."""
+    """How the columns of the first table are used, in words, if there is a table."""
     for name in config.paths:
         path = local_path(name)
         if not path.is_dir() and not (path.is_file() and ending(path) not in TABLE_ENDINGS):
             table = open_table(name, config.encoding)
-            found = _columns(table, config.text_column)
+            found = text_columns(table, config.text_column)
             return [f"columns: {columns_in_words(table, {'text': found})}"]
     return []
 
@@ -112,46 +101,20 @@ def columns_of(config: CorpusConfig) -> list[str]:
 def read_documents(
     paths: Iterable[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
 ) -> Iterator[Document]:
-    """The documents of files, folders and hub data sets, one at a time and in a fixed order."""
+    """The documents of files, folders and hub datasets, one at a time and in a fixed order."""
     check_encoding(encoding)
-    for name in paths:
-        with reading(name):
-            folder = local_path(name)
-            if folder.is_dir():
-                yield from _documents_in(folder, text_column, encoding)
-            else:
-                yield from _documents_of(name, text_column, encoding)
+    return read_all(paths, lambda name: _documents_of(name, text_column, encoding), _files_in)
 
 
-def _documents_in(folder: Path, text_column: Sequence[str], encoding: str) -> Iterator[Document]:
-    files = list(_files_in(folder, set()))
-    if not files:
+def _files_in(folder: Path) -> list[Path]:
+    endings = (*TEXT_ENDINGS, *TABLE_ENDINGS)
+    found = list(files_below(folder, endings, set()))
+    if not found:
         raise GlassformerError(
-            f"{folder} has no files to read. The endings looked for are "
-            f"{', '.join((*TEXT_ENDINGS, *TABLE_ENDINGS))}, each also with .gz."
+            f"{folder} contains no files to read. Supported extensions: {', '.join(endings)}, each "
+            "also with .gz."
         )
-    is_empty = True
-    for file in files:
-        with suppress(EmptyError):  # among others an empty file is no more than an empty row
-            for document in _documents_of(str(file), text_column, encoding):
-                is_empty = False
-                yield document
-    if is_empty:
-        raise EmptyError(f"{folder} has only empty files.")
-
-
-def _files_in(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Readable files by name, folder by folder; each folder once, however links may loop."""
-    if folder.resolve() in seen:
-        return
-    seen.add(folder.resolve())
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            yield from _files_in(entry, seen)
-        elif entry.is_file() and ending(entry) in (*TEXT_ENDINGS, *TABLE_ENDINGS):
-            yield entry
+    return found
 
 
 def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Iterator[Document]:
@@ -160,20 +123,23 @@ def _documents_of(name: str, text_column: Sequence[str], encoding: str) -> Itera
         yield _text_document(path, encoding)
         return
     table = open_table(name, encoding)
-    columns = _columns(table, text_column)
-    is_empty = True
-    for row in table.rows:
-        text = "\n".join(part for each in columns if (part := cell(row, each)).strip())
-        if text:
-            is_empty = False
-            yield Document(text, row.place)
-    if is_empty:
-        raise EmptyError(f'{name} has no text in column "{", ".join(columns)}".')
+    columns = text_columns(table, text_column)
+    texts = ((joined_text(row, columns), row.place) for row in table.rows)
+    found = (Document(text, place) for text, place in texts if text)
+    yield from at_least_one(found, f'{name} has no text in column "{", ".join(columns)}".')
 
 
-def _columns(table: Table, text_column: Sequence[str]) -> list[str]:
+def text_columns(
+    table: Table, text_column: Sequence[str], taken: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The text columns: those asked for, else the one whose name or content suggests it."""
     wanted: Sequence[str | None] = text_column or [None]
-    return [column(table, each, TEXT_COLUMNS) for each in wanted]
+    return tuple(column(table, each, TEXT_COLUMNS, taken=taken) for each in wanted)
+
+
+def joined_text(row: Row, columns: Sequence[str]) -> str:
+    """The text of several columns, joined by line breaks."""
+    return "\n".join(part for name in columns if (part := cell(row, name)).strip())
 
 
 def _text_document(path: Path, encoding: str) -> Document:
@@ -182,7 +148,7 @@ def _text_document(path: Path, encoding: str) -> Document:
     if "\0" in text:
         raise nul_at(f"{path}:{text.count(chr(10), 0, text.index(chr(0))) + 1}")
     if not text or text.isspace():
-        raise EmptyError(f"{path} has nothing but blanks in it. Give a file with text.")
+        raise EmptyError(f"{path} contains only whitespace. Pass a file that contains text.")
     return Document(text, str(path))
 
 
@@ -194,8 +160,8 @@ def cell(row: Row, name: str, role: str = "text") -> str:
     if not isinstance(value, str):
         kind = type(value).__name__
         raise GlassformerError(
-            f'{row.place}: column "{name}" holds a value of type {kind}, not text. '
-            f"Mend it, or say another --{role}-column."
+            f'{row.place}: column "{name}" contains a value of type {kind}, not text. '
+            f"Correct it, or pass another --{role}-column."
         )
     if "\0" in value:
         raise nul_at(row.place)
@@ -206,41 +172,34 @@ def cell(row: Row, name: str, role: str = "text") -> str:
 
 
 def split(documents: Iterable[Document], fraction: float, seed: int) -> Split:
-    """Hold out about `fraction`: whole documents where there are many, else the end of the text."""
+    """Hold out about `fraction`: whole documents if there are many, else the end of the text."""
     everything = list(documents)
     if len(everything) < MANY:
         return _hold_out_end(everything, fraction)
-    held_out, share = _hold_out_documents(everything, fraction, seed)
-    return Split(
-        training=[each for index, each in enumerate(everything) if index not in held_out],
-        validation=[each for index, each in enumerate(everything) if index in held_out],
-        held_out=f"{len(held_out):,} of {len(everything):,} documents, {share:.2g} % of the text",
-    )
+    return _hold_out_documents(everything, fraction, seed)
 
 
-def _hold_out_documents(
-    documents: list[Document], fraction: float, seed: int
-) -> tuple[set[int], float]:
-    """Documents by lot until `fraction` of the text is reached; one that is too large for that is
-    passed over. Their numbers, and their share of the text in percent."""
+def _hold_out_documents(documents: list[Document], fraction: float, seed: int) -> Split:
+    """Choose random documents until `fraction` of the text is reached, skipping those that are too
+    large."""
     sizes = [len(document.text) for document in documents]
     enough = fraction * sum(sizes)
     chosen: set[int] = set()
     size = 0
-    for index in sorted(range(len(documents)), key=lambda index: _draw(seed, index)):
+    hashes = [hashlib.sha256(f"{seed}:{index}".encode()).digest() for index in range(len(sizes))]
+    for index in sorted(range(len(sizes)), key=hashes.__getitem__):
         if size < enough and size + sizes[index] <= 1.5 * enough:
             chosen.add(index)
             size += sizes[index]
     if not chosen:  # every document is large
-        chosen.add(min(range(len(documents)), key=sizes.__getitem__))
         size = min(sizes)
-    return chosen, 100 * size / sum(sizes)
-
-
-def _draw(seed: int, index: int) -> float:
-    """A number in [0, 1) that depends on nothing else: the lot of a document."""
-    digest = hashlib.sha256(f"{seed}:{index}".encode()).digest()
-    return int.from_bytes(digest[:6], "big") / 2**48
+        chosen.add(sizes.index(size))
+    share = f"{100 * size / sum(sizes):.2g}% of the text"
+    return Split(
+        training=[each for index, each in enumerate(documents) if index not in chosen],
+        validation=[each for index, each in enumerate(documents) if index in chosen],
+        held_out=f"{len(chosen):,} of {len(documents):,} documents, {share}",
+    )
 
 
 def _hold_out_end(documents: list[Document], fraction: float) -> Split:
@@ -255,19 +214,17 @@ def _hold_out_end(documents: list[Document], fraction: float) -> Split:
         raise _cannot_hold_out(what, "too short")
     whole = documents[index]
     cut = _boundary(whole.text, at=int(tail - held_out), reach=held_out / 2)
-    training = [*documents[:index], Document(whole.text[:cut], whole.source)]
-    validation = [Document(whole.text[cut:], whole.source), *documents[index + 1 :]]
-    training = [document for document in training if document.text]
-    validation = [document for document in validation if document.text]
-    for part in (training, validation):
-        if all(document.text.isspace() for document in part):
-            raise _cannot_hold_out(what, "blank at one end")
+    first = [*documents[:index], replace(whole, text=whole.text[:cut])]
+    last = [replace(whole, text=whole.text[cut:]), *documents[index + 1 :]]
+    training, validation = ([each for each in part if each.text] for part in (first, last))
+    if any(all(each.text.isspace() for each in part) for part in (training, validation)):
+        raise _cannot_hold_out(what, "blank at one end")
     share = 100 * sum(len(document.text) for document in validation) / total
-    return Split(training, validation, f"last {share:.2g} % of {what}")
+    return Split(training, validation, f"last {share:.2g}% of {what}")
 
 
 def _boundary(text: str, at: int, reach: float) -> int:
-    """The line that begins nearest to `at`; with none in reach the nearest word, else `at`."""
+    """The start of the line nearest to `at`, else of the nearest word in reach, else `at`."""
     for separator in ("\n", " "):
         before = text.rfind(separator, 0, at) + 1
         behind = text.find(separator, at) + 1 or len(text)
@@ -279,6 +236,6 @@ def _boundary(text: str, at: int, reach: float) -> int:
 
 def _cannot_hold_out(what: str, why: str) -> GlassformerError:
     return GlassformerError(
-        f"{what}: {why}, so that no part can be held out for validation. "
-        "Give more text, or text for validation (--validation-data)."
+        f"{what}: {why}, so no part can be held out for validation. "
+        "Provide more text, or separate validation text (--validation-data)."
     )

@@ -1,168 +1,206 @@
-"""Labelled items in two parts: every label in both, and no text in both.
+"""Split labelled items into training and validation: every label in both, no content in both.
 
-    items  →  groups of equal content  →  by lot, about a tenth of each label  →  validation
+    items  →  groups of equal content  →  a random tenth of each label  →  validation
 
-The lot of an item is drawn from its content and the seed alone, so that neither the order of the
-files nor more examples of other labels change the side on which it lands.
+The random order of the groups is a hash of their content and the seed. Neither the order of the
+files nor additional examples of other labels change the side on which an item lands.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from glassformer.data.labels import LabelledItem, in_order, listed, listed_with_counts
 from glassformer.errors import GlassformerError
 from glassformer.wording import counted
 
-T = TypeVar("T")
-_SLACK = 1.5  # a group of equal items may exceed what is wanted by this much
+T = TypeVar("T", bound=LabelledItem)
+_OPTIMISTIC = "training or validation, so the test score is too optimistic"
+_SLACK = 1.5  # a group of equal items may exceed the wanted size by this factor
 
 
 @dataclass(frozen=True, slots=True)
 class Items(Generic[T]):
-    """Items of one kind, and how to see what a split must know of them."""
+    """Labelled items of one kind, the files they were read from, and how messages name them."""
 
     found: Sequence[T]
-    content: Callable[[T], bytes]
-    """What makes two items the same: equal content never lands on both sides."""
-    labels: Callable[[T], Collection[str]]
-    answer: Callable[[T], Hashable]
-    """What is to be said of an item: equal content should have equal answers."""
-    source: Callable[[T], str]
+    paths: Sequence[str]
     what: str
-    """In words: "example" or "sentence"."""
+    """One item: "example", "sentence" or "sequence"."""
     body: str
-    """What is equal in two items of equal content: "text" or "sentence"."""
-    where: str
-    """The files they are from, for errors."""
+    """What is equal in two items of equal content: "text", "sentence" or "sequence"."""
+    is_per_word: bool = False
+    """Each word has a label, so an item with one unknown label can still be scored."""
+
+    @property
+    def where(self) -> str:
+        return ", ".join(self.paths)
+
+    def answer(self, item: T) -> Collection[str]:
+        """What is to be predicted. The order of labels matters only if each belongs to a word."""
+        return item.labels if self.is_per_word else frozenset(item.labels)
+
+    def can_be_scored(self, item: T, known: set[str]) -> bool:
+        has_some = self.is_per_word and not known.isdisjoint(item.labels)
+        return has_some or known.issuperset(item.labels)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Generic[T]):
-    """Two disjoint parts, what was held out in words, and what is worth a remark."""
+class LabelledSplit(Generic[T]):
+    """Labelled data, whatever is labelled: disjoint training and validation parts, test data, and
+    the labels to learn."""
 
     training: list[T]
     validation: list[T]
     held_out: str
+    """What was held out for validation, in words."""
     notes: list[str]
+    test: list[T] = field(default_factory=list)
+    labels: tuple[str, ...] = ()
+    """The labels of the training part, in order: 2 before 10."""
+    is_multi_label: bool = False
+    text_column: tuple[str, ...] = ()
+    """The columns of the text, or the features of a time series; empty without a table."""
+    label_column: str | None = None
+    columns: list[str] = field(default_factory=list)
+    """How the columns of tables are used, in words."""
 
 
-def stratified(items: Items[T], fraction: float, seed: int) -> Parts[T]:
-    """Hold out about `fraction` of every label, at least one item where it can be spared."""
+def split_labelled(
+    training: Items[T], validation: Items[T], test: Items[T], fraction: float, seed: int
+) -> LabelledSplit[T]:
+    """Hold out a fraction of the training data, unless there is separate validation data."""
+    if validation.found:
+        parts = _separate(training, validation)
+    else:
+        parts = _stratified(training, fraction, seed)
+    known = _labels_of(parts.training)
+    if test.found and not any(test.can_be_scored(item, known) for item in test.found):
+        raise _no_label_in_common(training, test, "test")
+    seen = parts.training + parts.validation
+    notes = [*parts.notes, *_never_learned(known, test, "test")]
+    notes += _repeated(test, "test", seen, _OPTIMISTIC)
+    return replace(parts, notes=notes, test=list(test.found), labels=in_order(known))
+
+
+def _stratified(items: Items[T], fraction: float, seed: int) -> LabelledSplit[T]:
+    """Hold out about `fraction` of every label, at least one item if it can be spared."""
     found = items.found
-    labels = [items.labels(item) for item in found]
-    contents = [items.content(item) for item in found]
-    chosen = hold_out(contents, labels, fraction, seed)
+    contents = [item.content for item in found]
+    chosen = hold_out(contents, [item.labels for item in found], fraction, seed)
     if not chosen:
         raise GlassformerError(
-            f"{items.where}: no label has two different {items.what}s, so that none can be held "
-            f"out for validation. Give more {items.what}s, or some for validation alone "
+            f"{items.where}: no label has two different {items.what}s, so none can be held out for "
+            f"validation. Provide more {items.what}s, or separate validation data "
             "(--validation-data)."
         )
     notes = []
     if repeated := len(found) - len(set(zip(contents, map(items.answer, found), strict=True))):
         notes.append(
-            f"{counted(repeated, items.what)} {_verb(repeated, 'repeat')} another exactly, on the "
-            "same side of the split as it"
+            f"{_counted(repeated, items.what, 'repeat')} another exactly; equal {items.what}s stay "
+            "on the same side of the split"
         )
-    notes += contradictions(items)
-    validated = {label for index in chosen for label in labels[index]}
-    if alone := {label for each in labels for label in each} - validated:
+    notes += _contradictions(items)
+    if alone := _labels_of(found) - _labels_of(found[index] for index in chosen):
         notes.append(
-            f"{counted(len(alone), 'label')} {_verb(len(alone), 'have')} too few {items.what}s to "
-            f"hold one out and {_verb(len(alone), 'be')} only trained on: {listed(alone)}"
+            f"{_counted(len(alone), 'label', 'have')} too few {items.what}s to hold one out and "
+            f"{_verb(len(alone), 'be')} used only for training: {listed(alone)}"
         )
-    return Parts(
+    return LabelledSplit(
         training=[item for index, item in enumerate(found) if index not in chosen],
         validation=[item for index, item in enumerate(found) if index in chosen],
-        held_out=f"{len(chosen):,} of {len(found):,} {items.what}s, by lot from every label",
+        held_out=f"{len(chosen):,} of {len(found):,} {items.what}s, a random sample of every label",
         notes=notes,
     )
 
 
-def separate(training: Items[T], validation: Items[T]) -> Parts[T]:
-    """Two parts that came apart. What cannot be validated, for want of its label, is left out."""
-    known = {label for item in training.found for label in training.labels(item)}
-    kept = [item for item in validation.found if known.issuperset(validation.labels(item))]
+def _separate(training: Items[T], validation: Items[T]) -> LabelledSplit[T]:
+    """Use separate validation data. Items that cannot be scored for lack of their label are left
+    out, except tagged sentences: their other words can."""
+    known, kept = _labels_of(training.found), list(validation.found)
+    if validation.is_per_word:
+        notes = list(_never_learned(known, validation, "validation"))
+    else:
+        kept = [item for item in kept if known.issuperset(item.labels)]
+        notes = list(_left_out(known, validation, len(validation.found) - len(kept)))
     if not kept:
-        raise no_label_in_common(training, validation, "validation")
-    notes = []
-    if left_out := len(validation.found) - len(kept):
-        unknown = Counter(
-            label
-            for item in validation.found
-            for label in validation.labels(item)
-            if label not in known
-        )
-        notes.append(
-            f"{counted(left_out, validation.what)} of validation {_verb(left_out, 'be')} left out, "
-            f"since training has no such label: {listed_with_counts(unknown)}"
-        )
-    notes += contradictions(training) + seen_in_both(training, validation)
-    return Parts(list(training.found), kept, f"all of {validation.where}", notes)
+        raise _no_label_in_common(training, validation, "validation")
+    notes += _contradictions(training)
+    notes += _repeated(validation, "validation", training.found, "training")
+    return LabelledSplit(list(training.found), kept, f"all of {validation.where}", notes)
 
 
-def contradictions(items: Items[T]) -> list[str]:
-    """A remark on equal content with different answers. All of it stays, as given."""
-    answers: dict[bytes, Hashable] = {}
+def _labels_of(items: Iterable[LabelledItem]) -> set[str]:
+    return {label for item in items for label in item.labels}
+
+
+def _no_label_in_common(training: Items[T], other: Items[T], part: str) -> GlassformerError:
+    return GlassformerError(
+        f"{other.where} has no label in common with {training.where}. "
+        f"Provide training and {part} data with the same labels."
+    )
+
+
+# --- notes: each function yields at most one ---
+
+
+def _left_out(known: set[str], validation: Items[T], number: int) -> Iterator[str]:
+    if number:
+        yield (
+            f"left out: {counted(number, validation.what)} in the validation data with labels that "
+            f"do not occur in training: {listed_with_counts(_unknown(known, validation))}"
+        )
+
+
+def _never_learned(known: set[str], items: Items[T], part: str) -> Iterator[str]:
+    """Labels that cannot be learned. Their items stay, because the score must count them."""
+    if unknown := _unknown(known, items):
+        yield (
+            f"{counted(len(unknown), 'label')} in the {part} data {_verb(len(unknown), 'do')} not "
+            f"occur in training and will count as wrong: {listed_with_counts(unknown)}"
+        )
+
+
+def _unknown(known: set[str], items: Items[T]) -> Counter[str]:
+    return Counter(label for item in items.found for label in item.labels if label not in known)
+
+
+def _contradictions(items: Items[T]) -> Iterator[str]:
+    """Equal content with different answers. All of it is kept."""
+    answers: dict[bytes, Collection[str]] = {}
     others: dict[bytes, str] = {}  # where content first has another answer than before
     for item in items.found:
-        content, answer = items.content(item), items.answer(item)
-        if answers.setdefault(content, answer) != answer:
-            others.setdefault(content, items.source(item))
-    if not others:
-        return []
-    first, number = next(iter(others.values())), len(others)
-    return [
-        f"{counted(number, items.body)} {_verb(number, 'stand')} more than once with different "
-        f"labels (first: {first}): all are kept, on the same side of the split, and no model can "
-        "be right on all of them"
-    ]
+        answer = items.answer(item)
+        if answers.setdefault(item.content, answer) != answer:
+            others.setdefault(item.content, item.source)
+    if others:
+        yield (
+            f"{_counted(len(others), items.body, 'occur')} more than once with different labels "
+            f"(first: {next(iter(others.values()))}); all are kept, on the same side of the split, "
+            "but no model can get all of them right"
+        )
 
 
-def no_label_in_common(training: Items[T], other: Items[T], part: str) -> GlassformerError:
-    return GlassformerError(
-        f"{other.where} has no label that {training.where} has. "
-        f"Give training and {part} the same labels."
-    )
+def _repeated(items: Items[T], part: str, seen: Iterable[T], where: str) -> Iterator[str]:
+    """Items that leak from one part into another. They are kept as given."""
+    contents = {item.content for item in seen}
+    if both := sum(item.content in contents for item in items.found):
+        number = counted(both, items.what)
+        yield f"{number} in the {part} data also {_verb(both, 'occur')} in {where}"
 
 
-def seen_before(parts: Parts[T], test: Items[T]) -> list[str]:
-    """A remark on test data that was trained on, or that the model was chosen by."""
-    seen = {test.content(item) for item in (*parts.training, *parts.validation)}
-    both = sum(test.content(item) in seen for item in test.found)
-    if not both:
-        return []
-    return [
-        f"{counted(both, test.what)} of the test {_verb(both, 'be')} also in training or "
-        "validation, so that the test flatters the model"
-    ]
+def _counted(number: int, what: str, verb: str) -> str:
+    return f"{counted(number, what)} {_verb(number, verb)}"
 
 
-def never_learned(parts: Parts[T], test: Items[T]) -> list[str]:
-    """A remark on labels of the test that cannot be learned; they stay in, for the score must count
-    them."""
-    known = {label for item in parts.training for label in test.labels(item)}
-    unknown = Counter(
-        label for item in test.found for label in test.labels(item) if label not in known
-    )
-    if not unknown:
-        return []
-    return [
-        f"training lacks {counted(len(unknown), 'label')} of the test, so that these will count as "
-        f"wrong: {listed_with_counts(unknown)}"
-    ]
+def _verb(number: int, verb: str) -> str:
+    one = {"be": "is", "have": "has", "do": "does"}.get(verb, f"{verb}s")
+    return one if number == 1 else {"be": "are"}.get(verb, verb)
 
 
-def seen_in_both(training: Items[T], validation: Items[T]) -> list[str]:
-    """A remark on files of validation that repeat what is trained on; they are left as given."""
-    trained = {training.content(item) for item in training.found}
-    both = sum(validation.content(item) in trained for item in validation.found)
-    if not both:
-        return []
-    return [f"{counted(both, validation.what)} of validation {_verb(both, 'be')} also in training"]
+# --- choosing ---
 
 
 def hold_out(
@@ -172,68 +210,35 @@ def hold_out(
     seed: int,
     slack: float = _SLACK,
 ) -> set[int]:
-    """The numbers of the items to validate on.
+    """The indices of the items to hold out.
 
-    Items of equal content stay together. A group belongs to the rarest of its labels, and is only
-    held out if each of its labels stays in training too.
+    Items of equal content form a group and stay together. A group is counted under its rarest
+    label, and is held out only if each of its labels remains in training.
     """
-    groups: dict[bytes, list[int]] = {}  # by lot, which tells equal content as well
+    groups: dict[bytes, list[int]] = {}  # by hash, in whose order they are chosen
     for index, content in enumerate(contents):
-        lot = hashlib.sha256(f"{seed}:".encode() + content).digest()
-        groups.setdefault(lot, []).append(index)
+        key = hashlib.sha256(f"{seed}:".encode() + content).digest()
+        groups.setdefault(key, []).append(index)
     borne = {
-        lot: {label for index in members for label in labels[index]} or {""}  # "": without a label
-        for lot, members in groups.items()
+        key: {label for index in members for label in labels[index]} or {""}  # "": no label
+        for key, members in groups.items()
     }
     left = Counter(label for each in borne.values() for label in each)
     strata: dict[str, list[bytes]] = {}
-    for lot in sorted(groups):
-        rarest = min(borne[lot], key=lambda label: (left[label], label))
-        strata.setdefault(rarest, []).append(lot)
+    for key in sorted(groups):
+        rarest = min(borne[key], key=lambda label: (left[label], label))
+        strata.setdefault(rarest, []).append(key)
 
     chosen: set[int] = set()
     for label in sorted(strata):
-        sizes = {lot: len(groups[lot]) for lot in strata[label]}
+        sizes = {key: len(groups[key]) for key in strata[label]}
         enough = max(1, round(fraction * sum(sizes.values())))
-        fitting = [lot for lot in sizes if sizes[lot] <= slack * enough]
+        fitting = [key for key in sizes if sizes[key] <= slack * enough]
         size = 0
-        for lot in fitting or sorted(sizes, key=lambda lot: sizes[lot]):
-            fits = not fitting or size + sizes[lot] <= slack * enough
-            if size < enough and fits and all(left[each] > 1 for each in borne[lot]):
-                left.subtract(borne[lot])
-                chosen.update(groups[lot])
-                size += sizes[lot]
+        for key in fitting or sorted(sizes, key=lambda key: sizes[key]):
+            fits = not fitting or size + sizes[key] <= slack * enough
+            if size < enough and fits and all(left[each] > 1 for each in borne[key]):
+                left.subtract(borne[key])
+                chosen.update(groups[key])
+                size += sizes[key]
     return chosen
-
-
-# --- labels in words ---
-
-
-def in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    """Each label once: numbers by their size, 2 before 10, then words by the alphabet."""
-    return tuple(sorted(set(labels), key=_rank))
-
-
-def listed(labels: Iterable[str], most: int = 10) -> str:
-    names = in_order(labels)
-    return ", ".join([*names[:most], *([f"and {len(names) - most} more"] if names[most:] else [])])
-
-
-def listed_with_counts(counts: Counter[str], most: int = 10) -> str:
-    """odd (12), rare (1)"""
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], _rank(item[0])))
-    more = [f"and {len(ranked) - most} more"] if ranked[most:] else []
-    return ", ".join([*(f"{label} ({count:,})" for label, count in ranked[:most]), *more])
-
-
-def _rank(label: str) -> tuple[bool, float, str]:
-    try:
-        size = float(label)
-    except ValueError:
-        return (True, 0.0, label)
-    return (False, size, label) if isfinite(size) else (True, 0.0, label)
-
-
-def _verb(number: int, verb: str) -> str:
-    one, many = {"be": ("is", "are"), "have": ("has", "have")}.get(verb, (f"{verb}s", verb))
-    return one if number == 1 else many

@@ -1,45 +1,48 @@
-"""Tables as streams of rows: CSV, TSV, JSONL, Parquet and the data sets of the Hugging Face hub.
+"""Tables as streams of rows: CSV, TSV, JSONL, Parquet and the datasets on the Hugging Face hub.
 
     reviews.csv  →  Row({"text": "Fine film.", "stars": "4"}, place "reviews.csv:2")  →  …
 
-A row remembers its place, so that whoever finds fault with it later can say where. In a .csv,
-quotes protect commas and line breaks; in a .tsv a line is a row and a quote is a character like
-any other. Every format may be gzipped. Rows stream; only gzipped Parquet is unpacked in memory.
+A row remembers its place, so that later errors can report it. In a .csv, quotes protect commas and
+line breaks; in a .tsv each line is a row and a quote is an ordinary character. Every format may be
+gzipped. Rows are streamed; only gzipped Parquet is unpacked in memory.
 """
 
-import codecs
 import csv
 import difflib
 import gzip
 import io
 import itertools
 import json
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any
 
 from glassformer.data.hub import HUB_NAME, open_hub
+from glassformer.data.labels import joined
+from glassformer.data.text_files import (
+    EmptyError,
+    at_least_one,
+    ending,
+    local_path,
+    missing,
+    open_bytes,
+    read_lines,
+    reading,
+)
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import first_line, install
+from glassformer.wording import counted, first_line, install
 
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
-_GIVE = "Give a file, a folder, or a Hugging Face data set such as roneneldan/TinyStories."
-_SAMPLE = 100  # rows that are looked at to learn the columns
-_BATCH = 256  # rows that are taken from Parquet at a time
-_NO_LIMIT = 2**31 - 1  # the most that csv accepts on every platform
-
-
-class EmptyError(GlassformerError):
-    """There is nothing in the file."""
+_SAMPLE = 100  # rows that are read to learn the columns
+_BATCH = 256  # rows read from Parquet at a time
+_NO_LIMIT = 2**31 - 1  # the largest limit that csv accepts on every platform
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, and where it stands: its first line in a text file, its number elsewhere."""
+    """One row and its place: the first line in a text file, the row number elsewhere."""
 
     values: dict[str, Any]
     file: str
@@ -52,17 +55,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows still to be read, and the columns that the first of them have."""
+    """A stream of rows, and the columns of the first ones."""
 
     name: str
     columns: tuple[str, ...]
     worded: tuple[str, ...]
-    """The columns that hold words, not only numbers."""
+    """The columns that contain words, not only numbers."""
     rows: Iterator[Row]
 
 
 def open_table(source: str | Path, encoding: str) -> Table:
-    """A file, or a data set of the hub named `namespace/name:config@split`."""
+    """Open a file, or a hub dataset named `namespace/name:config@split`."""
     path = local_path(source)
     classes: Collection[str] = ()
     with reading(source):
@@ -70,7 +73,9 @@ def open_table(source: str | Path, encoding: str) -> Table:
             rows = read_rows(path, encoding)
         elif path.exists():
             raise GlassformerError(f"{source} is neither a file nor a folder.")
-        elif HUB_NAME.fullmatch(str(path)) and not _is_local(path):
+        elif HUB_NAME.fullmatch(str(path)) and not (
+            path.suffix[1:].isalpha() or path.parent.is_dir()  # a local file that is missing
+        ):
             found = open_hub(str(source))
             rows, classes = _arrow_rows(found.name, found.batches), found.classes
         else:
@@ -88,20 +93,21 @@ def open_table(source: str | Path, encoding: str) -> Table:
 
 
 def read_rows(path: Path, encoding: str) -> Iterator[Row]:
-    """The rows of a file, in the format that its ending names."""
+    """The rows of a file, whose ending determines the format."""
     match ending(path):
         case ".csv":
-            return _with_header(path, _csv_records(path, encoding), "Quote a field with a comma.")
+            cure = "Quote fields that contain a comma."
+            return _with_header(path, _csv_records(path, encoding), cure)
         case ".tsv":
-            cure = "No field may hold a tab or a line break; a .csv may."
-            return _with_header(path, _tsv_records(path, encoding), cure)
+            lines = enumerate(read_lines(path, encoding), 1)
+            records = ((number, line.rstrip("\n").split("\t")) for number, line in lines)
+            cure = "Fields cannot contain a tab or a line break; use .csv for these."
+            return _with_header(path, records, cure)
         case ".jsonl":
             return _jsonl_rows(path, encoding)
         case ".parquet":
             return _parquet_rows(path)
-    raise UsageError(
-        f"{path} is not a table. The endings of tables are {', '.join(TABLE_ENDINGS)}."
-    )
+    raise UsageError(f"{path} is not a table. Supported extensions: {', '.join(TABLE_ENDINGS)}.")
 
 
 def column(
@@ -111,131 +117,31 @@ def column(
     role: str = "text",
     taken: Collection[str] = (),
 ) -> str:
-    """The column that plays `role`: the one wanted, else the one whose name or content says so."""
-    if wanted is not None and wanted in table.columns:
-        return wanted
+    """The column for `role`: the one asked for, else the one whose name or content suggests it."""
     free = [name for name in table.columns if name not in taken]
     if wanted is not None:
-        near = difflib.get_close_matches(wanted, free, n=1)
-        raise _unclear(table, f'has no column "{wanted}"', role, near)
-    named = [name for name in free if name.casefold() in candidates]
-    worded = [name for name in free if name in table.worded]
-    if len(named) == 1 or (not named and len(worded) == 1):
-        return (named or worded)[0]
-    if named:
-        raise _unclear(table, f"has more than one column that may be the {role}", role, named)
-    raise _unclear(table, f"has no column that is plainly the {role}", role, worded)
+        if wanted in table.columns:
+            return wanted
+        problem, likely = f'has no column "{wanted}"', difflib.get_close_matches(wanted, free, n=1)
+    else:
+        named = [name for name in free if name.casefold() in candidates]
+        likely = named or [name for name in free if name in table.worded]
+        if len(likely) == 1:
+            return likely[0]
+        problem = f"has no obvious {role} column"
+        if named:
+            problem = f"has several columns that could be the {role}"
+    raise GlassformerError(
+        f"{table.name} {problem} (columns: {joined(table.columns) or 'none'}). "
+        f"Pass --{role}-column {' or '.join(likely[:3]) or 'NAME'}."
+    )
 
 
 def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
     """text review; label sentiment; not used: title, id"""
     rest = [name for name in table.columns if not any(name in names for names in roles.values())]
-    said = [f"{role} {_listed(names)}" for role, names in roles.items()]
-    return "; ".join([*said, *([f"not used: {_listed(rest)}"] if rest else [])])
-
-
-def local_path(name: str | Path) -> Path:
-    """The path of that name; `~/` is home also where no shell has put it in."""
-    return Path(name).expanduser() if str(name).startswith("~/") else Path(name)
-
-
-def _is_local(path: Path) -> bool:
-    return path.suffix[1:].isalpha() or path.parent.is_dir()
-
-
-def ending(path: Path) -> str:
-    """`.csv` of both `Reviews.CSV` and `reviews.csv.gz`."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
-
-
-# --- files ---
-
-
-@contextmanager
-def reading(name: str | Path) -> Iterator[None]:
-    """What the operating system or gzip has against reading `name`, as an error of ours."""
-    try:
-        yield
-    except EOFError:
-        raise GlassformerError(f"{name} breaks off before its end. Fetch it again.") from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise GlassformerError(f"{name} is not gzip, or is damaged. Fetch it again.") from None
-    except OSError as error:
-        raise GlassformerError(f"{name} cannot be read: {error.strerror or error}.") from None
-
-
-@contextmanager
-def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
-    """A file or its gzip as text: no byte order mark, and every line ends in `\\n`."""
-    codec = check_encoding(encoding)
-    with open_bytes(path) as raw:
-        stream = io.TextIOWrapper(raw, "utf-8-sig" if codec == "utf-8" else codec)
-        try:
-            yield stream
-        except UnicodeError as error:
-            raise _undecodable(path, codec, error, raw.tell()) from None
-
-
-def check_encoding(encoding: str) -> str:
-    """Python's own name for an encoding of text; any other name is refused."""
-    try:
-        "".encode(encoding)
-    except (LookupError, ValueError):
-        raise UsageError(
-            f"unknown encoding {encoding!r}. Say, for example, --encoding utf-8 or latin-1."
-        ) from None
-    return codecs.lookup(encoding).name
-
-
-def nul_at(place: str) -> GlassformerError:
-    return GlassformerError(
-        f"{place}: a NUL byte. A binary file is not text; if this is UTF-16, say "
-        "--encoding utf-16-le."
-    )
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    with reading(path):
-        if path.stat().st_size == 0:
-            raise EmptyError(f"{path} is empty. Give a file with text in it.")
-        is_gzip = path.suffix.lower() == ".gz"
-        with cast(BinaryIO, gzip.open(path)) if is_gzip else path.open("rb") as raw:
-            yield raw
-
-
-def read_lines(path: Path, encoding: str) -> Iterator[str]:
-    """The lines of a file or its gzip, one at a time, each with its `\\n`."""
-    with open_text(path, encoding) as stream:
-        for number, line in enumerate(stream, 1):
-            if "\0" in line:
-                raise nul_at(f"{path}:{number}")
-            yield line
-
-
-def _undecodable(path: Path, codec: str, error: UnicodeError, end: int) -> GlassformerError:
-    if not isinstance(error, UnicodeDecodeError):  # UTF-16 without its mark
-        return GlassformerError(f"{path}: not {codec} ({error}). Say another --encoding.")
-    # The decoder fails on its last piece, which ends where reading stopped: count back from there.
-    # The first byte of a file is byte 0.
-    offset = end - len(error.object) + error.start
-    found = error.object[error.start]
-    cure = "Say the --encoding it was saved in."
-    if codec.startswith("utf-8"):
-        other = "utf-16" if offset == 0 and found in (0xFE, 0xFF) else "latin-1"
-        if other == "latin-1" and b"\0" in error.object:
-            return GlassformerError(f"{path} is not text but a binary file. Give text, or a table.")
-        codec, cure = "UTF-8", f"Save it as UTF-8, or say --encoding {other}."
-    return GlassformerError(f"{path}, byte {offset:,}: not {codec} (0x{found:02X}). {cure}")
-
-
-def missing(path: Path, cure: str = _GIVE) -> GlassformerError:
-    folder = path.parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    if near := difflib.get_close_matches(path.name, names, n=1, cutoff=0.8):
-        cure = f"Did you mean {folder / near[0]}?"
-    return GlassformerError(f"{path} does not exist. {cure}")
+    used = {**roles, "not used:": rest} if rest else roles
+    return "; ".join(f"{role} {joined(names)}" for role, names in used.items())
 
 
 # --- formats ---
@@ -254,13 +160,8 @@ def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise GlassformerError(
-            f"{path}:{line}: not CSV ({error}). Inside a quoted field, write a quote twice."
+            f"{path}:{line}: invalid CSV ({error}). Double each quote inside a quoted field."
         ) from None
-
-
-def _tsv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(path, encoding), 1):
-        yield number, line.rstrip("\n").split("\t")
 
 
 def _with_header(path: Path, records: Iterator[tuple[int, list[str]]], cure: str) -> Iterator[Row]:
@@ -269,42 +170,40 @@ def _with_header(path: Path, records: Iterator[tuple[int, list[str]]], cure: str
     if not header:
         raise EmptyError(f"{path} is empty.")
     names = [name.strip() for name in header]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise GlassformerError(f'{path}:{top}: two columns are called "{name}". Rename one.')
+    if twice := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise GlassformerError(f'{path}:{top}: two columns are named "{twice[0]}". Rename one.')
     for line, fields in filled:
         if len(fields) != len(names):
             raise GlassformerError(
-                f"{path}:{line}: the number of fields is {len(fields)}, but {len(names)} in the "
-                f"header ({_listed(names)}). {cure}"
+                f"{path}:{line}: expected {counted(len(names), 'field')} ({joined(names)}), found "
+                f"{len(fields)}. {cure}"
             )
         yield Row(dict(zip(names, fields, strict=True)), str(path), line)
 
 
 def _jsonl_rows(path: Path, encoding: str) -> Iterator[Row]:
-    is_empty = True
-    for number, line in enumerate(read_lines(path, encoding), 1):
-        if line.strip():
-            is_empty = False
-            yield Row(_json_object(line, f"{path}:{number}"), str(path), number)
-    if is_empty:
-        raise EmptyError(f"{path} is empty.")
+    lines = enumerate(read_lines(path, encoding), 1)
+    filled = ((number, line) for number, line in lines if line.strip())
+    for number, line in at_least_one(filled, f"{path} is empty."):
+        yield Row(_json_object(line, f"{path}:{number}"), str(path), number)
 
 
 def _json_object(line: str, place: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
-        if "\\ud" in line or "\\uD" in line:  # JSON can spell half a character; UTF-8 cannot
+        if "\\ud" in line or "\\uD" in line:  # JSON can express half a character; UTF-8 cannot
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise GlassformerError(f"{place}: half of a surrogate pair. Mend that \\ud….") from None
-    except (ValueError, RecursionError) as error:
-        reason = str(error).replace("line 1 ", "")  # our own line is the one that helps
         raise GlassformerError(
-            f"{place}: not JSON ({reason}). Each line must be one object."
+            f"{place}: unpaired surrogate (\\ud…). Correct or remove it."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        reason = str(error).replace("line 1 ", "")  # the line of the file is already in `place`
+        raise GlassformerError(
+            f"{place}: invalid JSON ({reason}). Each line must be one object."
         ) from None
     if not isinstance(value, dict):
-        raise GlassformerError(f'{place}: not an object. Write each line as {{"text": "…"}}.')
+        raise GlassformerError(f'{place}: not a JSON object. Write each line as {{"text": "…"}}.')
     return value
 
 
@@ -312,7 +211,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise GlassformerError(f"{path} needs pyarrow. Run {install('pyarrow')}.") from None
+        raise GlassformerError(f"{path} requires pyarrow. Run {install('pyarrow')}.") from None
     with open_bytes(path) as raw:
         seekable = io.BytesIO(raw.read()) if isinstance(raw, gzip.GzipFile) else raw
         try:
@@ -328,26 +227,16 @@ def _arrow_rows(name: str, batches: Iterable[list[dict[str, Any]]]) -> Iterator[
 
     number = 0
     try:
-        for batch in batches:
-            for values in batch:
-                number += 1
-                yield Row(values, name, number)
-    except (ArrowException, ValueError, OverflowError) as error:  # say, text that is not UTF-8
+        for number, values in enumerate(itertools.chain.from_iterable(batches), 1):
+            yield Row(values, name, number)
+    except (ArrowException, ValueError, OverflowError) as error:  # e.g. text that is not UTF-8
         raise GlassformerError(f"{name}, after row {number:,}: {first_line(error)}") from None
 
 
-# --- words ---
-
-
-def _unclear(table: Table, problem: str, role: str, likely: Sequence[str]) -> GlassformerError:
-    hint = f"Say --{role}-column {' or '.join(likely[:3]) if likely else 'NAME'}."
-    return GlassformerError(f"{table.name} {problem}. It has: {_listed(table.columns)}. {hint}")
-
-
 def _holds_words(values: Iterable[Any]) -> bool:
-    present = [value for value in values if value is not None and value != ""]
+    present = [value for value in values if value not in (None, "")]
     texts = [value for value in present if isinstance(value, str)]
-    # A stray number among texts is refused where it stands; here it hides no column.
+    # A stray number among texts is reported when its row is read; it does not hide the column.
     is_mostly_text = 10 * len(texts) >= 9 * len(present)
     return is_mostly_text and not all(map(_is_number, texts))
 
@@ -358,8 +247,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    more = [f"and {len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more]) or "none"

@@ -1,4 +1,4 @@
-"""Shaping the choice of the next token: small pure functions, folded one after the other.
+"""What shapes the choice of the next token: small pure functions, applied one after the other.
 
 Each takes the tokens so far, (B, T) with `NO_TOKEN` where a row has none, and the logits (B, V),
 and returns logits. A token that may not be chosen has the logit -∞.
@@ -20,8 +20,8 @@ NO_TOKEN = -1
 Warp = Callable[[Tensor, Tensor], Tensor]
 
 
-def checked(logits: Tensor) -> Tensor:
-    """The logits, unless they are no numbers. -∞ is one: it says never."""
+def refuse_nan(logits: Tensor) -> Tensor:
+    """The logits; an error if any is NaN or ∞. -∞ is allowed: it means never."""
     if logits.isnan().any() or (logits == math.inf).any():
         raise GlassformerError(
             "the model predicts NaN or infinity: its weights are damaged, or its training "
@@ -44,7 +44,7 @@ class Sampling(Config):
     min_p: float | None = Field(None, ge=0, le=1)
     """Choose among the tokens at least p times as likely as the likeliest."""
     repetition_penalty: float = Field(1.0, gt=0)
-    """Above 1: tokens that were seen already become less likely."""
+    """Above 1, tokens that occurred before become less likely."""
     no_repeat_ngram_size: Count | None = Field(None, ge=1)
     """No run of n tokens occurs twice."""
 
@@ -54,7 +54,7 @@ class Sampling(Config):
 
 
 def warps(sampling: Sampling) -> list[Warp]:
-    """The functions that `sampling` asks for, in the order in which they are applied."""
+    """The functions that the settings need, in the order in which they are applied."""
     chosen: list[Warp] = []
     if sampling.repetition_penalty != 1:
         chosen.append(partial(repetition_penalty, sampling.repetition_penalty))
@@ -76,7 +76,7 @@ def warps(sampling: Sampling) -> list[Warp]:
 def repetition_penalty(penalty: float, ids: Tensor, logits: Tensor) -> Tensor:
     """Divide positive and multiply negative logits of tokens seen before."""
     batch, vocabulary = logits.shape
-    # NO_TOKEN is counted in a column of its own, which is cut off again.
+    # NO_TOKEN is counted in a column of its own, which is removed again.
     column = torch.where(ids == NO_TOKEN, vocabulary, ids)
     seen = torch.zeros(batch, vocabulary + 1, dtype=torch.bool, device=logits.device)
     seen = seen.scatter(1, column, True)[:, :vocabulary]
@@ -89,18 +89,18 @@ def no_repeat_ngram(size: int, ids: Tensor, logits: Tensor) -> Tensor:
     if ids.size(1) < size:
         return logits
     runs = ids.unfold(1, size, 1)  # (B, T - size + 1, size)
-    begin = ids[:, ids.size(1) - size + 1 :]  # (B, size - 1): the run now being written
+    begin = ids[:, ids.size(1) - size + 1 :]  # (B, size - 1): the run being written
     repeats = (runs[..., :-1] == begin[:, None]).all(-1) & (runs != NO_TOKEN).all(-1)
     row, place = repeats.nonzero(as_tuple=True)
     forbidden = torch.zeros_like(logits, dtype=torch.bool)
     forbidden[row, runs[row, place, -1]] = True
     left = logits.masked_fill(forbidden, -math.inf)
-    something = (left > -math.inf).any(-1, keepdim=True)  # must remain to be chosen
-    return torch.where(something, left, logits)
+    has_choice = (left > -math.inf).any(-1, keepdim=True)
+    return torch.where(has_choice, left, logits)
 
 
 def temperature(value: float, ids: Tensor, logits: Tensor) -> Tensor:
-    """Divide. The likeliest stands at 0, where no temperature is too small to divide by."""
+    """Divide, with the largest logit shifted to 0: so no temperature is too small."""
     return (logits - logits.max(-1, keepdim=True).values) / max(value, 1e-30)
 
 
@@ -113,7 +113,7 @@ def top_p(p: float, ids: Tensor, logits: Tensor) -> Tensor:
     """Keep the likeliest tokens until they reach p together; the first is always kept."""
     ordered, order = logits.sort(descending=True, stable=True)
     probability = ordered.softmax(-1)
-    before = probability.cumsum(-1) - probability  # what the likelier tokens have together
+    before = probability.cumsum(-1) - probability  # of the likelier tokens together
     drop = before >= p
     drop[:, 0] = False
     return logits.masked_fill(drop.scatter(1, order, drop), -math.inf)

@@ -1,12 +1,12 @@
-"""What a model must offer to be decoded from: begin, and read some more.
+"""What a model needs for decoding: a start, and steps.
 
     state         = decoder.start(memory, padding, capacity)
-    logits, state = decoder.step(ids, state)        again and again
+    logits, state = decoder.step(ids, state)        repeated
     state         = state.reorder(rows)             to keep, repeat or drop rows
 
 A Transformer keeps keys and values in its state, a recurrent network its hidden vectors; the
-samplers need not know. A step may write into the state it is given: go on with the one it returns.
-`memory` is what the decoder looks at besides its own words: an encoded sentence, an image, or None.
+samplers need not know. A step may write into its state: continue with the one that it returns.
+`memory` is what the decoder sees besides its own words: an encoded sentence, an image, or None.
 """
 
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ class State(Protocol):
 class Decoder(Protocol):
     @property
     def context_length(self) -> int | None:
-        """How many tokens it can look back on; None if there is no limit."""
+        """How many tokens it sees at once; None if there is no limit."""
 
     def start(self, memory: Any, padding: Tensor, capacity: int) -> Any:
         """An empty state: row b will begin with `padding[b]` fillers, to be ignored."""

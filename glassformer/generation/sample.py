@@ -1,14 +1,14 @@
 """Greedy decoding and sampling, for every decoder and any number of rows at once.
 
 Prompts of different lengths are padded on the left, so that all rows write their next token in the
-same step. Each row draws its random numbers from (seed, row) alone: what a row writes does not
-depend on who is decoded beside it.
+same step. Each row draws its random numbers from (seed, row) alone: what it writes does not depend
+on the rows decoded beside it.
 
-The rule at the end of the context: a model sees at most `context_length` tokens. Of a longer
-prompt it reads the last `context_length`. When a row's window is full, its older half is forgotten:
-the newer half is read again at the first positions, and writing goes on from there. Rows whose
-window is not full yet are read again beside it, whole. A decoder with a memory (a sentence to
-translate, an image) stops there instead.
+At the end of the context: a model sees at most `context_length` tokens. It reads the last
+`context_length` of a longer prompt. When a row's window is full, its older half is dropped: the
+newer half is read again at the first positions, and writing continues from there. Rows whose window
+is not full yet are read again beside it, whole. A decoder with a memory (a sentence to translate,
+an image) stops there instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, checked, warps
+from glassformer.generation.logits import NO_TOKEN, Sampling, Warp, refuse_nan, warps
 from glassformer.generation.protocol import Decoder
 
 FILLER = 0  # any token will do: the mask hides it
@@ -53,7 +53,7 @@ def decode(
     choose = _Chooser(sampling, len(copies), seed)
     running = [True] * len(copies)
     for step in range(max_new_tokens):
-        chosen = choose(ids, checked(logits))  # (B,)
+        chosen = choose(ids, refuse_nan(logits))  # (B,)
         tokens = chosen.tolist()
         written = [token if on else None for token, on in zip(tokens, running, strict=True)]
         running = [
@@ -66,7 +66,7 @@ def decode(
         seen = seen + 1
         if window is not None and seen.max() > window:
             if memory is not None:
-                return  # what answers a memory has an end: it is not cut off from its beginning
+                return  # an answer to a memory is not cut off from its beginning
             seen = seen.where(seen <= window, max(1, window // 2))
             recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
             logits, state, _ = read_prompts(decoder, recent, None, max_new_tokens, device)
@@ -97,30 +97,26 @@ def read_prompts(
 def read_on(
     decoder: Decoder, ids: Tensor, state: Any, device: torch.device | None
 ) -> tuple[Tensor, Any]:
-    """The model works on its device; tokens are chosen on the CPU, the same way everywhere."""
+    """One step on the model's device. Tokens are chosen on the CPU, the same way everywhere."""
     logits, state = decoder.step(ids.to(device), state)
     return logits.float().cpu(), state
 
 
 class _Chooser:
-    """Picks each row's next token from its logits, by its own stream of random numbers."""
+    """Chooses each row's next token from its logits, with the row's own random numbers."""
 
     def __init__(self, sampling: Sampling, rows: int, seed: int) -> None:
         self.is_greedy = sampling.is_greedy
         self.warps: list[Warp] = warps(sampling)
-        self.luck = [_generator(seed, row) for row in range(rows)]
+        seeds = ((seed * 1_000_003 + row) % 2**63 for row in range(rows))
+        self.generators = [torch.Generator().manual_seed(each) for each in seeds]
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         logits = reduce(lambda logits, warp: warp(ids, logits), self.warps, logits)
         if self.is_greedy:
             return logits.argmax(dim=-1)
-        # Where a uniform number falls in the cumulated distribution is a sample from it. Double
-        # precision: 50,000 small probabilities must still add up.
+        # Inverse transform sampling. Double precision: 50,000 small probabilities must add up.
         cumulated = logits.double().softmax(-1).cumsum(-1)
-        drawn = [torch.rand(1, generator=luck, dtype=torch.float64) for luck in self.luck]
+        drawn = [torch.rand(1, generator=each, dtype=torch.float64) for each in self.generators]
         uniform = torch.stack(drawn) * cumulated[:, -1:]  # (B, 1)
         return torch.searchsorted(cumulated, uniform, right=True).squeeze(1)
-
-
-def _generator(seed: int, row: int) -> torch.Generator:
-    return torch.Generator().manual_seed((seed * 1_000_003 + row) % 2**63)

@@ -1,13 +1,14 @@
 """Alignment: which part of the source each word of an output looked at.
 
           Das    ist    gut            rows are the output, columns the source;
-This     0.90   0.05   0.05            every row is shared out among the columns,
-is       0.10   0.80   0.10            so that it sums to one
+This     0.90   0.05   0.05            the weights of a row are shares of attention
+is       0.10   0.80   0.10            and sum to one
 """
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _TOLERANCE = 1e-3  # single precision, and means over many heads
 
 
 def joined(tokens: Sequence[str]) -> str:
-    """The word that tokens spell: "##" of WordPiece and the blank before a word are no part of it.
+    """The word that tokens spell, without the "##" of WordPiece and the space before the word.
 
     >>> joined([" walk", "ing"]), joined(["walk", "##ing"])
     ('walking', 'walking')
@@ -46,7 +47,7 @@ class Alignment:
         weights = np.asarray(self.weights, dtype=np.float64)
         expected = (len(self.target_tokens), len(self.source_tokens))
         if weights.shape != expected:
-            raise ValueError(f"weights are {weights.shape}, the tokens ask for {expected}")
+            raise ValueError(f"weights are {weights.shape}, but the tokens need {expected}")
         sums = weights.sum(axis=1)
         if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) < _TOLERANCE)):  # NaN fails too
             raise ValueError("weights must not be negative, and each row must sum to one")
@@ -62,12 +63,9 @@ class Alignment:
         }
 
     def in_words(
-        self,
-        source_starts: Sequence[bool],
-        target_starts: Sequence[bool],
-        spell: Spell = joined,
+        self, source_starts: Sequence[bool], target_starts: Sequence[bool], spell: Spell = joined
     ) -> "Alignment":
-        """The same of whole words. The starts say of each token whether a word begins with it.
+        """The same for whole words; the starts are True for tokens that begin a word.
 
         A word of the output looks where its tokens look on average; a word of the source is looked
         at as much as all its tokens together. So rows still sum to one.
@@ -77,17 +75,15 @@ class Alignment:
         sizes = np.diff([*rows, len(self.target_tokens)])
         weights = np.add.reduceat(self.weights, columns, axis=1)  # (T, source words)
         weights = np.add.reduceat(weights, rows, axis=0) / sizes[:, None]  # (target words, …)
-        return Alignment(
-            source=self.source,
-            target=self.target,
+        return replace(
+            self,
             source_tokens=_spelled(self.source_tokens, columns, spell),
             target_tokens=_spelled(self.target_tokens, rows, spell),
             weights=weights,
-            score=self.score,
         )
 
     def text(self) -> str:
-        """One line for each token of the output: where it looked most, and with which share."""
+        """One line for each token of the output: where it looked most, and its share there."""
         best = self.weights.argmax(axis=1) if self.source_tokens else []
         looking = [repr(token) for token in self.target_tokens]
         looked_at = [repr(self.source_tokens[column]) for column in best]
@@ -100,19 +96,18 @@ class Alignment:
 
 
 def _starts(begins: Sequence[bool], num_tokens: int) -> list[int]:
-    """The places where words begin. The first token begins one, whatever is said of it."""
+    """The places where words begin. The first token always begins one."""
     if len(begins) != num_tokens:
         raise ValueError(f"{len(begins)} starts of words were given for {num_tokens} tokens")
     return [place for place, is_start in enumerate(begins) if is_start or place == 0]
 
 
 def _spelled(tokens: Sequence[str], starts: Sequence[int], spell: Spell) -> list[str]:
-    ends = [*starts, len(tokens)][1:]
-    return [spell(tokens[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return [spell(tokens[start:end]) for start, end in pairwise([*starts, len(tokens)])]
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: a Chinese character takes two, an accent of its own none."""
+    """Columns of a terminal: a Chinese character takes two, a combining accent none."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 

@@ -1,62 +1,55 @@
-"""Every model by its name. The table is closed: a file on disk can only choose from it."""
+"""Every model by name: one row each.
+
+The table is closed: a file on disk can only choose from it. It imports neither torch nor pydantic,
+so that `--help` can list models and presets; a row imports its model's module when first asked.
+"""
+
+from __future__ import annotations
 
 import difflib
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from glassformer.config import Config
 from glassformer.errors import UsageError
-from glassformer.models.bag import BAG_PRESETS, BAG_SIZES, Bag, BagConfig
-from glassformer.models.bert import Bert, BertConfig
-from glassformer.models.bert_presets import CLASSIFIER_PRESETS, ENCODER_PRESETS, ENCODER_SIZES
-from glassformer.models.classifier import (
-    Classifier,
-    ClassifierConfig,
-    GPTClassifier,
-    GPTClassifierConfig,
-    GPTTagger,
-    GPTTaggerConfig,
-    Tagger,
-    TaggerConfig,
-)
-from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS, GPT_SIZES
-from glassformer.models.rnn import (
-    RNN_CLASSIFIER_PRESETS,
-    RNN_PRESETS,
-    RNN_SIZES,
-    RNNClassifier,
-    RNNClassifierConfig,
-    RNNLanguageModel,
-    RNNLanguageModelConfig,
-)
-from glassformer.models.rnn_seq2seq import (
-    RNN_TRANSLATOR_PRESETS,
-    RNN_TRANSLATOR_SIZES,
-    RNNTranslator,
-    RNNTranslatorConfig,
-)
-from glassformer.models.transformer import (
-    TRANSFORMER_PRESETS,
-    TRANSFORMER_SIZES,
-    Transformer,
-    TransformerConfig,
-)
+from glassformer.models import presets
+from glassformer.models.presets import Choice, Presets, Sizes
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from glassformer.config import Config
+
+    Code = Callable[[], tuple[type[Config], type[nn.Module]]]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A model, its config, and the presets that users know by name."""
+class ModelRow:
+    """A model, its task, and the presets that users know by name."""
 
     task: str
-    """What it is trained for: one of the names in training/tasks."""
-    config: type[Config]
-    model: type[nn.Module]
-    presets: dict[str, dict[str, Any]]
-    sizes: tuple[tuple[float, str], ...]
-    """Which preset suits how much text: (at least so many tokens, preset), largest first."""
+    """Name of the task it is trained for."""
+    about: str
+    """Half a line for `--help`."""
+    code: Code
+    """Returns its config class and its model class; imports them when called."""
+    presets: Presets
+    sizes: Sizes
+    """Which preset suits how much data: (minimum number of items, preset), largest first."""
+    body: str | None = None
+    """Name of the pre-trained model that `finetune` can build it on."""
+    from_scratch: bool = True
+    """False if only `finetune` makes it."""
+
+    @property
+    def config(self) -> type[Config]:
+        return self.code()[0]
+
+    @property
+    def model(self) -> type[nn.Module]:
+        return self.code()[1]
 
     @property
     def smallest(self) -> str:
@@ -64,43 +57,100 @@ class Entry:
 
     def preset(self, name: str) -> dict[str, Any]:
         if name not in self.presets:
-            raise UsageError(f'there is no preset "{name}". There are: {", ".join(self.presets)}.')
+            known = ", ".join(self.presets)
+            raise UsageError(f'there is no preset "{name}". Available presets: {known}.')
         return self.presets[name]
 
 
-MODELS: dict[str, Entry] = {
-    "gpt": Entry("language", GPTConfig, GPT, GPT_PRESETS, GPT_SIZES),
-    "rnn-lm": Entry("language", RNNLanguageModelConfig, RNNLanguageModel, RNN_PRESETS, RNN_SIZES),
-    "bert": Entry("masked", BertConfig, Bert, ENCODER_PRESETS, ENCODER_SIZES),
-    "bag": Entry("classify", BagConfig, Bag, BAG_PRESETS, BAG_SIZES),
-    "rnn-classifier": Entry(
-        "classify", RNNClassifierConfig, RNNClassifier, RNN_CLASSIFIER_PRESETS, RNN_SIZES
+def _row(task: str, path: str, about: str, choice: Choice, **more: Any) -> ModelRow:
+    """`path` is the model's module and class; its config has the same name and "Config"."""
+
+    @cache
+    def code() -> tuple[type[Config], type[nn.Module]]:
+        module, name = path.split(".")
+        found = importlib.import_module(f"glassformer.models.{module}")
+        return getattr(found, f"{name}Config"), getattr(found, name)
+
+    return ModelRow(task, about, code, *choice, **more)
+
+
+MODELS: dict[str, ModelRow] = {
+    "gpt": _row("language", "gpt.GPT", "a causal language model", presets.GPT),
+    "rnn-lm": _row(
+        "language", "rnn.RNNLanguageModel", "a recurrent language model", presets.RNN_LM
     ),
-    "classifier": Entry(
-        "classify", ClassifierConfig, Classifier, CLASSIFIER_PRESETS, ENCODER_SIZES
+    "bert": _row("masked", "bert.Bert", "a masked language model", presets.ENCODER),
+    "bag": _row("classify", "bag.Bag", "a bag-of-words text classifier", presets.BAG),
+    "rnn-classifier": _row(
+        "classify",
+        "rnn.RNNClassifier",
+        "a recurrent classifier of texts or time series",
+        presets.RNN_CLASSIFIER,
     ),
-    "gpt-classifier": Entry("classify", GPTClassifierConfig, GPTClassifier, GPT_PRESETS, GPT_SIZES),
-    "tagger": Entry("tag", TaggerConfig, Tagger, ENCODER_PRESETS, ENCODER_SIZES),
-    "gpt-tagger": Entry("tag", GPTTaggerConfig, GPTTagger, GPT_PRESETS, GPT_SIZES),
-    "translator": Entry(
-        "translate", TransformerConfig, Transformer, TRANSFORMER_PRESETS, TRANSFORMER_SIZES
+    "classifier": _row(
+        "classify",
+        "classifier.Classifier",
+        "a Transformer classifier of texts or time series",
+        presets.CLASSIFIER,
+        body="bert",
     ),
-    "rnn-translator": Entry(
+    "gpt-classifier": _row(
+        "classify",
+        "classifier.GPTClassifier",
+        "a text classifier on a pre-trained GPT",
+        presets.GPT,
+        body="gpt",
+        from_scratch=False,
+    ),
+    "tagger": _row(
+        "tag",
+        "classifier.Tagger",
+        "a Transformer that labels every word",
+        presets.ENCODER,
+        body="bert",
+    ),
+    "gpt-tagger": _row(
+        "tag",
+        "classifier.GPTTagger",
+        "a tagger on a pre-trained GPT",
+        presets.GPT,
+        body="gpt",
+        from_scratch=False,
+    ),
+    "translator": _row(
+        "translate", "transformer.Transformer", "a Transformer encoder-decoder", presets.TRANSFORMER
+    ),
+    "rnn-translator": _row(
         "translate",
-        RNNTranslatorConfig,
-        RNNTranslator,
-        RNN_TRANSLATOR_PRESETS,
-        RNN_TRANSLATOR_SIZES,
+        "rnn_seq2seq.RNNTranslator",
+        "a recurrent encoder-decoder with attention",
+        presets.RNN_TRANSLATOR,
     ),
 }
-FINETUNED = ("gpt-classifier", "gpt-tagger")  # what `finetune` makes of a gpt
-TO_TRAIN = tuple(name for name in MODELS if name not in FINETUNED)
-"""The models that users name to train them."""
 
 
-def entry(name: str) -> Entry:
+def row(name: str) -> ModelRow:
+    """The row of that name; an unknown name is an error that suggests the nearest."""
     if name not in MODELS:
         near = difflib.get_close_matches(name, MODELS, n=1)
-        cure = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(TO_TRAIN)}."
+        cure = (
+            f"Did you mean {near[0]}?" if near else f"Available models: {', '.join(trainable())}."
+        )
         raise UsageError(f'there is no model "{name}". {cure}')
     return MODELS[name]
+
+
+def trainable() -> tuple[str, ...]:
+    """The models that can be trained from scratch."""
+    return tuple(name for name, each in MODELS.items() if each.from_scratch)
+
+
+def name_of(model: nn.Module) -> str:
+    """The name under which the table lists a model's class."""
+    return next(name for name, each in MODELS.items() if type(model) is each.model)
+
+
+def built_on(body: str, task: str) -> str | None:
+    """The model that solves `task` on top of the pre-trained model `body`, if there is one."""
+    rows = MODELS.items()
+    return next((name for name, each in rows if (each.body, each.task) == (body, task)), None)

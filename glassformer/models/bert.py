@@ -1,79 +1,68 @@
-"""BERT: a masked language model. Words are hidden, and the encoder guesses them from both sides.
+"""BERT: a masked language model. It predicts hidden words from the words on both sides.
 
     hidden = encoder(ids)                           (B, T, D)
     logits = transform(hidden) · vocabularyᵀ + b    (B, T, V)
 
-What it learns that way, an encoder, is then taught to classify texts or words: `classifier.py`.
+Its encoder is then fine-tuned to classify texts or tag words: see `classifier.py`.
 """
 
-from __future__ import annotations
+from typing import Self
 
-import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
-from glassformer.models.parts import initialize
+from glassformer.models.headed_model import HeadedModel
+from glassformer.models.stack import initialize, make_norm
 from glassformer.nn.linear import Linear
-from glassformer.nn.norms import norm
 
 
 class BertConfig(EncoderConfig):
-    """The shape of a BERT: an encoder's, and how it predicts."""
+    """The shape of a BERT: an encoder and its output layer."""
 
     tie_weights: bool = True
-    """Predict with the embedding matrix itself."""
+    """Use the embedding matrix as the output layer."""
 
     @model_validator(mode="after")
-    def _reads_tokens(self) -> BertConfig:
+    def _reads_tokens(self) -> Self:
         if self.num_features is not None:
-            raise ValueError("a masked language model reads tokens: num_features must be null")
+            raise ValueError("num_features must be null: a masked language model reads tokens")
         return self
 
 
-class Bert(nn.Module):
+class Bert(HeadedModel):
     """An encoder and a prediction for every position.
 
-    The two are apart so that a loss can make the logits of the masked positions only.
+    The two are separate so that a loss can compute the logits of masked positions only.
     """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         if config.vocab_size is None:
-            raise GlassformerError("a BERT needs vocab_size: the number of tokens it knows.")
+            raise GlassformerError("a BERT needs vocab_size, the number of tokens.")
         self.config = config
+        self.context_length = config.context_length
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
             Linear(config.d_model, config.d_model, bias=config.bias),
             nn.GELU(),
-            norm(config.norm, config.d_model, config.norm_eps, config.bias),
+            make_norm(config),
         )
         self.head = Linear(config.d_model, config.vocab_size)
         initialize(self.transform, config.initialization, config.num_layers)
         initialize(self.head, config.initialization, config.num_layers)
         if config.tie_weights:
-            embedding = self.encoder.embedding
-            if not isinstance(embedding, nn.Embedding):
-                raise TypeError("a masked language model reads tokens")
-            self.head.weight = embedding.weight
-
-    @property
-    def context_length(self) -> int:
-        return self.config.context_length
-
-    @property
-    def device(self) -> torch.device:
-        return self.head.weight.device
+            self.head.weight = self.encoder.get_parameter("embedding.weight")
 
     def hidden(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:
-        """What the prediction is made from: (B, T) → (B, T, D)."""
+        """The input of the prediction: (B, T) → (B, T, D)."""
         return self.encoder(ids, is_text, segments)
 
     def predict(self, hidden: Tensor) -> Tensor:
-        """Logits of the token that stands at each position: (…, D) → (…, V)."""
+        """Logits of the token at each position: (…, D) → (…, V)."""
         return self.head(self.transform(hidden))
 
     def forward(

@@ -1,41 +1,37 @@
-"""What every language model offers, whatever it is made of."""
+"""What all language models have in common."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from glassformer.models.headed_model import HeadedModel
 
 
-class LanguageModel(nn.Module, ABC):
+class LanguageModel(HeadedModel, ABC):
     """Predicts the next token at every position: hidden states, and a linear head on them.
 
-    The two are apart so that a loss can make the logits in chunks, and decoding only the last.
+    The two are separate so that a loss can compute logits in chunks, and decoding only the last.
     """
 
-    head: nn.Linear
+    is_causal: ClassVar[bool] = True
+    """Each position sees only itself and the past."""
 
-    @property
-    @abstractmethod
-    def context_length(self) -> int:
-        """How many tokens it sees at once."""
-
-    @property
-    def device(self) -> torch.device:
-        return self.head.weight.device
+    context_length: int
+    """Maximum number of tokens."""
 
     @abstractmethod
     def hidden(self, ids: Tensor, state: Any = None) -> Tensor:
-        """What the head predicts from: (B, T) → (B, T, D). With a state, `ids` continue it."""
+        """The input of the head: (B, T) → (B, T, D). With a state, `ids` continue it."""
 
     @abstractmethod
     def start(self, memory: None, padding: Tensor, capacity: int) -> Any:
-        """An empty state for `len(padding)` rows; row b begins with `padding[b]` fillers."""
+        """An empty state for `len(padding)` rows; row b starts with `padding[b]` padding tokens."""
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the next token at every position: (B, T) → (B, T, V)."""
         return self.head(self.hidden(ids))
 
     def step(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read `ids` (B, T) after what the state holds; logits of the token to come: (B, V)."""
+        """Continue a state with `ids` (B, T); return the logits of the next token, (B, V)."""
         return self.head(self.hidden(ids, state)[:, -1]), state

@@ -1,15 +1,13 @@
-"""Recurrent networks: a vector that is carried along the sequence and changed by every token.
+"""Recurrent networks: a hidden state that every token of the sequence updates.
 
-    state  = cell(embed(token), state)        for one token after the other
+    state  = cell(embed(token), state)        token by token
     logits = head(state)
 
-`RNNClassifier` reads a text (or a sequence of numbers) and labels it; `RNNLanguageModel` predicts
-the next token at every position. The cell is the plain RNN, the LSTM or the GRU.
+`RNNClassifier` reads a text (or a series of numbers) and labels it; `RNNLanguageModel` predicts the
+next token at every position. The cell is a plain RNN, an LSTM or a GRU.
 """
 
-from __future__ import annotations
-
-from typing import Any, Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -17,36 +15,39 @@ from torch import Tensor, nn
 
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
-from glassformer.models.classifier import LabelsConfig, TextClassifier, pool
+from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, Width
+from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.models.language_model import LanguageModel
-from glassformer.models.parts import WordDropout, make_embedding
-from glassformer.nn.dropout import Dropout
+from glassformer.nn.dropout import Dropout, WordDropout
 from glassformer.nn.linear import Linear
-from glassformer.nn.recurrent import Cell, Recurrence, Vectors
+from glassformer.nn.masks import if_padded
+from glassformer.nn.pooling import pool
+from glassformer.nn.recurrent import Cell, Recurrence, RNNState
+from glassformer.nn.token_embedding import make_embedding
 
 
 class RNNClassifierConfig(LabelsConfig):
     """The shape of a recurrent classifier."""
 
-    vocab_size: Count | None = Field(None, ge=1, le=2**24)
+    vocab_size: VocabSize | None = None
     """Number of tokens; null in a recipe: the tokenizer's."""
-    num_features: Count | None = Field(None, ge=1, le=2**20)
-    """For sequences of numbers instead of tokens: how many there are at each step."""
+    num_features: Features | None = None
+    """Values per time step, for series of numbers instead of tokens."""
     context_length: Count | None = Field(None, ge=1, le=2**24)
-    """Of a longer text, how many tokens to read; null: all."""
+    """Maximum number of tokens to read; null: all."""
     cell: Cell = "lstm"
-    num_layers: Count = Field(1, ge=1, le=1024)
-    d_embedding: Count = Field(128, ge=1, le=2**17)
-    d_model: Count = Field(128, ge=1, le=2**17)
-    """Width of the vector that is carried along, in each direction."""
+    num_layers: Layers = 1
+    d_embedding: Width = 128
+    d_model: Width = 128
+    """Width of the hidden state, in each direction."""
     bidirectional: bool = True
-    """Read from both ends."""
-    dropout: float = Field(0.0, ge=0, lt=1)
+    """Read in both directions."""
+    dropout: Rate = 0.0
     """Dropout on the embeddings and between the layers."""
-    word_dropout: float = Field(0.0, ge=0, lt=1)
-    """Share of tokens whose embedding is silenced in training."""
+    word_dropout: Rate = 0.0
+    """Share of tokens whose embedding is zeroed in training."""
     pooling: Literal["last", "mean", "max"] = "last"
-    """last: what each direction has at its end; mean, max: of all that it had on the way."""
+    """last: the final state of each direction; mean, max: of the outputs at all positions."""
 
 
 class RNNClassifier(TextClassifier):
@@ -60,90 +61,62 @@ class RNNClassifier(TextClassifier):
         self.embedding = make_embedding(config.vocab_size, config.num_features, config.d_embedding)
         self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
-        self.recurrence = Recurrence(
-            config.cell,
-            config.d_embedding,
-            config.d_model,
-            config.num_layers,
-            bidirectional=config.bidirectional,
-            dropout=config.dropout,
-        )
+        sizes = (config.d_embedding, config.d_model, config.num_layers)
+        self.recurrence = Recurrence(config.cell, *sizes, config.dropout, config.bidirectional)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         x = self.dropout(self.word_dropout(self.embedding(ids)))  # (B, T, d_embedding)
-        if is_text is not None and is_text.all():
-            is_text = None  # rows of one length need no packing
-        # Something must be read: of an empty text, one filler.
-        lengths = None if is_text is None else is_text.sum(dim=1).clamp(min=1)
-        output, carried = self.recurrence(x, lengths)
+        is_text = if_padded(is_text)
+        output, carried = self.recurrence(x, is_text)
         if self.config.pooling != "last":
             return pool(output, is_text, self.config.pooling)
         directions = 2 if self.config.bidirectional else 1
-        return torch.cat([*carried[0][-directions:]], dim=-1)  # of the last layer: (B, D)
+        return torch.cat([*carried[0][-directions:]], dim=-1)  # last layer: (B, D)
 
 
 class RNNLanguageModelConfig(Config):
     """The shape of a recurrent language model."""
 
-    vocab_size: Count | None = Field(None, ge=1, le=2**24)
+    vocab_size: VocabSize | None = None
     """Number of tokens; null in a recipe: the tokenizer's."""
-    context_length: Count = Field(128, ge=2, le=2**24)
-    """How many tokens it is trained to look back on."""
+    context_length: Context = 128
+    """Number of tokens of a training sequence."""
     cell: Cell = "lstm"
-    num_layers: Count = Field(2, ge=1, le=1024)
-    d_embedding: Count = Field(256, ge=1, le=2**17)
-    d_model: Count = Field(256, ge=1, le=2**17)
-    """Width of the vector that is carried along."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on the embeddings, between the layers and before the prediction."""
+    num_layers: Layers = 2
+    d_embedding: Width = 256
+    d_model: Width = 256
+    """Width of the hidden state."""
+    dropout: Rate = 0.0
+    """Dropout on the embeddings, between the layers and before the output layer."""
     tie_weights: bool = False
-    """Predict with the embedding matrix itself."""
+    """Use the embedding matrix as the output layer."""
 
     @model_validator(mode="after")
-    def _fits(self) -> RNNLanguageModelConfig:
+    def _fits(self) -> Self:
         if self.tie_weights and self.d_embedding != self.d_model:
             raise ValueError("tie_weights needs d_embedding equal to d_model")
         return self
 
 
-class RNNState:
-    """What a recurrent model remembers between two steps: its vectors, whatever it has read."""
-
-    def __init__(self, vectors: Vectors, padding: Tensor) -> None:
-        self.vectors = vectors
-        self.padding = padding  # (B,): how many fillers a row still begins with
-
-    def reorder(self, indices: Tensor) -> RNNState:
-        return RNNState(tuple(v[:, indices] for v in self.vectors), self.padding[indices])
-
-
 class RNNLanguageModel(LanguageModel):
-    """Predicts the next token from the vector that it carries along."""
+    """Predicts the next token from its hidden state."""
 
     def __init__(self, config: RNNLanguageModelConfig) -> None:
         super().__init__()
         if config.vocab_size is None:
-            raise GlassformerError("a language model needs vocab_size: the number of its tokens.")
+            raise GlassformerError("a language model needs vocab_size, the number of tokens.")
         self.config = config
+        self.context_length = config.context_length
         self.embedding = nn.Embedding(config.vocab_size, config.d_embedding)
         self.dropout = Dropout(config.dropout)
-        self.recurrence = Recurrence(
-            config.cell,
-            config.d_embedding,
-            config.d_model,
-            config.num_layers,
-            dropout=config.dropout,
-        )
+        sizes = (config.d_embedding, config.d_model, config.num_layers)
+        self.recurrence = Recurrence(config.cell, *sizes, config.dropout)
         self.head = Linear(config.d_model, config.vocab_size)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
         for weight in (self.embedding.weight, self.head.weight):
             nn.init.uniform_(weight, -0.1, 0.1)
         nn.init.zeros_(self.head.bias)
-
-    @property
-    def context_length(self) -> int:
-        return self.config.context_length
 
     def hidden(self, ids: Tensor, state: RNNState | None = None) -> Tensor:
         x = self.dropout(self.embedding(ids))  # (B, T, d_embedding)
@@ -156,34 +129,20 @@ class RNNLanguageModel(LanguageModel):
         return self.dropout(output)  # (B, T, D)
 
     def _read_padded(self, x: Tensor, state: RNNState) -> Tensor:
-        """Rows that begin with fillers are moved to the left, read from there and moved back."""
+        """Shift rows that start with padding to the left, read them and shift the output back."""
         length = x.size(1)
         fillers = state.padding.clamp(max=length)[:, None]  # (B, 1)
         place = torch.arange(length, device=x.device)  # (T,)
         row = torch.arange(len(x), device=x.device)[:, None]
         moved = x[row, (place + fillers).clamp(max=length - 1)]  # (B, T, d_embedding)
-        lengths = (length - fillers[:, 0]).clamp(min=1)
-        output, carried = self.recurrence(moved, lengths, state.vectors)
-        untouched = (fillers == length)[None]  # (1, B, 1): rows in which there was nothing to read
+        output, carried = self.recurrence(moved, place < length - fillers, state.vectors)
+        untouched = (fillers == length)[None]  # (1, B, 1): rows that are all padding
         state.vectors = tuple(v.masked_fill(untouched, 0) for v in carried)
         state.padding = state.padding - fillers[:, 0]
         return output[row, (place - fillers).clamp(min=0)]
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> RNNState:
-        cells, weight = self.recurrence.cells, self.head.weight
+        sizes = (self.config.num_layers, len(padding), self.config.d_model)
+        zeros = self.head.weight.new_zeros(sizes)
         count = 2 if self.config.cell == "lstm" else 1
-        zeros = weight.new_zeros(cells.num_layers, len(padding), cells.hidden_size)
         return RNNState((zeros,) * count, padding)
-
-
-RNN_PRESETS: dict[str, dict[str, Any]] = {
-    "small": {"num_layers": 2, "d_embedding": 256, "d_model": 256},
-    "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.1},
-}
-RNN_CLASSIFIER_PRESETS: dict[str, dict[str, Any]] = {
-    "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1},
-    "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2},
-}
-
-# Which preset suits how much text: (at least so many tokens, preset), largest first.
-RNN_SIZES = ((3e6, "medium"), (0, "small"))

@@ -1,6 +1,6 @@
-"""The mechanisms of the lectures, each in its own file, none knowing any model's name.
+"""The layers of the lectures, one mechanism per file, independent of any model.
 
-One legend of shapes holds in every file and comment:
+All files and comments use one legend of shapes:
 
     B  batch                    H  heads (of queries)
     T  target or time           G  groups (heads of keys and values; G = H unless they are shared)

@@ -1,16 +1,16 @@
-"""Attention: each position asks a question and takes a weighted mean of the answers.
+"""Attention: each position queries all others and takes a weighted mean of their values.
 
     weights = softmax(query · keyᵀ / √d + bias)     (B, H, T, S)
     output  = weights · value                       (B, H, T, d)
 
-`explicit` is that equation, line by line. `fused` computes the same without ever holding the
-weights, and is what training and serving run. A `Tap` listens to chosen layers: only there, and
-only while it listens, are the weights computed.
+`explicit` is that equation, line by line. `fused` computes the same in one kernel that never holds
+the weights; training and serving use it. The weights are computed only where a call observes them
+(`observe.py`).
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -19,15 +19,34 @@ from torch.nn import functional as F
 from glassformer.nn import masks
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear, Merged
+from glassformer.nn.observe import Tap
 
-Rotation = Callable[[Tensor], Tensor]  # turns (B, H, T, d) by the angles of its positions
+Rotation = Callable[[Tensor], Tensor]  # rotates (B, H, T, d) by the angles of its positions
+
+
+@dataclass(frozen=True)
+class AttentionRules:
+    """How the positions of a sequence attend to each other: the same in all layers of a stack."""
+
+    mask: Tensor | None = None  # broadcasts to (B, H, T, S); True: may attend
+    causal: bool = False  # also, no position attends to a later one
+    bias: Tensor | None = None  # (H, T, S), added to the scores
+    rotate: Rotation | None = None  # applied to queries and keys
+
+
+NO_RULES = AttentionRules()  # every position attends to every other
 
 
 class Remembered(NamedTuple):
-    """Somebody else's states as keys and values: made once, looked at in every step."""
+    """The keys and values of a memory: computed once, attended to in every step."""
 
     key: Tensor  # (B, G, S, d)
     value: Tensor  # (B, G, S, d)
+    mask: Tensor | None = None  # (B, 1, 1, S); None: there is no padding
+
+    def take(self, rows: Tensor) -> "Remembered":
+        mask = None if self.mask is None else self.mask[rows]
+        return Remembered(self.key[rows], self.value[rows], mask)
 
 
 def weights_of(
@@ -62,61 +81,33 @@ def fused(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """`explicit` in one kernel. `causal` stands for the causal mask of a square, unbuilt."""
+    """`explicit` in one kernel. `causal` applies the square causal mask without building it."""
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+    is_grouped = key.size(1) < query.size(1)
     return F.scaled_dot_product_attention(
         query,
         key,
         value,
         attn_mask=mask,
-        is_causal=causal,
         dropout_p=dropout,
-        enable_gqa=key.size(1) < query.size(1),
+        is_causal=causal,
+        enable_gqa=is_grouped,
     )
 
 
 def _one_per_query_head(x: Tensor, query: Tensor) -> Tensor:
-    """Each group's keys (or values) serve H / G query heads: (B, G, S, d) → (B, H, S, d)."""
+    """Repeat each group's keys or values for its H / G query heads: (B, G, S, d) → (B, H, S, d)."""
     return x.repeat_interleave(query.size(1) // x.size(1), dim=1)
 
 
-class Tap:
-    """Hands attention weights to whoever listens. Costs nothing when nobody does."""
-
-    def __init__(self) -> None:
-        self._seen: list[Tensor] | None = None
-
-    @contextmanager
-    def listen(self) -> Iterator[list[Tensor]]:
-        self._seen = seen = list[Tensor]()
-        try:
-            yield seen
-        finally:
-            self._seen = None
-
-    def __call__(
-        self, query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None
-    ) -> None:
-        if self._seen is not None:
-            self.hear(weights_of(query, key, mask, bias))
-
-    def hear(self, weights: Tensor) -> None:
-        if self._seen is not None:
-            self._seen.append(weights.detach())
-
-    @property
-    def is_listening(self) -> bool:
-        return self._seen is not None
-
-
 class MultiHeadAttention(nn.Module):
-    """Several heads look at the same sequence, each through its own projections.
+    """Several heads attend to the same sequence, each through its own projections.
 
-    The input is projected first and split into heads afterwards. `num_kv_heads` below `num_heads`
-    lets groups of query heads share their keys and values. `head_dim` is free: the heads together
-    need not be as wide as the model. `query_norm` and `key_norm`, when given, are applied to each
-    head before the positions turn it.
+    The input is projected first and split into heads afterwards. With `num_kv_heads` below
+    `num_heads`, groups of query heads share keys and values. `head_dim` is free: the heads together
+    need not be as wide as the model. `query_norm` and `key_norm`, if given, are applied to each
+    head before rotary positions rotate it.
     """
 
     def __init__(
@@ -139,51 +130,45 @@ class MultiHeadAttention(nn.Module):
         self.key = Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
         self.value = Linear(d_model, self.num_kv_heads * self.head_dim, bias=bias)
         self.output = Linear(self.num_heads * self.head_dim, d_model, bias=bias)
-        self.query_norm = query_norm
-        self.key_norm = key_norm
+        self.query_norm = query_norm or nn.Identity()
+        self.key_norm = key_norm or nn.Identity()
         self.dropout = dropout
         self.tap = Tap()
         self._merged: Merged | None = None
 
     def merge(self) -> None:
-        """Read the three projections as one matrix whenever no gradients are wanted."""
+        """Compute the three projections as one matrix product whenever gradients are off."""
         self._merged = Merged(self.query, self.key, self.value)
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        bias: Tensor | None = None,
-        rotate: Rotation | None = None,
-        cache: LayerCache | None = None,
+        self, x: Tensor, rules: AttentionRules = NO_RULES, cache: LayerCache | None = None
     ) -> Tensor:
         """Self-attention: (B, T, D) → (B, T, D)."""
-        projected = self._project(x)
-        query = self._queries(projected[0])  # (B, H, T, d)
-        key, value = self._keys_and_values(*projected[1:])  # (B, G, T, d)
-        if rotate is not None:
-            query, key = rotate(query), rotate(key)
+        query, key, value = self._project(x)
+        query = self.query_norm(self._split(query))  # (B, H, T, d)
+        key, value = self.key_norm(self._split(key)), self._split(value)  # (B, G, T, d)
+        if rules.rotate is not None:
+            query, key = rules.rotate(query), rules.rotate(key)
         if cache is not None:
-            key, value = cache.append(key, value)
-        heads = self._attend(query, key, value, mask, causal, bias)  # (B, H, T, d)
+            key, value = cache.append(key, value)  # (B, G, S, d)
+        heads = self._attend(query, key, value, rules)  # (B, H, T, d)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
 
-    def remember(self, memory: Tensor) -> Remembered:
-        """Keys and values of what cross-attention will look at: (B, S, D)."""
-        return self._keys_and_values(self.key(memory), self.value(memory))
+    def remember(self, memory: Tensor, mask: Tensor | None = None) -> Remembered:
+        """Keys and values for cross-attention to a memory (B, S, D)."""
+        key = self.key_norm(self._split(self.key(memory)))
+        return Remembered(key, self._split(self.value(memory)), mask)
 
-    def recall(self, x: Tensor, memory: Remembered, mask: Tensor | None = None) -> Tensor:
-        """Cross-attention: the queries are ours, keys and values somebody else's.
+    def recall(self, x: Tensor, memory: Remembered) -> Tensor:
+        """Cross-attention: queries from `x`, keys and values from a memory.
 
-        `x` may have several rows, one after the other, for each row of the memory: the beams of a
-        sentence look at it together. `mask` is (B, 1, 1, S).
+        `x` may have several consecutive rows for each row of the memory, such as the beams of one
+        sentence.
         """
         rows, beams, length = len(memory.key), len(x) // len(memory.key), x.size(1)
-        query = self._queries(self.query(x))  # (B·K, H, T, d)
+        query = self.query_norm(self._split(self.query(x)))  # (B·K, H, T, d)
         query = query.unflatten(0, (rows, beams)).transpose(1, 2).flatten(2, 3)  # (B, H, K·T, d)
-        heads = self._attend(query, memory.key, memory.value, mask, causal=False, bias=None)
+        heads = self._attend(query, memory.key, memory.value, AttentionRules(memory.mask))
         heads = heads.unflatten(2, (beams, length)).transpose(1, 2).flatten(0, 1)  # (B·K, H, T, d)
         return self.output(heads.transpose(1, 2).flatten(2))  # (B·K, T, D)
 
@@ -192,42 +177,25 @@ class MultiHeadAttention(nn.Module):
             return self._merged(x)
         return self.query(x), self.key(x), self.value(x)
 
-    def _queries(self, projected: Tensor) -> Tensor:
-        query = self._split(projected, self.num_heads)  # (B, H, T, d)
-        return query if self.query_norm is None else self.query_norm(query)
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (B, heads, T, d)
 
-    def _keys_and_values(self, key: Tensor, value: Tensor) -> Remembered:
-        key = self._split(key, self.num_kv_heads)  # (B, G, S, d)
-        key = key if self.key_norm is None else self.key_norm(key)
-        return Remembered(key, self._split(value, self.num_kv_heads))
-
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        bias: Tensor | None,
-    ) -> Tensor:
-        if causal and query.size(2) == 1:
-            causal = False  # the newest token may look at everything there is
-        square = query.size(2) == key.size(2)
-        if causal and (not square or mask is not None or bias is not None):
-            past = masks.causal(query.size(2), key.size(2), query.device)
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, rules: AttentionRules) -> Tensor:
+        mask, bias = rules.mask, rules.bias
+        num_queries, num_keys = query.size(2), key.size(2)
+        causal = rules.causal and num_queries > 1  # the last token may attend to every position
+        if causal and (num_queries < num_keys or mask is not None or bias is not None):
+            past = masks.causal(num_queries, num_keys, query.device)
             mask, causal = past if mask is None else mask & past, False
-        if self.tap.is_listening:  # it is shown the mask in full; the computation stays as it is
-            shown = masks.causal(query.size(2), key.size(2), query.device) if causal else mask
-            self.tap(query, key, shown, bias)
+        if self.tap.is_listening:  # observing never changes how the output is computed
+            full_mask = masks.causal(num_queries, num_keys, query.device) if causal else mask
+            self.tap.hear(weights_of(query, key, full_mask, bias))
         dropout = self.dropout if self.training else 0.0
         return fused(query, key, value, mask, bias, causal, dropout)
 
-    def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.view(*x.shape[:2], heads, self.head_dim).transpose(1, 2)  # (B, heads, T, d)
-
 
 def merge_projections(model: nn.Module) -> None:
-    """Make every attention of a model ready to predict with."""
+    """Merge the projections of every attention layer, to make prediction faster."""
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.merge()

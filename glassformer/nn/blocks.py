@@ -1,29 +1,33 @@
-"""The Transformer block: look at the others, then think; add each result to what was there.
+"""The Transformer block: attention, then a feed-forward layer, each added to its input.
 
     pre-norm                              post-norm
     x = x + attention(norm(x))            x = norm(x + attention(x))
     x = x + feedforward(norm(x))          x = norm(x + feedforward(x))
 
-The original Transformer and the lecture's GPT are post-norm; GPT-2 and what came since is pre-norm:
-it leaves a straight path for the gradient from the last layer to the first.
+The original Transformer and the lecture's GPT are post-norm. GPT-2 and later models are pre-norm,
+which leaves a direct path for the gradient from the last layer to the first.
 
-A decoder that answers an encoder has a third part between the two: cross-attention, whose queries
-are its own and whose keys and values are the encoder's.
+The decoder of an encoder-decoder has a third part between the two: cross-attention, with queries
+from the decoder and keys and values from the encoder.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor, nn
 
-from glassformer.nn.attention import MultiHeadAttention, Remembered, Rotation
-from glassformer.nn.cache import LayerCache
+from glassformer.nn.attention import NO_RULES, AttentionRules, MultiHeadAttention, Remembered
+from glassformer.nn.cache import KVCache, LayerCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import FeedForward
 
 
 class Block(nn.Module):
-    """Self-attention and feed-forward, each with its norm, dropout and residual connection."""
+    """Self-attention, cross-attention if given, and feed-forward.
+
+    Each part has its norm, dropout and residual connection.
+    """
 
     def __init__(
         self,
@@ -31,6 +35,7 @@ class Block(nn.Module):
         feedforward: FeedForward,
         make_norm: Callable[[], nn.Module],
         *,
+        cross_attention: MultiHeadAttention | None = None,
         pre_norm: bool = True,
         dropout: float = 0.0,
     ) -> None:
@@ -39,23 +44,26 @@ class Block(nn.Module):
         self.attention_norm = make_norm()
         self.feedforward = feedforward
         self.feedforward_norm = make_norm()
+        self.cross_attention = cross_attention
+        self.cross_attention_norm = nn.Identity() if cross_attention is None else make_norm()
         self.pre_norm = pre_norm
         self.dropout = Dropout(dropout)
 
     def forward(
         self,
         x: Tensor,
-        *,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        bias: Tensor | None = None,
-        rotate: Rotation | None = None,
+        rules: AttentionRules = NO_RULES,
         cache: LayerCache | None = None,
+        memory: Remembered | None = None,
     ) -> Tensor:
-        attend = partial(
-            self.attention, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
-        )
+        """(B, T, D) → (B, T, D). `memory` is the result of `cross_attention.remember`."""
+        attend = partial(self.attention, rules=rules, cache=cache)
         x = self._add(x, attend, self.attention_norm)
+        if self.cross_attention is not None:
+            if memory is None:
+                raise TypeError("a block with cross-attention needs a memory")
+            recall = partial(self.cross_attention.recall, memory=memory)
+            x = self._add(x, recall, self.cross_attention_norm)
         return self._add(x, self.feedforward, self.feedforward_norm)
 
     def _add(self, x: Tensor, layer: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
@@ -64,43 +72,43 @@ class Block(nn.Module):
         return norm(x + self.dropout(layer(x)))
 
 
-class CrossBlock(Block):
-    """Self-attention, cross-attention and feed-forward."""
+@dataclass(frozen=True)
+class StackMemory:
+    """Keys and values of a memory for every layer of a stack."""
 
-    def __init__(
-        self,
-        attention: MultiHeadAttention,
-        cross_attention: MultiHeadAttention,
-        feedforward: FeedForward,
-        make_norm: Callable[[], nn.Module],
-        *,
-        pre_norm: bool = True,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(attention, feedforward, make_norm, pre_norm=pre_norm, dropout=dropout)
-        self.cross_attention = cross_attention
-        self.cross_attention_norm = make_norm()
+    layers: list[Remembered]
+
+    def take(self, rows: Tensor) -> "StackMemory":
+        return StackMemory([layer.take(rows) for layer in self.layers])
+
+    def __len__(self) -> int:
+        return len(self.layers[0].key)
+
+
+class Stack(nn.ModuleList):
+    """Blocks, one after another."""
 
     def forward(
         self,
         x: Tensor,
-        *,
-        memory: Remembered | None = None,
-        memory_mask: Tensor | None = None,
-        mask: Tensor | None = None,
-        causal: bool = False,
-        bias: Tensor | None = None,
-        rotate: Rotation | None = None,
-        cache: LayerCache | None = None,
+        rules: AttentionRules = NO_RULES,
+        cache: KVCache | None = None,
+        memory: StackMemory | None = None,
     ) -> Tensor:
-        """`memory` is what `cross_attention.remember` made of the encoder's states."""
-        if memory is None:
-            raise TypeError("a block with cross-attention needs a memory to look at")
+        """(B, T, D) → (B, T, D). With a cache, `x` continues the sequence that it holds."""
+        for index, block in enumerate(self):
+            past = None if cache is None else LayerCache(cache, index)
+            x = block(x, rules, past, None if memory is None else memory.layers[index])
+        if cache is not None:
+            cache.length += x.size(1)
+        return x
 
-        attend = partial(
-            self.attention, mask=mask, causal=causal, bias=bias, rotate=rotate, cache=cache
-        )
-        look_up = partial(self.cross_attention.recall, memory=memory, mask=memory_mask)
-        x = self._add(x, attend, self.attention_norm)
-        x = self._add(x, look_up, self.cross_attention_norm)
-        return self._add(x, self.feedforward, self.feedforward_norm)
+    @property
+    def cross_attentions(self) -> list[MultiHeadAttention]:
+        found = [block.cross_attention for block in self if isinstance(block, Block)]
+        return [each for each in found if each is not None]
+
+    def remember(self, states: Tensor, is_text: Tensor | None = None) -> StackMemory:
+        """A memory of an encoder's output (B, S, D); `is_text` (B, S) marks what is no padding."""
+        mask = None if is_text is None else is_text[:, None, None]  # (B, 1, 1, S)
+        return StackMemory([layer.remember(states, mask) for layer in self.cross_attentions])

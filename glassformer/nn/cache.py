@@ -1,12 +1,16 @@
-"""The memory of a decoder: keys and values of every layer, kept so that no token is read twice.
+"""The key-value cache of a decoder: keys and values of every layer, so that no token is read twice.
 
-The cache is a value that the caller owns and passes in. Its room is taken once; appending writes
-into it and hands back views, so a step of generation copies only the new position. Rows that are
-reordered have to be copied: then there is room for a few more positions only, and more when needed.
+The caller owns the cache and passes it in. Its memory is allocated once; appending writes into it
+and returns views, so a decoding step copies only the new position. Reordering rows has to copy
+them: the copy has room for a few more positions, and grows when needed.
 """
+
+from copy import copy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
 
@@ -14,78 +18,74 @@ BLOCK = 16  # positions
 
 
 class KVCache:
-    """Keys and values for `num_layers` layers, with room for `capacity` positions."""
+    """Keys and values for `num_layers` layers, with room for `capacity` positions.
+
+    `padding` (B,) is the number of padding tokens at the start of each row.
+    """
 
     def __init__(
         self,
         num_layers: int,
-        batch: int,
+        padding: Tensor,
         num_kv_heads: int,
         capacity: int,
         head_dim: int,
         dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
     ) -> None:
-        shape = (num_layers, batch, num_kv_heads, capacity, head_dim)
-        self.keys = torch.empty(shape, dtype=dtype, device=device)  # (layers, B, G, S, d)
-        self.values = torch.empty(shape, dtype=dtype, device=device)  # (layers, B, G, S, d)
+        shape = (num_layers, len(padding), num_kv_heads, capacity, head_dim)
+        self.keys = torch.empty(shape, dtype=dtype, device=padding.device)  # (layers, B, G, S, d)
+        self.values = torch.empty_like(self.keys)
+        self.padding = padding
         self.capacity = capacity
-        self.length = 0
-
-    def layer(self, index: int) -> "LayerCache":
-        return LayerCache(self, index)
-
-    def advance(self, count: int) -> None:
-        """Every layer has appended `count` positions: they are part of the past now."""
-        self.length += count
+        self.length = 0  # positions that every layer has appended
 
     def reorder(self, indices: Tensor) -> "KVCache":
-        """Row b of the result continues row `indices[b]` (beam search keeps some, drops others)."""
-        other = object.__new__(KVCache)
-        other.capacity, other.length = self.capacity, self.length
-        room = min(self.keys.size(3), -(-(self.length + 1) // BLOCK) * BLOCK)
-        self._resize(room)
+        """Row b of the result continues row `indices[b]`, as beam search needs."""
+        self._resize(min(self.keys.size(3), _whole_blocks(self.length + 1)))
+        other = copy(self)
         other.keys = self.keys.index_select(1, indices)
         other.values = self.values.index_select(1, indices)
+        other.padding = self.padding[indices]
         return other
 
     def make_room(self, positions: int) -> None:
-        """For so many positions in all."""
+        """Make room for `positions` positions in total."""
         if positions > self.capacity:
             raise GlassformerError(
                 f"{positions:,} tokens do not fit in a cache with room for {self.capacity:,}. "
-                "Start it with a larger capacity."
+                "Create it with a larger capacity."
             )
         if positions > self.keys.size(3):
-            self._resize(min(self.capacity, -(-positions // BLOCK) * BLOCK))
+            self._resize(min(self.capacity, _whole_blocks(positions)))
 
     def _resize(self, room: int) -> None:
         if room != self.keys.size(3):
-            self.keys, self.values = (self._moved(kept, room) for kept in (self.keys, self.values))
+            more = (0, 0, 0, room - self.length)
+            past = (each[..., : self.length, :] for each in (self.keys, self.values))
+            self.keys, self.values = (F.pad(each, more) for each in past)
 
-    def _moved(self, kept: Tensor, room: int) -> Tensor:
-        moved = kept.new_empty(*kept.shape[:3], room, kept.size(4))
-        moved[..., : self.length, :] = kept[..., : self.length, :]
-        return moved
+
+def _whole_blocks(positions: int) -> int:
+    return -(-positions // BLOCK) * BLOCK
 
 
 def is_in_order(rows: Tensor, count: int) -> bool:
-    """Whether `rows` are 0, 1, … count - 1: nothing has to be moved then."""
+    """Whether `rows` are 0, 1, … count - 1, so that nothing has to be moved."""
     return len(rows) == count and bool((rows == torch.arange(count, device=rows.device)).all())
 
 
+@dataclass(frozen=True)
 class LayerCache:
-    """One layer's share of a cache."""
+    """One layer's part of a cache."""
 
-    def __init__(self, cache: KVCache, index: int) -> None:
-        self._cache = cache
-        self._index = index
+    cache: KVCache
+    index: int
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the new positions (B, G, T, d); return past and new together (B, G, S, d)."""
-        start, end = self._cache.length, self._cache.length + key.size(2)
-        self._cache.make_room(end)
-        keys, values = self._cache.keys[self._index], self._cache.values[self._index]
+        """Store the new positions (B, G, T, d); return all positions, past and new (B, G, S, d)."""
+        start, end = self.cache.length, self.cache.length + key.size(2)
+        self.cache.make_room(end)
+        keys, values = self.cache.keys[self.index], self.cache.values[self.index]
         keys[:, :, start:end] = key
         values[:, :, start:end] = value
         return keys[:, :, :end], values[:, :, :end]

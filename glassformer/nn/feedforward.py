@@ -1,10 +1,11 @@
-"""The feed-forward layer: each position thinks on its own, in a wider space.
+"""The feed-forward layer: a wider hidden layer, applied to each position on its own.
 
 plain    down(activation(up(x)))
 SwiGLU   down(silu(gate(x)) · up(x))
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from torch import Tensor, nn
@@ -16,20 +17,16 @@ from glassformer.nn.linear import Linear
 Activation = Literal["gelu", "gelu_tanh", "relu", "swiglu"]
 
 
-def _gelu_tanh(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")  # GPT-2's own approximation
-
-
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
-    "gelu_tanh": _gelu_tanh,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's own approximation
     "relu": F.relu,
     "swiglu": F.silu,
 }
 
 
 class FeedForward(nn.Module):
-    """D → d_hidden → D at every position alike."""
+    """D → d_hidden → D, the same at every position."""
 
     def __init__(
         self,

@@ -1,10 +1,9 @@
-"""y = x Wᵀ + b, with a faster way for few rows and many weights.
+"""y = x Wᵀ + b, with a faster kernel for few rows and many weights.
 
-While text is being written, one row at a time meets all the weights, and the product waits for them
-to come from memory. There oneDNN's kernel reads them up to twice as fast as the one that
-`nn.Linear` would take, and one large matrix comes faster than three small ones. Small matrices stay
-in the cache, and there the usual kernel is the faster one, by far. The results are the same up to
-rounding.
+Generation multiplies one row at a time by all weights, which is limited by memory bandwidth. There,
+oneDNN's kernel is up to twice as fast as the one that `nn.Linear` uses, and one large matrix is
+faster than three small ones. Small matrices fit in the CPU's cache, where the usual kernel is much
+faster. The results are equal up to rounding.
 """
 
 from functools import cache
@@ -18,13 +17,13 @@ MANY_WEIGHTS = 2**20
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`F.linear`, and nothing else as soon as gradients are wanted."""
-    if _waits_for_weights(x, weight):
+    """`F.linear`, with oneDNN's kernel where it is faster and gradients are off."""
+    if _is_limited_by_memory(x, weight):
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return F.linear(x, weight, bias)
 
 
-def _waits_for_weights(x: Tensor, weight: Tensor) -> bool:
+def _is_limited_by_memory(x: Tensor, weight: Tensor) -> bool:
     return (
         not torch.is_grad_enabled()
         and weight.numel() >= MANY_WEIGHTS
@@ -42,17 +41,17 @@ def _has_onednn() -> bool:
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` by way of `linear`."""
+    """`nn.Linear` that computes with `linear`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
 
 
 class Merged:
-    """Several layers that read the same input, as one product.
+    """Several layers with the same input, computed as one matrix product.
 
-    Their weights become rows of one matrix and stay their own: what changes one changes the other.
-    Gradients would not find the way back, so this is for prediction.
+    Their weights become views of one matrix: changing one changes the other. Gradients do not reach
+    the layers, so this is for prediction only.
     """
 
     def __init__(self, *parts: nn.Linear) -> None:
@@ -69,13 +68,13 @@ class Merged:
 
     @property
     def is_usable(self) -> bool:
-        """Not when gradients are wanted, nor when a layer got other weights since."""
+        """False while gradients are on, and once a layer has been given other weights."""
         return not torch.is_grad_enabled() and self._now() == self._places
 
     def _now(self) -> list[int]:
-        """Where in memory the layers' weights are."""
-        biases = [part.bias for part in self._parts if part.bias is not None]
-        return [tensor.data_ptr() for tensor in (*(p.weight for p in self._parts), *biases)]
+        """Addresses of the layers' weights."""
+        tensors = [tensor for part in self._parts for tensor in (part.weight, part.bias)]
+        return [tensor.data_ptr() for tensor in tensors if tensor is not None]
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
         return linear(x, self._weight, self._bias).split(self._widths, dim=-1)

@@ -1,8 +1,8 @@
-"""LoRA: a large model learns something new by a small, low-rank change of its matrices.
+"""LoRA: fine-tune a large model by a low-rank update of its weight matrices.
 
     y = W x + (alpha / rank) · B A x
 
-W is frozen. A starts at random and B at zero, so that at first nothing changes.
+W is frozen. A is initialised at random and B to zero, so that the model starts unchanged.
 """
 
 import math
@@ -35,9 +35,9 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(model: nn.Module, rank: int, alpha: float, names: tuple[str, ...] = LINEAR) -> None:
-    """Freeze all of `model` and let its linear layers of these names change.
+    """Freeze `model`, and add a trainable update to its linear layers of these names.
 
-    Of a classifier, pass the body: then the head beside it learns as before.
+    Pass only the body of a classifier, so that its head stays trainable.
     """
     layers = [
         (parent, name, child)
@@ -46,16 +46,16 @@ def add_lora(model: nn.Module, rank: int, alpha: float, names: tuple[str, ...] =
         if name in names and isinstance(child, nn.Linear)
     ]
     if not layers:
-        raise GlassformerError(f"no linear layer is called {' or '.join(names)}.")
+        raise GlassformerError(f"the model has no linear layer named {' or '.join(names)}.")
     model.requires_grad_(False)
     for parent, name, base in layers:
         setattr(parent, name, LoRALinear(base, rank, alpha))
         if isinstance(parent, MultiHeadAttention):
-            parent._merged = None  # one product for all three would pass the change by
+            parent._merged = None  # the merged projection would bypass the update
 
 
 def merge_lora(model: nn.Module) -> None:
-    """Fold every change into its matrix: an ordinary model again, and none of it is frozen."""
+    """Fold every update into its matrix, which gives an ordinary model with no frozen weights."""
     for parent in [*model.modules()]:
         for name, child in [*parent.named_children()]:
             if isinstance(child, LoRALinear):

@@ -1,7 +1,7 @@
-"""Masks: who may look at whom. True means "may attend", and masks combine with `&`.
+"""Attention masks: True means "may attend", and masks combine with `&`.
 
-No row is ever all False: a softmax over nothing would be NaN. Where a query has nothing left to
-look at (it is padding itself), it looks at itself, and nobody reads what it says.
+No row is ever all False, because a softmax over nothing would be NaN. A query that is padding
+attends to itself, and its output is not used.
 """
 
 import torch
@@ -9,24 +9,28 @@ from torch import Tensor
 
 
 def causal(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
-    """(T, S): the last query is the last key; each query sees its own position and the past."""
-    query = torch.arange(num_keys - num_queries, num_keys, device=device)
+    """(T, S): each query sees its own position and the past; the last query is the last key."""
     key = torch.arange(num_keys, device=device)
-    return key <= query[:, None]
+    return key <= key[num_keys - num_queries :, None]
 
 
 def left_padded(padding: Tensor, num_queries: int, num_keys: int) -> Tensor:
-    """(B, 1, T, S) causal mask for rows whose first `padding[b]` keys are not text."""
-    query = torch.arange(num_keys - num_queries, num_keys, device=padding.device)[:, None]
+    """(B, 1, T, S) causal mask for rows whose first `padding[b]` keys are padding."""
     key = torch.arange(num_keys, device=padding.device)
+    query = key[num_keys - num_queries :, None]
     is_text = key >= padding[:, None, None, None]  # (B, 1, 1, S)
     return (is_text & (key <= query)) | (key == query)
 
 
 def padding_keys(is_text: Tensor) -> Tensor:
-    """(B, 1, S, S) mask of an encoder: all see the text; padding also sees itself.
+    """(B, 1, S, S) mask of an encoder: all positions see the text; padding also sees itself.
 
     `is_text` is (B, S), True for real tokens.
     """
     itself = torch.eye(is_text.size(1), dtype=torch.bool, device=is_text.device)
     return is_text[:, None, None, :] | itself
+
+
+def if_padded(is_text: Tensor | None) -> Tensor | None:
+    """`is_text`, or None if there is no padding: without a mask, kernels are faster."""
+    return None if is_text is None or is_text.all() else is_text

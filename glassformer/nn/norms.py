@@ -1,4 +1,4 @@
-"""Normalisation: keep every position's vector at a steady length, whatever the layers add to it."""
+"""Normalisation: keep the scale of each position's vector steady from layer to layer."""
 
 from typing import Literal
 

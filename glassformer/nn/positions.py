@@ -1,41 +1,68 @@
-"""Positions: attention alone sees a set, not a sequence. Four ways to tell it the order.
+"""Positions: attention alone sees a set, not a sequence. Four ways to encode the order.
 
 sinusoidal  fixed waves added to the embeddings
 learned     a trained vector per position, added to the embeddings
-relative    a trained number per head and distance, added to the attention scores
-rotary      queries and keys turned by an angle per position, so that their dot product
-            depends on the distance alone
+relative    a trained bias per head and distance, added to the attention scores
+rotary      queries and keys rotated by an angle per position, so that their dot product
+            depends only on the distance
 """
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.nn.attention import Rotation
+from glassformer.nn import masks
+from glassformer.nn.attention import AttentionRules, Rotation
+from glassformer.nn.cache import KVCache
+
+PositionKind = Literal["learned", "sinusoidal", "relative", "rotary", "none"]
 
 
 class Positions(nn.Module):
-    """What a kind of positions adds, and where. Each kind says one of three; this one says none."""
+    """No positions. Each kind overrides one of the first three methods."""
 
-    def added(self, positions: Tensor) -> Tensor | None:
-        """To the embeddings: (…, T, D)."""
-        return None
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Embeddings (…, T, D) with their positions added."""
+        return x
 
     def rotation(self, positions: Tensor) -> Rotation | None:
-        """To queries and keys: how to turn them."""
+        """Applied to queries and keys."""
         return None
 
     def bias(self, num_queries: int, num_keys: int) -> Tensor | None:
-        """To the attention scores: (H, T, S)."""
+        """Added to the attention scores: (H, T, S)."""
         return None
+
+    def both_ways(self, x: Tensor, is_text: Tensor | None = None) -> tuple[Tensor, AttentionRules]:
+        """Place embeddings (B, T, D) that attend to each other, but not to padding.
+
+        `is_text` (B, T) marks the real positions; None: there is no padding.
+        """
+        length = x.size(1)
+        positions = torch.arange(length, device=x.device)  # (T,)
+        mask = None if is_text is None else masks.padding_keys(is_text)  # (B, 1, T, T)
+        bias, rotate = self.bias(length, length), self.rotation(positions)
+        return self.add(x, positions), AttentionRules(mask, False, bias, rotate)
+
+    def causal(self, x: Tensor, cache: KVCache | None = None) -> tuple[Tensor, AttentionRules]:
+        """Place embeddings (B, T, D) that attend to the past, and continue the cache if given."""
+        new, length = x.size(1), x.size(1) + (cache.length if cache else 0)
+        positions = torch.arange(length - new, length, device=x.device)  # (T,)
+        mask = None
+        if cache is not None and cache.padding.any():
+            mask = masks.left_padded(cache.padding, new, length)  # (B, 1, T, S)
+            positions = (positions - cache.padding[:, None]).clamp(min=0)  # (B, T)
+        bias, rotate = self.bias(new, length), self.rotation(positions)
+        return self.add(x, positions), AttentionRules(mask, mask is None, bias, rotate)
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
-    """(…, width): sin(i / 10000^(2k/width)) and cos of the same angle, in turn, at position i.
+    """(…, width): sin(i / 10000^(2k/width)) and cos of the same angle, interleaved, at position i.
 
-    Each sine shares its frequency with the cosine beside it; so a shift by a fixed number of
-    positions is one and the same rotation everywhere.
+    Each sine has the frequency of the cosine next to it, so a shift by a fixed number of positions
+    is the same rotation everywhere.
     """
     even = torch.arange(0, width, 2, device=positions.device)
     angles = positions[..., None] * torch.exp(even * (-math.log(10000.0) / width))
@@ -44,14 +71,10 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
 
 
 class SinusoidalPositions(Positions):
-    """Adds the waves of `sinusoids`; nothing to learn, any length."""
+    """Adds `sinusoids`: no parameters, any length."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def added(self, positions: Tensor) -> Tensor:
-        return sinusoids(positions, self.width)
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + sinusoids(positions, x.size(-1)).to(x.dtype)
 
 
 class LearnedPositions(Positions):
@@ -61,14 +84,14 @@ class LearnedPositions(Positions):
         super().__init__()
         self.table = nn.Embedding(context_length, width)
 
-    def added(self, positions: Tensor) -> Tensor:
-        return self.table(positions)
+    def add(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + self.table(positions).to(x.dtype)
 
 
 class RelativePositions(Positions):
-    """A trained score per head for each distance, the same wherever in the text it occurs.
+    """A trained bias per head for each distance, the same everywhere in the text.
 
-    Distances beyond `max_distance` share the outermost number.
+    Distances beyond `max_distance` share the outermost bias.
     """
 
     def __init__(self, num_heads: int, max_distance: int) -> None:
@@ -78,15 +101,14 @@ class RelativePositions(Positions):
 
     def bias(self, num_queries: int, num_keys: int) -> Tensor:
         """(H, T, S); the last query is the last key."""
-        device = self.scores.device
-        query = torch.arange(num_keys - num_queries, num_keys, device=device)[:, None]
-        distance = torch.arange(num_keys, device=device) - query  # (T, S)
+        key = torch.arange(num_keys, device=self.scores.device)
+        distance = key - key[num_keys - num_queries :, None]  # (T, S)
         limit = self.max_distance
         return self.scores[:, distance.clamp(-limit, limit) + limit]
 
 
 class RotaryPositions(Positions):
-    """Turns each pair of a head's coordinates by an angle that grows with the position.
+    """Rotates each pair of a head's coordinates by an angle that grows with the position.
 
     The pairs are coordinate k and k + d/2, as in Llama and Qwen.
     """
@@ -97,7 +119,7 @@ class RotaryPositions(Positions):
         self.base = base
 
     def rotation(self, positions: Tensor) -> Rotation:
-        """The turn for `positions` (T,) or (B, T), shared by all layers of one pass."""
+        """The rotation for `positions` (T,) or (B, T), shared by all layers of one pass."""
         even = torch.arange(0, self.head_dim, 2, device=positions.device)
         angles = positions[..., None] * self.base ** (-even / self.head_dim)  # (…, T, d/2)
         if angles.dim() == 3:

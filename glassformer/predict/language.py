@@ -1,148 +1,39 @@
-"""A language model with its tokenizer: it writes, it continues, and it says how likely a text is.
+"""A language model in use: it continues texts and scores them."""
 
-    p(t1 … tN) = p(t1) · Π p(tn | t<n)        n = 2 … N
-
-p(t1) exists only given a begin-of-text token; it is reported on its own, outside the total.
-"""
-
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
 from secrets import randbelow
 from typing import Any
 
-import numpy as np
 import torch
-from pydantic import Field
 
-from glassformer.config import Count, Names, parse
-from glassformer.data.corpus import read_documents
-from glassformer.data.tokens import ids_of
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.generation.beam import MOST_BEAMS, Beams, Hypothesis, beam_search
-from glassformer.generation.logits import Sampling, checked
+from glassformer.evaluation.language import LanguageResult, evaluate_language
+from glassformer.generation.beam import beam_search
+from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
-from glassformer.text.streaming import StopFilter, TextStream
+from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.text_score import TextScore, score_text
+from glassformer.predict.writing import Completion, GenerationSettings, Writer
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.training.evaluate import Evaluation, evaluate
-
-WHERE = "the settings of generation"
-# What says how to draw a token has no say where none is drawn.
-ONLY_SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
-class Settings(Sampling):
-    """How to write. Names follow Hugging Face's."""
-
-    max_new_tokens: Count = Field(200, ge=1)
-    num_return_sequences: Count = Field(1, ge=1)
-    num_beams: Count = Field(1, ge=1, le=MOST_BEAMS)
-    """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
-    length_penalty: float = Field(1.0, ge=-10, le=10)
-    num_beam_groups: Count = Field(1, ge=1)
-    diversity_penalty: float | None = Field(None, ge=0)
-    stop: Names = ()
-    """Writing ends before the first of these."""
-    seed: int | None = Field(None, ge=0)
-    """The same seed writes the same text; null: another one each time."""
-
-    @property
-    def sampling(self) -> Sampling:
-        return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
-
-    @property
-    def beams(self) -> Beams | None:
-        if self.num_beams == 1:
-            return None
-        values = {name: getattr(self, name) for name in Beams.model_fields}
-        return parse(Beams, values, WHERE, error=UsageError)
-
-
-@dataclass(frozen=True)
-class Completion:
-    """What the model wrote after a prompt."""
-
-    prompt: str
-    text: str
-    finish_reason: str
-    """stop: a stop string or the end of the text; length: max_new_tokens were written, or, in beam
-    search, the context was full."""
-    num_tokens: int
-    score: float | None = None
-    """Of beam search: the log-probability by length; else None."""
-
-    def as_json(self) -> dict[str, Any]:
-        values = asdict(self)
-        return (
-            values if self.score is not None else {k: v for k, v in values.items() if k != "score"}
-        )
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token that may come next."""
-
-    token: str
-    probability: float
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Score:
-    """How likely a text is, token by token. Logarithms are natural."""
-
-    tokens: list[str]
-    logprobs: list[float | None]
-    """log p(token | the ones before it); None for the first."""
-    first_logprob: float | None
-    """log p(first token | begin of text), if the model has such a token."""
-    num_bytes: int
-
-    @property
-    def total(self) -> float:
-        """log p(t2 … tN | t1)."""
-        return math.fsum(value for value in self.logprobs if value is not None)
-
-    @property
-    def perplexity(self) -> float | None:
-        """1 / the geometric mean of the probabilities; None if there is only one token."""
-        if len(self.tokens) < 2:
-            return None
-        return math.exp(min(700.0, -self.total / (len(self.tokens) - 1)))
-
-    @property
-    def bits_per_byte(self) -> float | None:
-        """Of the whole text; None if there is only one token, about which nothing is known."""
-        if len(self.tokens) < 2:
-            return None
-        return -self.total / math.log(2) / self.num_bytes
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "tokens": self.tokens,
-            "logprobs": self.logprobs,
-            "total": self.total,
-            "first_logprob": self.first_logprob,
-            "perplexity": self.perplexity,
-            "bits_per_byte": self.bits_per_byte,
-        }
-
-
-class LanguagePredictor:
+class LanguagePredictor(Predictor):
     """The verbs of a language model: generate, stream, next_tokens, score, evaluate."""
 
-    def __init__(
-        self, model: LanguageModel, tokenizer: Tokenizer, defaults: dict[str, Any] | None = None
-    ) -> None:
-        self.model = model.eval()
-        self.tokenizer = tokenizer
-        self.defaults = defaults or {}
+    verbs = ("generate", "score", "evaluate")
+    preprocessing_class = TextPreprocessing
+    settings_class = GenerationSettings
+    model: LanguageModel
+    preprocessing: TextPreprocessing
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.preprocessing.tokenizer
 
     def generate(self, prompt: str, **settings: Any) -> Completion:
-        """Continue `prompt`. The settings are those of `Settings`."""
+        """Continue `prompt`. The settings are those of `GenerationSettings`."""
         (completion,) = self.generate_batch([prompt], **_one_text(settings))
         return completion
 
@@ -150,10 +41,10 @@ class LanguagePredictor:
         """Continue every prompt, each `num_return_sequences` times, all at once."""
         chosen = self._settings(settings)
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
-        if chosen.beams is not None:
-            return self._searched(encoded, chosen, chosen.beams)
+        if chosen.num_beams > 1:
+            return self._searched(encoded, chosen)
         writers = [
-            _Writer(prompt, ids, self.tokenizer, chosen.stop)
+            Writer(prompt, ids, self.tokenizer, chosen.stop)
             for prompt, ids in encoded
             for _ in range(chosen.num_return_sequences)
         ]
@@ -162,12 +53,12 @@ class LanguagePredictor:
         return [writer.completion() for writer in writers]
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
-        """The text of `generate`, piece by piece as it is written; joined, it is the same."""
+        """The text of `generate`, piece by piece while it is being written."""
         chosen = self._settings(_one_text(settings))
         ids = self._prompt_ids(prompt)
-        if chosen.beams is not None:  # which text is the best shows only at the end
-            return iter([self._searched([(prompt, ids)], chosen, chosen.beams)[0].text])
-        writer = _Writer(prompt, ids, self.tokenizer, chosen.stop)
+        if chosen.num_beams > 1:  # the best text is known only at the end
+            return iter([self._searched([(prompt, ids)], chosen)[0].text])
+        writer = Writer(prompt, ids, self.tokenizer, chosen.stop)
         steps = self._decode([ids], chosen, [writer])
 
         def pieces() -> Iterator[str]:
@@ -182,77 +73,43 @@ class LanguagePredictor:
         return pieces()
 
     @torch.inference_mode()
-    def next_tokens(self, prompt: str, top: int = 10) -> list[Candidate]:
+    def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]:
         """The `top` likeliest next tokens with their probabilities."""
         if top < 1:
-            raise UsageError(f"top is {top}: at least 1 token must be asked for.")
+            raise UsageError(f"top is {top}, but must be at least 1.")
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
         hidden = self.model.hidden(torch.tensor([ids], device=self.model.device))
-        logits = checked(self.model.head(hidden[0, -1]).float())
+        logits = refuse_nan(self.model.head(hidden[0, -1]).float())
         best = logits.softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return [Candidate(self.tokenizer.token(id), probability) for id, probability in pairs]
+        return [LikelyToken(self.tokenizer.token(id), probability) for id, probability in pairs]
 
-    @torch.inference_mode()
-    def score(self, text: str) -> Score:
-        """How likely is `text`?
-
-        A text longer than the context is read in windows that overlap by half: every token is
-        judged with at least half a context before it.
-        """
-        ids = self.tokenizer.encode(text)
-        if not ids:
-            raise GlassformerError("there is no text to score.")
-        begin = self.tokenizer.end_of_text
-        first = None
-        if begin is not None:
-            first = self._logprobs([begin, ids[0]])[0]
-        context = self.model.context_length
-        logprobs = self._logprobs(ids[:context])
-        for start in range(context // 2, len(ids) - context // 2, context // 2):
-            window = ids[start : start + context]
-            fresh = min(len(ids), start + context) - (len(logprobs) + 1)
-            logprobs += self._logprobs(window)[len(window) - 1 - fresh :] if fresh > 0 else []
-        return Score(
-            tokens=[self.tokenizer.token(id) for id in ids],
-            logprobs=[None, *logprobs],
-            first_logprob=first,
-            num_bytes=len(text.encode()),
-        )
+    def score(self, text: str) -> TextScore:
+        """How likely a text is, token by token."""
+        return score_text(self.model, self.tokenizer, text)
 
     def evaluate(
         self,
-        paths: str | Iterable[str],
+        paths: str | Sequence[str],
         text_column: Sequence[str] = (),
         encoding: str = "utf-8",
         context_length: int | None = None,
-    ) -> Evaluation:
+    ) -> LanguageResult:
         """Loss, perplexity and bits per byte on files of text."""
         context = self.model.context_length if context_length is None else context_length
         if not 1 <= context <= self.model.context_length:
             raise UsageError(
-                f"a context of {context:,} tokens was asked for, and the model sees from 1 to "
-                f"{self.model.context_length:,} at once."
+                f"a context of {context:,} tokens is not possible: the model supports 1 to "
+                f"{self.model.context_length:,}."
             )
-        names = [paths] if isinstance(paths, str) else paths
-        documents = list(read_documents(names, text_column, encoding))
-        pieces = ids_of(documents, self.tokenizer)
-        ids = np.concatenate([np.array(piece, dtype=np.uint32) for piece in pieces])
-        if len(ids) < 2:
-            raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
-        num_bytes = sum(len(document.text.encode()) for document in documents)
-        found = evaluate(self.model, ids, num_bytes, context)
-        checked(torch.tensor(found.loss))
+        ids, num_bytes = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+        found = evaluate_language(self.model, ids, num_bytes, context)
+        refuse_nan(torch.tensor(found.loss))
         return found
 
-    def _settings(self, settings: dict[str, Any]) -> Settings:
-        found = parse(Settings, self.defaults | settings, WHERE, error=UsageError)
-        useless = [name for name in ONLY_SAMPLED if found.num_beams > 1 and name in settings]
-        if useless:
-            raise UsageError(f"beam search draws nothing by lot: leave out {useless[0]}.")
-        of_beams = ("length_penalty", "num_beam_groups", "diversity_penalty")
-        if alone := [name for name in of_beams if found.num_beams == 1 and name in settings]:
-            raise UsageError(f"{alone[0]} is for beam search: say num_beams, too.")
+    def _settings(self, settings: dict[str, Any]) -> GenerationSettings:
+        found: GenerationSettings = self.chosen_settings(settings)
+        found.check_used(settings)
         return found
 
     def _prompt_ids(self, prompt: str) -> list[int]:
@@ -261,36 +118,36 @@ class LanguagePredictor:
             return ids
         if self.tokenizer.end_of_text is None:
             raise GlassformerError(
-                "the prompt is empty, and this model has no begin-of-text token."
+                "the prompt is empty, but this model has no begin-of-text token to start from."
             )
         return [self.tokenizer.end_of_text]
 
     def _searched(
-        self, prompts: list[tuple[str, list[int]]], chosen: Settings, beams: Beams
+        self, prompts: list[tuple[str, list[int]]], chosen: GenerationSettings
     ) -> list[Completion]:
-        """The best continuations of each prompt by beam search. Of a prompt that fills the context,
-        its newer half is read."""
+        """The best continuations of each prompt by beam search. If a prompt fills the context, only
+        the end of it is read, half a context long."""
         context = self.model.context_length
         completions = []
-        for prompt, ids in prompts:  # one at a time: how much fits behind each is its own affair
+        for prompt, ids in prompts:  # one at a time: each leaves different room
             read = ids if len(ids) < context else ids[-max(1, context // 2) :]
             (found,) = beam_search(
                 self.model,
                 [read],
-                beams,
+                chosen.beams,
                 max_new_tokens=chosen.max_new_tokens,
                 end=self.tokenizer.end_of_text,
                 device=self.model.device,
             )
             for each in found:
-                writer = _Writer(prompt, ids, self.tokenizer, chosen.stop)
+                writer = Writer(prompt, ids, self.tokenizer, chosen.stop)
                 completions.append(writer.written(each))
         return completions
 
     def _decode(
-        self, prompts: list[list[int]], chosen: Settings, writers: "list[_Writer]"
+        self, prompts: list[list[int]], chosen: GenerationSettings, writers: list[Writer]
     ) -> Iterator[list[int | None]]:
-        """Let the writers write; each turn of the iterator is one token of every row."""
+        """Feed the writers: each step of the iterator is one token of every row."""
         return decode(
             self.model,
             prompts,
@@ -302,56 +159,12 @@ class LanguagePredictor:
             device=self.model.device,
         )
 
-    def _logprobs(self, ids: list[int]) -> list[float]:
-        """log p(id | the ones before it) of every id but the first."""
-        logits = checked(self.model(torch.tensor([ids], device=self.model.device))[0, :-1].float())
-        chosen = torch.tensor(ids[1:], device=self.model.device)[:, None]
-        return logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
-
 
 def _one_text(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings for a single text, whatever number the model's defaults have."""
+    """The settings for a single text, whatever the model's defaults are."""
     if (number := settings.get("num_return_sequences", 1)) != 1:
         raise GlassformerError(
-            f"num_return_sequences is {number}, and this writes one text. "
-            "generate_batch([prompt], …) writes several."
+            f"num_return_sequences is {number}, but this method generates one text. "
+            "Use generate_batch([prompt], …) for several."
         )
     return settings | {"num_return_sequences": 1}
-
-
-class _Writer:
-    """One row's text as it grows, up to its stop."""
-
-    def __init__(
-        self, prompt: str, ids: list[int], tokenizer: Tokenizer, stops: Sequence[str]
-    ) -> None:
-        self.prompt = prompt
-        self.text = ""
-        self.num_tokens = 0
-        self._end = tokenizer.end_of_text
-        self._stream = TextStream(tokenizer, before=ids)
-        self._filter = StopFilter(stops)
-        self._ended = False
-
-    def add(self, token: int) -> bool:
-        """Take a token; True when the text is complete."""
-        if token == self._end:
-            self._ended = True
-            return True
-        self.num_tokens += 1
-        self.text += self._filter.push(self._stream.push(token))
-        return self._filter.stopped
-
-    def written(self, found: Hypothesis) -> Completion:
-        """All of a sequence at once."""
-        end = [self._end] if found.is_complete and self._end is not None else []
-        for token in (*found.ids, *end):
-            if self.add(token):
-                break
-        return replace(self.completion(), score=found.score)
-
-    def completion(self) -> Completion:
-        self.text += self._filter.push(self._stream.flush()) + self._filter.flush()
-        stopped = self._ended or self._filter.stopped
-        reason = "stop" if stopped else "length"
-        return Completion(self.prompt, self.text, reason, self.num_tokens)

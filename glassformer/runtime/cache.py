@@ -1,7 +1,7 @@
 """What the probe found, remembered: one small JSON file per kind of machine.
 
 The file is named after everything that could change the answer, so a new torch, another GPU or
-another ONEDNN_MAX_CPU_ISA finds no file and measures anew. The cache is a convenience: a damaged
+another ONEDNN_MAX_CPU_ISA finds no file and measures again. The cache is a convenience: a damaged
 file is measured over, and a folder that cannot be written is done without.
 """
 

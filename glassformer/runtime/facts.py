@@ -51,7 +51,7 @@ def thread_counts(cpus: frozenset[int], root: Path = ROOT) -> tuple[int, ...]:
 
 
 def physical_cores(cpus: frozenset[int], root: Path = ROOT) -> int | None:
-    """How many cores `cpus` are hyper-threads of; None where the system does not tell."""
+    """How many cores `cpus` are hyper-threads of; None where the system does not report it."""
     folder = root / "sys/devices/system/cpu"
     siblings = {_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
     return None if "" in siblings else len(siblings)
@@ -77,7 +77,7 @@ def memory_bytes(root: Path = ROOT) -> int | None:
             text = _text(group / name)
             if text.isdecimal():
                 limits.append(int(text))
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system says
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system reports it
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(limits, default=None)
 

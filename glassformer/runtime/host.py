@@ -1,7 +1,7 @@
 """The machine as glassformer sees it, and the settings that follow.
 
 machine()    facts + probe → Machine: device, precision, threads, and why
-prepare()    the same, put into force; what the user or a resumed run says goes first
+prepare()    the same, put into force; what the user or a resumed run gives comes first
 """
 
 import os
@@ -66,7 +66,7 @@ def machine(
     device: str | None = None,
     notify: Callable[[str], None] = silently,
 ) -> Machine:
-    """Look at this machine; measure it if nobody has, or if `refresh`. `notify` hears of a wait."""
+    """Look at this machine; measure it the first time, or if `refresh`. `notify` reports that."""
     import torch
 
     device = pick_device(device)
@@ -109,14 +109,14 @@ def prepare(
 ) -> Setup:
     """Put device, precision and threads into force for this process; None means the machine's best.
 
-    A precision that would kill the process is refused here, while there is still someone to say so.
+    A precision that would kill the process is refused here, while it can still be reported.
     """
     import torch
 
     if threads is not None and threads < 1:
-        raise UsageError(f"threads is {threads}: at least 1 thread must work.")
+        raise UsageError(f"threads is {threads}: it must be at least 1.")
     if precision is not None and precision not in PRECISIONS:
-        raise UsageError(f"precision is {precision!r}. Say one of: {', '.join(PRECISIONS)}.")
+        raise UsageError(f"precision is {precision!r}. Choose one of: {', '.join(PRECISIONS)}.")
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
         found = machine(device=device, notify=notify)
@@ -143,7 +143,9 @@ def pick_device(wish: str | None = None) -> str:
     kind, _, index = wish.partition(":")
     most = torch.cuda.device_count() if kind == "cuda" else 1
     if kind not in there or (index and not (index.isdecimal() and int(index) < most)):
-        raise GlassformerError(f"device {wish} is not here. Say one of: {', '.join(there)}.")
+        raise GlassformerError(
+            f"device {wish} is not available. Choose one of: {', '.join(there)}."
+        )
     return wish if kind == "cuda" else kind
 
 
@@ -158,9 +160,9 @@ def _measurements(
         with cache.one_at_a_time():
             measured = known()  # another rank may have measured while this one waited
             if measured is None:
-                notify("Measuring what this machine can do, once: a few seconds.")
+                notify("Measuring what this machine can do (only once, for a few seconds).")
                 measured = try_precisions(fingerprint.device, fingerprint.thread_counts)
-                if measured["float32"].tflops:  # else it tells of a bad moment, not of the machine
+                if measured["float32"].tflops:  # else it was a bad moment, not the machine
                     cache.remember(fingerprint, measured)
     _measured[fingerprint] = measured
     return measured
@@ -170,9 +172,9 @@ def _refuse_what_died(wish: str, found: Machine) -> None:
     problem = found.probe.get(wish, Measurement()).problem
     if problem is None or wish == found.precision:
         return
-    cure = f"Say precision {found.precision}, or measure again with glassformer doctor --refresh."
+    cure = f"Use precision {found.precision}, or measure again with glassformer doctor --refresh."
     if found.device == "cpu" and problem.startswith("died"):
-        cure += " ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16, set beforehand, may keep it alive."
+        cure += " Setting ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 before starting may help."
     raise GlassformerError(f"{wish} does not work on this {found.device} ({problem}). {cure}")
 
 

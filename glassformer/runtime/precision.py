@@ -50,7 +50,7 @@ def try_precisions(device: str, thread_counts: Sequence[int]) -> Measurements:
 
 
 def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measurements:
-    """Run one child per precision. Whatever becomes of a child, the parent goes on."""
+    """Run one child per precision. Whatever becomes of a child, the parent continues."""
     children: dict[str, subprocess.Popen[str]] = {}
     results: Measurements = {}
     # The rest of the environment stays: ONEDNN_MAX_CPU_ISA and its like decide who survives.
@@ -83,7 +83,7 @@ def _ask(child: subprocess.Popen[str], timeout: float) -> Measurement:
     try:
         stdout, stderr = child.communicate("go\n", timeout=timeout)
     except subprocess.TimeoutExpired:
-        child.kill()  # now, lest it slow down the ones still to be measured
+        child.kill()  # now: it would slow down those still to be measured
         return Measurement(problem=f"timed out after {timeout:g} s")
     if child.returncode < 0:
         return Measurement(problem=f"died: {_signal_name(-child.returncode)}")
@@ -117,7 +117,7 @@ def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
         against = f"{speed[best] / base:.3g} times as fast as float32" if base else "a survivor"
         return best, f"{best} is {against}"
     if not base:
-        return best, "no precision survived the probe, and float32 is the safest"
+        return best, "every precision failed the probe; float32 is the safest"
     return best, "; ".join(
         _why_not(name, measured[name], base) for name in measured if name != best
     )

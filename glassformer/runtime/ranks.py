@@ -1,4 +1,4 @@
-"""Which of several processes is this one? torchrun, Slurm and Lightning say so in variables."""
+"""Which of several processes is this one? torchrun, Slurm and Lightning set variables."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""The pictures: images for slides and papers, and pages that need nothing but a browser."""
+"""Pictures: images for slides and papers, and pages that need only a browser."""

@@ -1,4 +1,4 @@
-"""An alignment as a heat map for slides and papers, drawn by matplotlib without any display."""
+"""An alignment as a heat map for slides and papers, drawn by matplotlib without a display."""
 
 import io
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from glassformer.inspection.alignment import Alignment
 from glassformer.story.labels import shortened, visible, width
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Where they are installed they help out, sign by sign, with what the first does not have.
+# Fallbacks, if installed, for characters that the first font does not have.
 _FONTS = (
     *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP"),
     *("PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
     *("WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
     "Arial Unicode MS",
 )
-_MANY = 24  # columns from which on their labels stand upright
+_MANY = 24  # with more columns, their labels are vertical
 _INK = "#333333"
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Sizes in inches and points: cells shrink as tokens grow in number, the whole grows slowly."""
+    """Sizes in inches and points: with more tokens, cells shrink and the whole grows slowly."""
 
     num_rows: int
     num_columns: int
@@ -46,37 +46,31 @@ class _Layout:
 
     @property
     def label_step(self) -> int:
-        """Every how many cells there is room for a label."""
+        """Number of cells per label."""
         return ceil(self.font_size * 1.25 / 72 / self.cell)
 
     def rotation(self, labels: Sequence[str]) -> int:
-        room = self.cell * 72 / self.font_size - 0.8  # in the font's own size, without a gap
+        room = self.cell * 72 / self.font_size - 0.8  # in units of the font size, without a gap
         if all(0.55 * width(label) <= room for label in labels):
             return 0
         return 45 if self.num_columns <= _MANY else 90
 
 
-def heat_map(alignment: Alignment, title: str | None, kind: Literal["png", "svg"]) -> bytes:
-    """The bytes of an image: source from left to right, output from top to bottom."""
+def heat_map(alignment: Alignment, title: str | None, kind: str) -> bytes:
+    """The bytes of a "png" or "svg": source from left to right, output from top to bottom."""
     with _silence():
         import matplotlib
 
         with matplotlib.rc_context():
-            matplotlib.rcdefaults()  # the user's own settings would make another picture
+            matplotlib.rcdefaults()  # not the user's settings: equal alignments give equal pictures
             matplotlib.rcParams["font.family"] = _installed_fonts()
             matplotlib.rcParams["svg.hashsalt"] = "glassformer"
             matplotlib.rcParams["svg.fonttype"] = "none"  # a browser has more fonts than we do
             figure = _figure(alignment, title)
             image = io.BytesIO()
-            nothing_that_changes = {"Date": None, "Creator": None} if kind == "svg" else {}
-            figure.savefig(
-                image,
-                format=kind,
-                dpi=150,
-                bbox_inches="tight",
-                pad_inches=0.15,
-                metadata=nothing_that_changes,
-            )
+            fixed = {"Date": None, "Creator": None} if kind == "svg" else {}
+            around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
+            figure.savefig(image, format=kind, dpi=150, metadata=fixed, **around)
     return image.getvalue()
 
 
@@ -98,7 +92,7 @@ def _figure(alignment: Alignment, title: str | None) -> "Figure":
     )
     axes.invert_yaxis()
     _label(axes, alignment, layout)
-    bar_high = min(max(high, 1.2), 4.0)  # one row is too low for a scale, sixty are too high
+    bar_high = min(max(high, 1.2), 4.0)  # one row is too low for a scale, sixty rows are too high
     corner = (1 + 0.25 / wide, 1 - bar_high / high)
     bar = figure.colorbar(
         mesh, cax=figure.add_axes((*corner, 0.14 / wide, bar_high / high)), format="{x:.0%}"
@@ -113,7 +107,7 @@ def _figure(alignment: Alignment, title: str | None) -> "Figure":
 
 
 def _colours() -> "Colormap":
-    """From a pale blue, in which the white gaps can still be seen, to a dark one."""
+    """From a pale blue, which still contrasts with the white gaps, to a dark one."""
     import matplotlib
     from matplotlib.colors import ListedColormap
 
@@ -127,7 +121,7 @@ def _label(axes: "Axes", alignment: Alignment, layout: _Layout) -> None:
     step, rotation = layout.label_step, layout.rotation(columns)
     turned: dict[str, Any] = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
     style: dict[str, Any] = {"fontsize": layout.font_size, "color": _INK}
-    style["parse_math"] = False  # $ is a dollar
+    style["parse_math"] = False  # a $ is only a dollar sign
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
     axes.set_xticks(
@@ -147,12 +141,12 @@ def _installed_fonts() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     found = {font.name for font in fontManager.ttflist}
-    return [*(name for name in _FONTS if name in found), "sans-serif"]  # the last for SVG's readers
+    return [*(name for name in _FONTS if name in found), "sans-serif"]  # the last for SVG viewers
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """A sign that no font has is drawn as a box; nobody needs a warning for each of them."""
+    """No warnings about characters that no font has: they are drawn as boxes."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,29 +1,11 @@
-"""Text ↔ ids: tokenizers, how they are learned, and text that arrives token by token.
+"""Text ↔ ids. Nothing here knows of tensors or models.
 
-`tokenizers` has the one `Tokenizer` that every model of text uses, and learns new ones;
-`chunks` cuts text that is too long to encode at once; `streaming` turns ids back into text while
-they are still being generated. Nothing here knows of tensors or models.
+tokenizers.py           the one `Tokenizer` that every model of text uses
+tokenizer_choice.py     which kind of tokenizer suits a text, and its size
+tokenizer_training.py   how each kind of vocabulary is learned
+chunks.py               long text in pieces that encode to the same ids
+framing.py              the special tokens around a text that is read as a whole
+words_and_subwords.py   words and the tokens that spell them
+sentences.py            a text that is too long, cut into sentences
+streaming.py            ids back to text while they are being generated
 """
-
-from glassformer.text.streaming import StopFilter, TextStream
-from glassformer.text.tokenizers import (
-    END_OF_TEXT,
-    Kind,
-    Tokenizer,
-    TokenizerConfig,
-    choose_kind,
-    default_vocab_size,
-    train_tokenizer,
-)
-
-__all__ = [
-    "END_OF_TEXT",
-    "Kind",
-    "StopFilter",
-    "TextStream",
-    "Tokenizer",
-    "TokenizerConfig",
-    "choose_kind",
-    "default_vocab_size",
-    "train_tokenizer",
-]

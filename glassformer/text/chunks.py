@@ -1,27 +1,23 @@
 """Long text in pieces that encode to the same ids as the whole.
 
-A cut is safe where a non-space is followed by a space: no token reaches from a word into the
-space behind it. The other side of a space is not safe: to GPT-2's ` ?\\p{L}+` and `\\s+(?!\\S)`,
-which token a space belongs to depends on what follows it.
+A cut is safe where a non-space is followed by a space: no token reaches from a word into the space
+after it. The other side of a space is not safe: in GPT-2's ` ?\\p{L}+` and `\\s+(?!\\S)`, the token
+that a space belongs to depends on what follows it.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
 
-SIZE = 32_768  # characters; large enough that the cost per piece vanishes
+SIZE = 32_768  # characters; large enough to make the cost per piece negligible
 
-# Only spaces that all regex engines agree on: U+001C is one to Python and none to Oniguruma.
+# Only spaces that all regex engines agree on: U+001C is one in Python but not in Oniguruma.
 _CUT = re.compile(r"\S(?=[ \t\r\n])")
-
-T = TypeVar("T")
 
 
 def pieces_of(texts: Iterable[str], size: int = SIZE) -> Iterator[str]:
-    """One text, given in parts that may be cut anywhere, as pieces cut only where it is safe.
+    """Join a text that comes in parts cut anywhere, and cut it only where it is safe.
 
-    A piece is as long as the first safe cut after `size` characters allows.
+    A piece ends at the first safe cut after `size` characters.
     """
     rest = ""
     for text in texts:
@@ -33,10 +29,3 @@ def pieces_of(texts: Iterable[str], size: int = SIZE) -> Iterator[str]:
         rest = rest[start:]
     if rest:
         yield rest
-
-
-def batches_of(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` items, the last one shorter."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch

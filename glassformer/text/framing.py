@@ -1,7 +1,7 @@
-"""What stands around a text that is to be understood as a whole, and what to do if it is too long.
+"""The special tokens around a text that is read as a whole, and how a long text is shortened.
 
 BERT    [CLS] a fine film [SEP]
-GPT           a fine film <|endoftext|>     what it has read by then sums up the text
+GPT           a fine film <|endoftext|>     its last state sums up the text
 others        a fine film
 """
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from glassformer.text.tokenizers import Tokenizer
 
 MASK, BEGIN, SEPARATE, PAD = "[MASK]", "[CLS]", "[SEP]", "[PAD]"
-START = "<|startoftext|>"  # what a decoder reads before the first word of its answer
+START = "<|startoftext|>"  # read by a decoder before the first word of its answer
 BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of each text. Where tokens carry the blank before a word, the first word gets one,
-    too: so a word is the same wherever it stands."""
+    """The ids of each text. Where tokens include the space before a word, the first word gets one,
+    too: so a word has the same tokens everywhere."""
     if tokenizer.carries_blanks:
         texts = [text if text[:1].isspace() else f" {text}" for text in texts]
     return tokenizer.encode_batch(tokenizer.without_unknown(texts))
@@ -25,13 +25,13 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Frame:
-    """Ids before and after those of the text, and the most that there may be in all."""
+    """Ids before and after those of a text, and the limit for all of them together."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     limit: int | None
     is_causal: bool = False
-    """Does the model see only what came before?"""
+    """The model sees only what came before."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, limit: int | None, is_causal: bool) -> "Frame":
@@ -42,17 +42,17 @@ class Frame:
 
     @property
     def room(self) -> int | None:
-        """For the text itself."""
+        """Number of tokens left for the text itself."""
         return self.limit and max(1, self.limit - len(self.before) - len(self.after))
 
     def is_too_long(self, ids: Sequence[int]) -> bool:
         return self.room is not None and len(ids) > self.room
 
     def put(self, ids: Sequence[int]) -> list[int]:
-        """The text in its frame. Of one that is too long, the first quarter of what fits and the
-        last three: what a text is about it often says first, what it thinks of it last."""
+        """The text in its frame. A text that is too long is reduced to its beginning, a quarter of
+        the room, and its end: the topic often comes first, the verdict last."""
         if self.room is not None and len(ids) > self.room:
             first = self.room // 4
             ids = [*ids[:first], *ids[len(ids) - (self.room - first) :]]
-        # Something must be read, even of a text without words.
+        # A text without words still needs one token.
         return [*self.before, *ids, *self.after] or [0]

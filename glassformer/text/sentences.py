@@ -1,23 +1,23 @@
-"""A text that is too long for a model, as pieces that are not.
+"""A text that is too long for a model, in pieces that fit.
 
     "It rains. Dr. Faust, who …"  →  "It rains."  "Dr. Faust, …"
 
-A translator knows sentences, and so gets them one by one. A sentence that is too long itself is cut
-at commas, else between words, else anywhere, into as few pieces as may be.
+A translator is trained on sentences, so it gets them one by one. A sentence that is too long itself
+is cut at commas, else between words, else anywhere, into as few pieces as possible.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-# Chinese and Japanese have no blanks between sentences.
+# Chinese and Japanese have no spaces between sentences.
 _END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’]*\s*""")
-# Behind which a sentence may be cut, the best places first.
+# Where a sentence may be cut, the best places first.
 _CUTS = (r"(?<=[,;:–—،])\s+|(?<=[、，；：])\s*", r"\s+", r"(?<=.)")
 
 
-def pieces_of(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text if it fits, else its pieces in their order."""
+def fitting_pieces(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """The text if it fits, otherwise its pieces in order."""
     if fits(text):
         return [text] if text else []
     edges = [0, *_ends(text), len(text)]
@@ -35,7 +35,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def _is_abbreviation(word: str) -> bool:
-    """What a dot behind it does not end: Dr, U.S, z.B, 3"""
+    """Whether a dot after this word does not end the sentence: Dr, U.S, z.B, 3"""
     return (
         "." in word or (len(word) < 3 and word.isdigit()) or (len(word) < 4 and word[:1].isupper())
     )

@@ -3,7 +3,7 @@
     ids → TextStream → text → StopFilter → text for the reader
 
 A token may end in the middle of a character, and a stop string may begin in the middle of a token.
-Both classes hold back what is not yet certain, and nothing more; `flush` gives out the rest.
+Both classes hold back only what is not certain yet; `flush` returns the rest.
 """
 
 import codecs
@@ -17,32 +17,32 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # how Llama's vocabulary spells a single
 
 
 class TextStream:
-    """Ids in, text out: all that was returned, joined, is `tokenizer.decode` of all ids.
+    """Ids in, text out: the joined output is `tokenizer.decode` of all ids.
 
-    A push costs the same however long the stream has become: byte-level tokens go through an
-    incremental UTF-8 decoder, and in every other vocabulary the text of a token depends on the one
-    token before it (is there a space between?), so that one is all the memory needed.
+    The cost of a push does not grow with the stream: byte-level tokens go through an incremental
+    UTF-8 decoder, and in other vocabularies the text of a token depends only on the token before it
+    (is there a space between them?).
     """
 
     def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
-        """`before` is what the text continues: it decides whether a space comes first."""
+        """`before` are the ids that the text continues: they decide whether a space comes first."""
         self._tokenizer = tokenizer
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._before = list(before)[-1:]  # the last id whose text is out
-        self._held: list[int] = []  # ids whose text is not
+        self._before = list(before)[-1:]  # the last id whose text was returned
+        self._held: list[int] = []  # ids whose text was not
 
     def push(self, id: int) -> str:
-        """The text that `id` completes: "" inside a character."""
+        """The text that `id` completes; empty inside a character."""
         if self._tokenizer.is_byte_level:
             return self._utf8.decode(self._tokenizer.token_bytes(id))
         if self._tokenizer.hides(id):
             return ""
         self._held.append(id)
-        # A run of byte tokens is text only if all of it is UTF-8, so it must come to its end first.
+        # A run of byte tokens is text only if all of it is UTF-8, so it must end first.
         return "" if _BYTE.fullmatch(self._tokenizer.token(id)) else self._release()
 
     def flush(self) -> str:
-        """What is left when no more ids come; an unfinished character becomes �."""
+        """The remaining text; an unfinished character becomes �."""
         if self._tokenizer.is_byte_level:
             return self._utf8.decode(b"", final=True)
         return self._release()
@@ -62,21 +62,23 @@ def continuation(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]
 
 
 class StopFilter:
-    """Lets text through up to the first stop string to be completed, and nothing from there on.
+    """Passes text through up to the first stop string that is completed.
 
-    Text that may be the beginning of a stop string waits until it is or is not one. If two end
-    together, the longer one counts. How the text is cut into pushes makes no difference.
+    Text that may begin a stop string is held back until that is certain. If two end together, the
+    longer one counts. How the text is split into pushes makes no difference.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
         if "" in stops:
-            raise UsageError("a stop string is empty, and would stop every text at once.")
+            raise UsageError(
+                "a stop string is empty, which would stop every text at once. Leave it out."
+            )
         self._stops = list(stops)
         self._held = ""
         self.stopped = False
 
     def push(self, text: str) -> str:
-        """The text that is now certain to come before any stop string."""
+        """The text that certainly comes before any stop string."""
         if self.stopped:
             return ""
         text = self._held + text
@@ -90,7 +92,7 @@ class StopFilter:
         return text[:certain]
 
     def flush(self) -> str:
-        """What was held back, now that nothing can complete it."""
+        """The text that was held back."""
         text, self._held = self._held, ""
         return text
 

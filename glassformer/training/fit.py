@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -11,23 +10,25 @@ from typing import Any, TextIO
 import lightning.pytorch as lightning
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
 
-from glassformer.data.tokens import StepSampler
 from glassformer.errors import GlassformerError
-from glassformer.runtime import Setup, seed_step
-from glassformer.training.begin import bytes_per_parameter, use_machine
-from glassformer.training.card import count_parameters
-from glassformer.training.learner import Learner
-from glassformer.training.metrics import Metrics
+from glassformer.runtime.host import Setup
+from glassformer.runtime.random_seeds import seed_step
+from glassformer.tasks.recipe import DecidedTraining
+from glassformer.tasks.task import Objective
+from glassformer.training.batch_order import batches_from
+from glassformer.training.callback import StateIO, StepCallback
+from glassformer.training.finetuning import new_model
+from glassformer.training.lightning_module import Learner
+from glassformer.training.machine import use_machine
+from glassformer.training.model_card import count_parameters
 from glassformer.training.outcome import Outcome
-from glassformer.training.prepare import prepared
+from glassformer.training.preparation import prepared
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import essence
+from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.sections import DecidedTraining
-from glassformer.training.steward import StateIO, Steward
-from glassformer.training.tasks import Task
+from glassformer.training.run_log import RunLog
+from glassformer.training.timing import bytes_per_parameter
 from glassformer.wording import counted, readable_size
 
 PRECISIONS: dict[str, Any] = {
@@ -48,20 +49,22 @@ def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
         return _fit(prepared(recipe, run.path), run, setup, stream, until)
 
 
-def _fit(task: Task, run: RunFolder, setup: Setup, stream: TextIO, until: int | None) -> Outcome:
-    config = task.recipe.decided
+def _fit(
+    objective: Objective, run: RunFolder, setup: Setup, stream: TextIO, until: int | None
+) -> Outcome:
+    config = objective.config
     seed_step(config.seed, 0)
-    first, news = _where_to_begin(run, task, is_replay=until is not None)
-    model = task.build(is_fresh=not first)
+    first, news = _where_to_begin(run, objective, is_replay=until is not None)
+    model = new_model(objective.recipe, is_fresh=not first)
     _check_room(run, model, config)
     with (
-        closing(Metrics(run.path, task.columns, first, config.report_to)) as metrics,
-        Progress(stream, task.tokens_per_step) as progress,
+        closing(RunLog(run.path, objective.measures, first, config.report_to)) as log,
+        Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
     ):
-        for line in (_headline(task, model, setup), *news):
+        for line in (_headline(objective, model, setup), *news):
             progress.say(line)
-        learner = Learner(model, task)
-        steward = Steward(run, task, learner.result, metrics, progress, first, until)
+        learner = Learner(model, objective)
+        callback = StepCallback(run, objective, learner.result, log, progress, first, until)
         trainer = lightning.Trainer(
             accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
             devices=1,
@@ -69,7 +72,7 @@ def _fit(task: Task, run: RunFolder, setup: Setup, stream: TextIO, until: int | 
             max_steps=config.max_steps,
             accumulate_grad_batches=config.gradient_accumulation_steps,
             gradient_clip_val=config.max_grad_norm or None,
-            callbacks=[steward],
+            callbacks=[callback],
             plugins=[StateIO()],
             logger=False,
             enable_checkpointing=False,
@@ -78,76 +81,59 @@ def _fit(task: Task, run: RunFolder, setup: Setup, stream: TextIO, until: int | 
             use_distributed_sampler=False,
         )
         # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
-        with _signals(steward), suppress(SIGTERMException):
+        with callback.stop.heeded(), suppress(SIGTERMException):
             trainer.fit(
                 learner,
-                _loader(task, first),
+                batches_from(objective, first),
                 ckpt_path=run.checkpoint(first) if first else None,
                 weights_only=False,  # our own reader has no code to run; True would be torch's
             )
     return Outcome(
         folder=run.path,
-        step=steward.standing.step,
+        step=callback.standing.step,
         max_steps=config.max_steps,
-        best=steward.best,
-        best_step=steward.standing.best_step,
-        stopped_by=None if steward.is_finished else steward.stopped_by,
-        task=task,
-        stopped_early=steward.has_given_up,
+        best=callback.best,
+        best_step=callback.standing.best_step,
+        stopped_by=None if callback.is_finished else callback.stop.signal,
+        objective=objective,
+        stopped_early=callback.has_given_up,
     )
 
 
-def _where_to_begin(run: RunFolder, task: Task, is_replay: bool) -> tuple[int, list[str]]:
-    """The last good step, after which all is made anew; and what a person should know of it."""
+def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
+    """The last good step, from which training continues, and what to report about it."""
     first, damaged = run.last_good_step()
     news = [f"warning: {problem}" for problem in damaged]
     if first:
-        run.check_recipe(first, essence(task.recipe))
+        run.check_recipe(first, essence(objective.recipe))
         if run.standing(first)["best_step"] is not None and not is_replay:
             gone = [run.path / name for name in run.lost()]
-            news += [f"warning: {path} is gone. It begins anew from here." for path in gone]
-        news.append(f"going on from step {first:,}")
+            news += [f"warning: {path} is missing. A new one starts here." for path in gone]
+        news.append(f"continuing from step {first:,}")
     elif damaged:
-        news.append("no undamaged state is left: the training begins again")
+        news.append("no undamaged checkpoint is left: training starts from the beginning")
     run.forget_after(first)
     return first, news
 
 
 def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
-    """Better told now than after the first hour."""
+    """Better reported now than after the first hour."""
     needed = count_parameters(model) * bytes_per_parameter(config)
     if (free := shutil.disk_usage(run.path).free) < needed:
         raise GlassformerError(
-            f"{run.path}: a saved state takes {readable_size(needed)}, and the disk has "
-            f"{readable_size(free)} left. Make room there, then go on with --resume."
+            f"{run.path}: a checkpoint takes {readable_size(needed)}, but the disk has "
+            f"{readable_size(free)} left. Make room there, then continue with --resume."
         )
 
 
-class Batches(Dataset[Any]):
-    """The batches of a task, by their number."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-
-    def __getitem__(self, number: int) -> Any:
-        return self.task.batch(number)
-
-
-def _loader(task: Task, first: int) -> DataLoader[Any]:
-    config = task.recipe.decided
-    accumulation = config.gradient_accumulation_steps
-    sampler = StepSampler(config.max_steps * accumulation, first * accumulation)
-    return DataLoader(Batches(task), sampler=sampler, batch_size=None)
-
-
-def _headline(task: Task, model: nn.Module, setup: Setup) -> str:
-    recipe = task.recipe
+def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
+    recipe, dataset = objective.recipe, objective.dataset
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
     context = recipe.model.get("context_length")
     return (
         f"model: {name}, {count_parameters(model):,} parameters{_learning(model)}"
         + (f", context {context}" if context else "")
-        + f"; {task.num_tokens:,} tokens, {recipe.training.max_steps:,} steps; "
+        + f"; {dataset.num_items:,} {dataset.unit}s, {recipe.training.max_steps:,} steps; "
         f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
     )
 
@@ -155,24 +141,12 @@ def _headline(task: Task, model: nn.Module, setup: Setup) -> str:
 def _learning(model: nn.Module) -> str:
     """How many of the parameters learn, if not all do."""
     learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
-    return "" if learning == count_parameters(model) else f" ({learning:,} learn)"
-
-
-@contextmanager
-def _signals(steward: Steward) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the training after the step under way."""
-    before = {number: signal.getsignal(number) for number in steward.SIGNALS}
-    steward.heed_signals()
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return "" if learning == count_parameters(model) else f" ({learning:,} trainable)"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Lightning greets, advises and warns; what matters to a user we say ourselves."""
+    """Lightning greets, advises and warns; what matters to a user is reported by us."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -47,7 +47,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 class MuonAndAdamW(torch.optim.Optimizer):
-    """Muon for the groups that say `muon`, AdamW for the others."""
+    """Muon for the groups with `muon` set, AdamW for the others."""
 
     def __init__(
         self,

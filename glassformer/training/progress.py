@@ -24,28 +24,27 @@ class Standing:
     max_steps: int
     loss: float | None = None
     val: float | None = None
-    """What was found last by the measure that decides which model is the best."""
+    """The last value of the measure that decides which model is the best."""
     best: float | None = None
     best_step: int | None = None
     measure: str = "loss"
 
     @property
     def name(self) -> str:
-        """How that measure is called in a line."""
+        """The name of that measure in a line."""
         return "val" if self.measure == "loss" else f"val {self.measure}"
 
-    def line(self, tokens_per_second: float, seconds_left: float, width: int | None) -> str:
-        """On a terminal of this width the least important parts give way; in a log all are said."""
+    def line(self, speed: str, seconds_left: float, width: int | None) -> str:
+        """On a terminal of this width the least important parts give way; a log has them all."""
         step = f"step {self.step:,}/{self.max_steps:,}"
-        loss = val = best = speed = left = ""
+        loss = val = best = left = ""
         if self.loss is not None:
             loss = f"loss {self.loss:.2f}"
         if self.val is not None and self.best is not None:
             digits = 2 if self.measure == "loss" else 3
             val = f"{self.name} {self.val:.{digits}f}"
             best = f"(best {self.best:.{digits}f} @ {self.best_step:,})"
-        if tokens_per_second:  # not known at the very first step
-            speed = f"{tokens_per_second / 1000:.1f}k tok/s"
+        if speed:  # not known at the very first step
             left = f"ETA {clock(seconds_left)}"
         filled = round(BAR * self.step / self.max_steps)
         bar = "" if width is None else "▰" * filled + "▱" * (BAR - filled)
@@ -61,14 +60,15 @@ class Standing:
 class Progress:
     """Shows the standing after each step, and samples of text as they come."""
 
-    def __init__(self, stream: TextIO, tokens_per_step: int) -> None:
+    def __init__(self, stream: TextIO, items_per_step: int, unit: str = "token") -> None:
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._live = (
             Live(console=self._console, refresh_per_second=8, transient=True)
             if self._console.is_terminal
             else None
         )
-        self._tokens_per_step = tokens_per_step
+        self._items_per_step = items_per_step
+        self._unit = unit
         self._times: deque[tuple[int, float]] = deque(maxlen=50)  # (step, when)
         self._last = ""
         self._logged = 0
@@ -91,16 +91,15 @@ class Progress:
         width = self._console.width if self._live else LOG_WIDTH
         if not whole and len(text) > width:
             words, _, _ = text[: width - 1].rpartition(" ")
-            # What a young model writes may be one word without end: of that, the letters count.
+            # What a young model writes may be one word without end, which is cut anywhere.
             text = f"{words} …" if len(words) > width // 2 else f"{text[: width - 1]}…"
         self._console.print(Text(text))
 
     def show(self, standing: Standing) -> None:
         self._times.append((standing.step, time.perf_counter() - self._pause))
-        speed = self.tokens_per_second
         seconds = self._seconds_left(standing)
         width = self._console.width if self._live else None
-        self._last = standing.line(speed, seconds, width)
+        self._last = standing.line(self._speed(), seconds, width)
         if self._live:
             self._live.update(Text(self._last, overflow="ellipsis", no_wrap=True))
             return
@@ -108,6 +107,14 @@ class Progress:
         if part > self._logged:
             self._logged = part
             self.say(self._last)
+
+    def _speed(self) -> str:
+        """24.8k tokens/s; empty at the very first step."""
+        speed = self.items_per_second
+        if not speed:
+            return ""
+        number = f"{speed / 1000:.1f}k" if speed >= 1000 else f"{speed:.0f}"
+        return f"{number} {self._unit}s/s"
 
     def _seconds_left(self, standing: Standing) -> float:
         """Judged by all the time since the first step: validation comes again, too."""
@@ -117,12 +124,12 @@ class Progress:
         return (standing.max_steps - standing.step) * per_step
 
     def not_training(self, seconds: float) -> None:
-        """Time spent on validation and saving, which says nothing about the speed of a step."""
+        """Time spent on validation and saving, which does not count as training."""
         self._pause += seconds
 
     @property
-    def tokens_per_second(self) -> float:
+    def items_per_second(self) -> float:
         if len(self._times) < 2:
             return 0.0
         (first, begin), (last, end) = self._times[0], self._times[-1]
-        return (last - first) * self._tokens_per_step / max(end - begin, 1e-9)
+        return (last - first) * self._items_per_step / max(end - begin, 1e-9)

@@ -5,9 +5,9 @@ runs/gpt-notes/
   data/                  the text as tokens, and the tokenizer
   metrics.csv            losses by step
   samples.txt            what the model wrote on the way
-  test.json              what the best model is worth on test data, if there is any
+  test.json              scores of the best model on test data, if there is any
   events.out.tfevents…   the same curves for TensorBoard
-  checkpoints/step-N/    all that is needed to go on from step N
+  checkpoints/step-N/    all that is needed to continue from step N
   config.json, model.safetensors, tokenizer.json, README.md …
                          the best model so far: a folder for every verb
 """
@@ -19,28 +19,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.atomic import (
+from glassformer.atomic_files import (
     MANIFEST,
     check_folder,
     explained,
+    files_beside_manifest,
     sync,
     take_place,
     write_file,
 )
-from glassformer.checkpoint.folder import CONFIG, TOKENIZER, WEIGHTS
-from glassformer.checkpoint.state import load_values
+from glassformer.checkpoint.model_folder import CONFIG, WEIGHTS, file_names
+from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
 from glassformer.errors import GlassformerError
-from glassformer.training.recipe import RECIPE, Recipe, in_words, make_recipe, refused
+from glassformer.tasks.recipe import RECIPE, Recipe
+from glassformer.training.recipes import make_recipe
+from glassformer.training.resume_changes import in_words, refused
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|data/((train|validation)\.(bin|safetensors|jsonl)|test\.(jsonl|npz)"
-    r"|(data|manifest|(target_)?tokenizer)\.json)|test\.json"
-    r"|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
-    r"|config\.json|model\.safetensors|(target_)?tokenizer\.json|generation_config\.json|README\.md"
+    r"recipe\.yaml|data|test\.json|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
+STANDING = "standing"  # in a state: what a run knows about itself besides weights and optimizer
 
 
 class RunFolder:
@@ -72,7 +73,7 @@ class RunFolder:
 
     def last_good_step(self) -> tuple[int, list[str]]:
         """The last step whose state is undamaged (0: the beginning), and what is wrong with those
-        after it. Training from there makes the damaged ones anew."""
+        after it. Training from there replaces the damaged ones."""
         problems = []
         for step, folder in reversed(self.checkpoints()):
             try:
@@ -84,7 +85,7 @@ class RunFolder:
         return 0, problems
 
     def is_finished(self) -> bool:
-        """Has it made all its steps, or stopped because it no longer became better?"""
+        """Has it made all its steps, or stopped early because it did not improve?"""
         config = self.recipe().training
         if self.last_step() != config.max_steps and config.early_stopping is None:
             return False  # known without reading all of the state
@@ -95,8 +96,8 @@ class RunFolder:
         return step == config.max_steps or stale >= config.early_stopping
 
     def standing(self, step: int) -> dict[str, Any]:
-        """What the undamaged state of `step` says of the run: its recipe, its best loss …"""
-        found: dict[str, Any] = load_values(self.checkpoint(step))["callbacks"]["Steward"]
+        """What the undamaged state of `step` holds about the run: its recipe, its best loss …"""
+        found: dict[str, Any] = load_values(self.checkpoint(step))["callbacks"][STANDING]
         return found
 
     def check_recipe(self, step: int, now: Values) -> None:
@@ -105,7 +106,7 @@ class RunFolder:
         changed = [(key, before.get(key), now[key]) for key in now if before.get(key) != now[key]]
         if wrong := refused(changed, self.is_forced):
             raise GlassformerError(
-                f"{self.path / RECIPE} is not the recipe that was trained with: "
+                f"{self.path / RECIPE} is not the recipe that the run was trained with: "
                 f"{in_words(wrong)}. Change it back."
             )
 
@@ -114,18 +115,17 @@ class RunFolder:
         if not self.path.exists():
             return f"{self.path} does not exist."
         if not self.path.is_dir():
-            return f"{self.path} is a file, not a run's folder."
-        return f"{self.path} holds no run: there is no {RECIPE} in it."
+            return f"{self.path} is a file, not a run folder."
+        return f"{self.path} contains no run: there is no {RECIPE} in it."
 
     def lost(self) -> list[str]:
         """Those files of a run that has validated which are no longer there."""
         names = [CONFIG, WEIGHTS, "metrics.csv", "samples.txt"]
-        if (self.path / "data" / TOKENIZER).is_file():  # a model that reads numbers has none
-            names.append(TOKENIZER)
-        return [name for name in names if not (self.path / name).is_file()]
+        beside = [name for name in file_names() if (self.path / "data" / name).is_file()]
+        return [name for name in (*names, *sorted(beside)) if not (self.path / name).is_file()]
 
     def forget_after(self, step: int) -> None:
-        """Delete the states of later steps: the training makes them anew."""
+        """Delete the states of later steps: the training will write them again."""
         for later, folder in self.checkpoints():
             if later > step:
                 shutil.rmtree(folder)
@@ -147,6 +147,20 @@ class RunFolder:
 
     def write_recipe(self, recipe: Recipe) -> None:
         write_file(self.path / RECIPE, write_yaml(recipe))
+
+    def refuse_to_overwrite(self) -> None:
+        """Raise if there is a run here already."""
+        if not self.exists:
+            return
+        if self.is_finished():
+            raise GlassformerError(
+                f"{self.path} already contains a finished run. Use --force to start over, or "
+                "choose another --out."
+            )
+        raise GlassformerError(
+            f"{self.path} already contains a run (stopped at step {self.last_step():,}). Use "
+            "--resume to continue it, --force to start over, or choose another --out."
+        )
 
     @contextmanager
     def begin(self) -> Iterator[Path]:
@@ -178,14 +192,16 @@ class RunFolder:
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            raise GlassformerError(f"{self.path} is a file, not a folder. Say another --out.")
+            raise GlassformerError(f"{self.path} is a file, not a folder. Choose another --out.")
         names = [entry.name for entry in self.path.iterdir()]
+        known = file_names()
+        foreign = [name for name in names if name not in known and not PARTS.fullmatch(name)]
         data = self.path / "data"
-        names += [f"data/{entry.name}" for entry in (data.iterdir() if data.is_dir() else ())]
-        if foreign := [name for name in names if not PARTS.fullmatch(name)]:
-            what = f"and holds {foreign[0]}, which is no part of a run"
-        elif names and f"data/{MANIFEST}" not in names:
-            what = "and is no run"
+        foreign += [f"data/{name}" for name in files_beside_manifest(data)]
+        if foreign:
+            what = f"and contains {foreign[0]}, which is not part of a run"
+        elif names and not (data / MANIFEST).is_file():
+            what = "and is not a run"
         else:
             return
-        raise GlassformerError(f"{self.path} exists {what}. Say another --out.")
+        raise GlassformerError(f"{self.path} exists {what}. Choose another --out.")

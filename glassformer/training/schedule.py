@@ -8,9 +8,8 @@ constant  ╱──
 """
 
 import math
-from typing import Literal
 
-ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
+from glassformer.tasks.recipe import ScheduleKind
 
 STABLE = 0.6  # the part of a wsd schedule before it falls
 

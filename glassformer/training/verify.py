@@ -13,13 +13,14 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint.folder import load_model
-from glassformer.checkpoint.state import load_state
+from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.training.prepare import prepared
-from glassformer.training.recipe import RECIPE, essence
-from glassformer.training.run_folder import RunFolder
-from glassformer.training.tasks.task import DATA
+from glassformer.tasks.recipe import RECIPE
+from glassformer.training.preparation import DATA, prepared
+from glassformer.training.resume_changes import essence
+from glassformer.training.run import train_on
+from glassformer.training.run_folder import STANDING, RunFolder
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Verdict:
     last: int
     identical: bool
     differs_at: int | None = None
-    """The first step whose loss was another one; None if only the state differs, or nothing."""
+    """The first step whose loss differs; None if only the state differs, or nothing does."""
     reason: str | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -50,21 +51,23 @@ class Verdict:
 def verify(run: RunFolder, stream: TextIO) -> Verdict:
     """Replay from the last state but one (or the beginning) to the last, in a temporary place."""
     if not run.exists:
-        raise GlassformerError(f"{run.missing()} Name a folder that glassformer train wrote.")
+        raise GlassformerError(f"{run.missing()} Pass a folder that glassformer train created.")
     states = run.checkpoints()
     if not states:
-        raise GlassformerError(f"{run.path} has saved no state yet: there is nothing to verify.")
+        raise GlassformerError(f"{run.path} has no checkpoint yet: there is nothing to verify.")
     last, first = states[-1][0], states[-2][0] if len(states) > 1 else 0
     verdict = partial(Verdict, str(run.path), first, last)
     saved = load_state(run.checkpoint(last))
-    recipes = [essence(run.recipe()), _steward(saved)["recipe"]]
+    recipes = [essence(run.recipe()), _standing(saved)["recipe"]]
     if first:
-        recipes.append(_steward(load_state(run.checkpoint(first)))["recipe"])
+        recipes.append(_standing(load_state(run.checkpoint(first)))["recipe"])
     if keys := [key for key in recipes[0] if any(recipes[0][key] != r.get(key) for r in recipes)]:
-        changed = f"{RECIPE} has changed since ({', '.join(keys)}), so they cannot be compared"
+        changed = (
+            f"{RECIPE} has changed since then ({', '.join(keys)}), so the states cannot be compared"
+        )
         return verdict(False, None, changed)
-    prepared(run.recipe(), run.path)  # damage is told by its own name, not by that of the copy
-    if _steward(saved)["best_step"] is not None:
+    prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
+    if _standing(saved)["best_step"] is not None:
         load_model(run.path)  # the best model so far: all of it is checked
 
     with TemporaryDirectory(prefix="glassformer-") as folder:
@@ -76,7 +79,7 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
 
 
 def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
-    """All that a training needs to go on from step `first`; nobody else hears of it."""
+    """All that a training needs to continue from step `first`; its curves are reported nowhere."""
     copy.path.mkdir()
     recipe = run.recipe()
     training = recipe.training.model_copy(update={"report_to": ()})
@@ -87,16 +90,14 @@ def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
 
 
 def _replay(run: RunFolder, last: int, stream: TextIO) -> dict[str, Any]:
-    from glassformer.training.fit import fit  # here, because Lightning takes seconds to import
-
-    outcome = fit(run, stream, until=last)
+    outcome = train_on(run, stream, until=last)
     if outcome.stopped_by is not None:
         raise SystemExit(outcome.exit_code)
     return load_state(run.checkpoint(last))
 
 
-def _steward(state: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = state["callbacks"]["Steward"]
+def _standing(state: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = state["callbacks"][STANDING]
     return found
 
 
@@ -104,32 +105,32 @@ def _compare(
     saved: dict[str, Any], again: dict[str, Any], last: int
 ) -> tuple[int | None, str | None]:
     """The first step that differs, and why; None and None if all is the same."""
-    before, now = _steward(saved), _steward(again)
+    before, now = _standing(saved), _standing(again)
     why = _why(before["machine"], now["machine"])
     losses = list(zip(reversed(before["trace"]), reversed(now["trace"]), strict=False))
     different = [last - place for place, (old, new) in enumerate(losses) if old != new]
     if different:
         step = min(different)
         old, new = losses[last - step]
-        return step, f"its loss was {old!r} and is {new!r}. {why}"
+        return step, f"its loss was {old!r} and is now {new!r}. {why}"
     for state in (saved, again):  # Lightning's own counters; a run made longer has others
         del state["loops"]
     for state in (before, now):  # how long these are depends on how often one logs and saves
         del state["trace"], state["losses"], state["machine"]
     if (name := first_difference(saved, again)) is not None:
-        return None, f"the losses are the same, {name} is not. {why}"
+        return None, f"the losses are the same, but {name} is not. {why}"
     return None, None
 
 
 def _why(before: dict[str, str], now: dict[str, str]) -> str:
     changed = [
-        f"{key} was {before[key]} and is {now[key]}" for key in now if before[key] != now[key]
+        f"{key} was {before[key]} and is now {now[key]}" for key in now if before[key] != now[key]
     ]
     if changed:
-        return f"The machine is another one: {'; '.join(changed)}"
+        return f"The machine has changed: {'; '.join(changed)}"
     return (
-        "The machine is the same, so the saved state was changed, or something does not compute "
-        "the same twice"
+        "The machine is the same, so the saved state was changed, or a computation is not "
+        "deterministic"
     )
 
 

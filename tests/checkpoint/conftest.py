@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.text.tokenizers import Tokenizer, train_tokenizer
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizer_training import train_tokenizer
 
 WRITES = (
     *((Path, name) for name in ("write_bytes", "write_text", "mkdir", "rename", "replace")),
@@ -19,18 +20,21 @@ WRITES = (
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer("char", ["the quick brown fox"])
+def preprocessing() -> TextPreprocessing:
+    tokenizer = train_tokenizer("char", ["the quick brown fox"])
+    return TextPreprocessing(tokenizer=tokenizer, is_causal=True)
 
 
 @pytest.fixture
-def gpt(tokenizer: Tokenizer) -> Callable[..., GPT]:
+def gpt(preprocessing: TextPreprocessing) -> Callable[..., GPT]:
     """A GPT with weights of its own."""
 
     def make(seed: int = 0, **keys: Any) -> GPT:
         torch.manual_seed(seed)
         sizes = {"num_layers": 2, "d_model": 8, "num_heads": 2, "context_length": 8}
-        config = GPTConfig.model_validate({"vocab_size": tokenizer.vocab_size} | sizes | keys)
+        config = GPTConfig.model_validate(
+            {"vocab_size": preprocessing.tokenizer.vocab_size} | sizes | keys
+        )
         model = GPT(config).eval()
         for parameter in model.parameters():  # none at zero, where two models would agree
             torch.nn.init.normal_(parameter)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
-from glassformer.checkpoint.folder import load_model, save_model
+from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError
 from glassformer.models.gpt import GPT
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.preprocessing.text import TextPreprocessing
 
 Make = Callable[..., GPT]
 
@@ -48,6 +49,7 @@ def tensor(shape: list[int], offsets: list[int], dtype: str = "F32") -> dict[str
 
 
 TERABYTE = 2**40
+FILES = ["model.safetensors", "config.json", "tokenizer.json", "preprocessor_config.json"]
 
 WEIGHTS: dict[str, bytes] = {
     "a zip, as torch.save writes it": zipped("archive/data.pkl", pickle.dumps({"a": 1})),
@@ -89,9 +91,22 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
+PREPROCESSING: dict[str, dict[str, Any]] = {
+    "names a class": {"kind": "glassformer.preprocessing.Preprocessing"},
+    "names a file as kind": {"kind": "../../evil"},
+    "has a list as kind": {"kind": ["text"]},
+    "is of another model": {"kind": "masked_text"},
+    "names a module to import": {"auto_map": {"AutoProcessor": "evil--model.Evil"}},
+    "brings a tokenizer along": {"tokenizer": {"model": "evil"}, "target_tokenizer": "/etc/passwd"},
+    "asks for remote code": {"trust_remote_code": True},
+    "has code for a column": {"text_column": [{"__reduce__": "os.system"}]},
+    "is nested": {"label_column": [[[[["label"]]]]]},
+}
+
+
 @pytest.fixture
-def folder(tmp_path: Path, gpt: Make, tokenizer: Tokenizer) -> Path:
-    save_model(tmp_path / "model", gpt(), tokenizer)
+def folder(tmp_path: Path, gpt: Make, preprocessing: TextPreprocessing) -> Path:
+    save_model(tmp_path / "model", gpt(), preprocessing)
     return tmp_path / "model"
 
 
@@ -115,7 +130,20 @@ def test_a_config_with_ideas_of_its_own(folder: Path, changes: dict[str, Any]) -
     assert "config.json" in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("changes", PREPROCESSING.values(), ids=PREPROCESSING.keys())
+@pytest.mark.parametrize("is_checksummed", [True, False])
+def test_preprocessing_with_ideas_of_its_own(
+    folder: Path, changes: dict[str, Any], is_checksummed: bool
+) -> None:
+    if not is_checksummed:  # as another tool writes it
+        weights = load_file(folder / "model.safetensors")
+        save_file(weights, folder / "model.safetensors")
+    path = folder / "preprocessor_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert "preprocessor_config.json" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_a_pickle_is_never_opened(folder: Path, tmp_path: Path, name: str, protocol: int) -> None:
     mark = tmp_path / "it-ran"
@@ -135,7 +163,7 @@ def test_other_files_of_weights_are_not_even_looked_at(folder: Path, tmp_path: P
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "/etc", "/nowhere", "itself"])
 def test_a_link_to_what_is_no_file(folder: Path, name: str, target: str) -> None:
     (folder / name).unlink()
@@ -143,7 +171,7 @@ def test_a_link_to_what_is_no_file(folder: Path, name: str, target: str) -> None
     refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", *FILES[2:]])
 def test_a_link_to_somebody_elses_file_tells_nothing_of_it(
     folder: Path, tmp_path: Path, name: str
 ) -> None:
@@ -153,14 +181,14 @@ def test_a_link_to_somebody_elses_file_tells_nothing_of_it(
     assert "swordfish" not in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("name", FILES)
 def test_a_pipe_that_nobody_writes_to(folder: Path, name: str) -> None:
     (folder / name).unlink()
     os.mkfifo(folder / name)
     refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+@pytest.mark.parametrize("name", FILES[1:])
 def test_a_file_too_large_to_be_true(folder: Path, name: str) -> None:
     with (folder / name).open("r+b") as file:
         file.truncate(2**33)  # a hole: it takes no room on the disk

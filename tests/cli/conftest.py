@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli import main
+from glassformer.cli.main import main
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
 

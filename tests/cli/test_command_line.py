@@ -1,12 +1,14 @@
 """The command line is a promise: no verb and no option vanishes unnoticed."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from glassformer import __version__
-from glassformer.cli import app
+from glassformer.cli.main import app
 
 LISTING = Path(__file__).with_name("command_line.txt")
 
@@ -47,4 +49,26 @@ def test_version_is_the_packages(glassformer: Any) -> None:
 
 def test_no_verb_at_all_shows_the_help(glassformer: Any) -> None:
     result = glassformer()
-    assert "Usage: glassformer" in result.out + result.err
+    usage = (result.out + result.err).splitlines()[0]
+    assert re.match(r"Usage: .*glassformer \[OPTIONS\] COMMAND", usage)
+
+
+def test_the_demo_trains_once_and_shows_what_it_writes(glassformer: Any) -> None:
+    words = ("demo", "--max-steps", "1", "--out", "d")
+    first = glassformer(*words)
+    assert first.code == 0, first.err
+    assert "The model continues 'The class statement':" in first.out
+    again = glassformer("demo", "--out", "d", "--json")
+    found = json.loads(again.out)
+    assert (again.code, found["run"], found["prompt"]) == (0, "d", "The class statement")
+    assert f"{found['val_loss']:.3f} per character" in first.out
+    assert "already trained. Pass --force" in again.err
+    assert (
+        "started with --max-steps 1." in glassformer("demo", "--out", "d", "--max-steps", 2).error
+    )
+
+
+def test_the_demo_overwrites_no_other_run(glassformer: Any, run: Any) -> None:
+    result = glassformer("demo", "--out", run.folder, "--force")
+    assert (result.code, result.out) == (1, "")
+    assert "already contains another run" in result.error

@@ -169,9 +169,10 @@ def test_resuming_with_another_beginning_is_refused(finetune: Any, home: Path) -
     assert finetune("--out", "r").code == 0
     shutil.rmtree(home / "r" / "checkpoints" / "step-4")
     before, words = names(home), ("--out", "r", "--resume")
-    assert "--freeze was False, now True" in finetune(*words, "--freeze").error
+    assert "--freeze was False, is now True" in finetune(*words, "--freeze").error
     shutil.copytree(home / "runs" / "bert", home / "runs" / "twin")
-    assert "finetune.model was 'runs/bert', now 'runs/twin'" in finetune(*words, model="twin").error
+    twin = finetune(*words, model="twin")
+    assert "finetune.model was 'runs/bert', is now 'runs/twin'" in twin.error
     shutil.rmtree(home / "runs" / "twin")
     for other in (finetune(*words, model="gpt"), finetune(*words, task="tag")):
         assert other.code in (1, 2)
@@ -182,7 +183,9 @@ def test_resuming_with_another_beginning_is_refused(finetune: Any, home: Path) -
 def test_a_finished_run_is_only_overwritten_by_force(finetune: Any, home: Path) -> None:
     words = ("--out", "r", "--test-data", "reviews.csv")
     assert "Test: accuracy " in finetune(*words).out
-    assert "exists and holds a finished run. Say --force" in finetune(*words).error
+    error = finetune(*words).error
+    assert "finished run" in error
+    assert "--force" in error
     assert finetune("--out", "r", "--force").code == 0
     assert not (home / "r/test.json").exists()
 
@@ -197,7 +200,9 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
     words = ("--task", "classify", "--data", shelf / "reviews.csv")
     result = glassformer("finetune", shelf / "runs" / run, *words)
     assert (result.code, result.out) == (1, "")
-    assert result.error == f"a classifier can be built on a pre-trained bert or gpt, not on {noun}."
+    assert result.error == (
+        f"a {noun} cannot be fine-tuned for the task classify. Use a pre-trained bert or gpt."
+    )
     assert names(tmp_path) == []
 
 
@@ -206,19 +211,23 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
     [
         (("runs/nothing", "--task", "classify"), 1, "runs/nothing does not exist."),
         (("runs", "--task", "classify"), 1, "there is no config.json in it"),
-        (("runs/bert", "--task", "classify"), 2, "no data. Say --data FILE"),
+        (("runs/bert", "--task", "classify"), 2, "no data. Pass --data FILE"),
         (("runs/bert", "--data", "reviews.csv"), 2, "Missing option '--task'"),
-        (("runs/bert", "--task", "sing", "--data", "reviews.csv"), 2, "'sing' is not one of"),
+        (
+            ("runs/bert", "--task", "sing", "--data", "reviews.csv"),
+            2,
+            "'sing'. Choose one of: classify, tag.",
+        ),
         (("runs/bert", "--task", "classify", "--data", "no.csv"), 1, "no.csv does not exist."),
         (
             ("runs/bert", "--task", "classify", "--data", "names.conll"),
             2,
-            "Say train tagger or finetune --task tag",
+            "Use train tagger or finetune --task tag",
         ),
         (
             ("runs/bert", "--task", "tag", "--data", "reviews.csv"),
             2,
-            "reviews.csv is a table of texts, which classifier reads.",
+            "reviews.csv is a table of texts",
         ),
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--layer-lr-decay", "2"),
@@ -228,7 +237,7 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--lora-rank", "0"),
             2,
-            "'--lora-rank': 0 is not a whole number from 1 on.",
+            "'--lora-rank': 0 is not a positive whole number.",
         ),
     ],
 )

@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
-from glassformer import predict
+from glassformer import tasks
 from glassformer.inspection.alignment import Alignment
+from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.translate import TranslatePredictor
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizer_training import train_tokenizer
 
 
-class Translator:
+class Translator(TranslatePredictor):
     """Translates everything to the same, and remembers how it was asked."""
 
     def __init__(self) -> None:
@@ -32,7 +37,7 @@ class Translator:
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     found = Translator()
-    monkeypatch.setattr(predict, "load", lambda path: found)
+    monkeypatch.setattr(tasks, "load", lambda path: found)
     return found
 
 
@@ -131,13 +136,11 @@ def test_a_view_has_to_be_named(glassformer: Any, translator: Translator) -> Non
 def test_a_model_without_alignment_says_so(
     glassformer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class LanguagePredictor:
-        pass
-
-    monkeypatch.setattr(predict, "load", lambda path: LanguagePredictor())
+    preprocessing = TextPreprocessing(tokenizer=train_tokenizer("char", ["Hallo"]))
+    other = LanguagePredictor(nn.Identity(), preprocessing)
+    monkeypatch.setattr(tasks, "load", lambda path: other)
     result = glassformer("inspect", "runs/gpt", "Hallo", "--view", "alignment")
     assert result.code == 2
     assert result.error == (
-        "runs/gpt has no alignment: it does not translate. "
-        "The verbs of this model are generate, score and evaluate."
+        "runs/gpt cannot show an alignment. This model supports generate, score and evaluate."
     )

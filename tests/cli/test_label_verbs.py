@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.checkpoint.folder import load_model, save_model
+from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.models.bag import Bag, BagConfig
 
 
@@ -186,9 +186,9 @@ def test_tag_reads_files_of_sentences_and_tables(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("the fox", "--data", "x"), "a text and --data were given. Leave out one."),
-        (("the fox", "--text-column", "x"), "--text-column is of tables, and there is no --data."),
-        (("--data", "."), ". is a folder. Name the files in it."),
+        (("the fox", "--data", "x"), "both a text and --data were passed. Leave out"),
+        (("the fox", "--text-column", "x"), "--text-column needs --data"),
+        (("--data", "."), ". is a folder. Pass the files in it."),
     ],
 )
 def test_what_tag_cannot_read(
@@ -226,7 +226,7 @@ def test_a_line_without_a_mask_does_not_stop_the_others(glassformer: Any, runs: 
     found = rows(result)
     assert [[len(mask) for mask in row["guesses"]] for row in found] == [[2], [], [], [2]]
     assert [row["text"] for row in found] == lines.splitlines()
-    notes = [f"note: stdin, line {n}: there is no [MASK] in it." for n in (2, 3)]
+    notes = [f"note: stdin, line {n}: no [MASK] found." for n in (2, 3)]
     assert result.err.splitlines() == notes
     plain = glassformer("fill", runs / "bert", "--top", "1", stdin=lines).out.splitlines()
     assert [bool(line) for line in plain] == [True, False, False, True]
@@ -254,7 +254,7 @@ def test_evaluate_reads_the_columns_of_the_training(
 def test_evaluate_shows_a_table_of_the_classes(glassformer: Any, runs: Path, shelf: Path) -> None:
     out = glassformer("evaluate", runs / "encoder", "--data", shelf / "reviews.csv").out
     first, head, *classes = out.splitlines()
-    assert first.startswith("accuracy 1.0000 (95 % interval ")
+    assert first.startswith("accuracy 1.0000 (95% interval ")
     assert head.split() == ["class", "precision", "recall", "F1", "support"]
     assert [line.split()[0] for line in classes] == ["bad", "good"]
 
@@ -290,7 +290,7 @@ def test_a_masked_model_is_measured_by_its_guesses(
     (found,) = rows(glassformer(*words, "--json"))
     assert found["loss"] > 0
     assert found["num_tokens"] > 10
-    assert f"loss {found['loss']:.4f} per hidden token" in glassformer(*words).out
+    assert f"loss {found['loss']:.4f} per masked token" in glassformer(*words).out
 
 
 # --- compare ---
@@ -324,7 +324,7 @@ def test_compare_sets_models_beside_a_baseline(
     shown = glassformer("compare", *reversed(models), "--data", test_csv).out.splitlines()
     assert [line.split("  ")[0] for line in shown[1:]] == list(found)
     assert shown[0].startswith("model ")
-    assert "95 % interval" in shown[0]
+    assert "95% interval" in shown[0]
     assert len(shown) == 4
     assert len({len(line) for line in shown}) == 1  # columns stand under each other
     left = glassformer("compare", *models, "--data", test_csv, "--no-baseline").out
@@ -373,7 +373,7 @@ def test_data_with_other_labels_than_at_training_makes_no_baseline(
     written(test_csv, "review,sentiment", "a good dog,good", "a fox,odd")
     result = glassformer("compare", runs / "reviews", "--data", test_csv)
     assert result.code == 0, result.err
-    assert "has other labels than when it was trained" in result.err
+    assert "has different labels than" in result.err
 
 
 def test_models_that_know_different_labels_say_which_left_something_out(
@@ -382,7 +382,7 @@ def test_models_that_know_different_labels_say_which_left_something_out(
     saved = load_model(runs / "reviews")
     assert isinstance(saved.model.config, BagConfig)
     other = Bag(saved.model.config.model_copy(update={"labels": ("good", "odd")}))
-    save_model(tmp_path / "other", other, saved.tokenizer)
+    save_model(tmp_path / "other", other, saved.preprocessing)
     written(test_csv, "review,sentiment", "a good dog,good", "a bad dog,bad")
     models = (runs / "reviews", "other")
     result = glassformer("compare", *models, "--data", test_csv, "--no-baseline")
@@ -395,7 +395,7 @@ def test_models_of_other_labels_are_not_compared(
     saved = load_model(runs / "reviews")
     assert isinstance(saved.model.config, BagConfig)
     stars = Bag(saved.model.config.model_copy(update={"labels": ("1", "2")}))
-    save_model(tmp_path / "stars", stars, saved.tokenizer)
+    save_model(tmp_path / "stars", stars, saved.preprocessing)
     result = glassformer("compare", runs / "reviews", "stars", "--data", "x.csv")
     assert result.code == 2
     assert "have no label in common (bad, good; 1, 2)" in result.error

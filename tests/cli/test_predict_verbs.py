@@ -103,7 +103,7 @@ def test_score_shows_every_token_and_the_total(program: Any, run: Any) -> None:
     result = program("score", run.folder, stdin="the fox\n")
     lines = result.out.splitlines()
     assert (result.code, len(lines)) == (0, 8)
-    assert "'t'  (given the begin of text; not in the total)" in lines[0]
+    assert "'t'  (given the beginning of text; not in the total)" in lines[0]
     assert lines[-1].startswith("total -")
 
 

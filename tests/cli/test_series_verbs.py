@@ -85,8 +85,8 @@ def test_arrays_need_no_labels(
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        (("id", "step", "x"), "has no column z, which the model reads. It has: id, step, x."),
-        (("id", "x", "z"), "must have exactly one column called step or time"),
+        (("id", "step", "x"), "has no column z, which the model requires (columns: id, step, x)."),
+        (("id", "x", "z"), "must have exactly one column named step or time"),
     ],
 )
 def test_values_that_are_missing_are_named(
@@ -108,7 +108,7 @@ def test_the_shape_is_looked_at_before_the_labels(
 ) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((3, 4, 3)), y=np.array(["swim"] * 3))
     error = glassformer("evaluate", run, "--data", "a.npz").error
-    assert error == "a.npz:1 has the shape (4, 3), and the model reads (steps, 2)."
+    assert error == "a.npz:1 has the shape (4, 3), but the model reads (steps, 2)."
 
 
 def test_labels_never_seen_are_listed_beside_those_it_knows(

@@ -32,7 +32,7 @@ def test_two_files_a_side_and_two_to_validate_on(taught: Train, lessons: Path) -
     held_out = ("--valid-source", "val.en", "--valid-target", "val.fr")
     result = taught("translator", *files, *held_out, "--json", "--out", "runs/sides")
     (found,) = rows(result)
-    assert "590 pairs of sentences to learn from; held out: all of val.en, val.fr" in result.err
+    assert "590 sentence pairs for training; held out: all of val.en, val.fr" in result.err
     assert {"run", "val_loss", "val_bleu", "best_step", "finished"} <= found.keys()
     config = json.loads((lessons / "runs" / "sides" / "config.json").read_text())
     assert config["context_length"] == 32
@@ -72,7 +72,7 @@ def test_recurrent_translators_with_and_without_attention(
     looked = glassformer("inspect", lessons / name, "one two", "--view", "alignment")
     if attention[1] == "none":
         assert (looked.code, looked.out) == (2, "")
-        assert looked.error == "this translator has no attention, and so no alignment."
+        assert looked.error == "this translator has no attention, so there is no alignment to show."
     else:
         assert looked.code == 0, looked.err
 
@@ -214,4 +214,5 @@ def test_a_gpt_searches_with_beams(glassformer: Any, shelf: Path) -> None:
     assert "score" not in sampled
     result = glassformer("generate", shelf / "runs" / "gpt", "the", *beams, "--temperature", "1")
     assert (result.code, result.out) == (2, "")
-    assert result.error == "beam search draws nothing by lot: leave out temperature."
+    assert "beam search" in result.error.lower()
+    assert "--temperature" in result.error

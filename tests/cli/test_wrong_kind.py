@@ -31,23 +31,26 @@ def test_a_trained_model_of_words_is_not_finetuned_on_numbers(
     for model in ("bert", "gpt"):
         run = shelf / "runs" / model
         result = glassformer("finetune", run, "--task", "classify", "--data", name, "--out", "r")
-        said = f"{name} holds sequences of numbers, and the model in {run} reads words."
-        assert (result.code, result.error) == (2, f"{said} Train rnn-classifier or classifier.")
-    assert "and a bag reads words" in glassformer("train", "bag", "--data", name).error
+        assert (result.code, result.out) == (2, "")
+        for part in (f"{name} contains time series", str(run), "rnn-classifier or class"):
+            assert part in result.error
+    error = glassformer("train", "bag", "--data", name).error
+    assert f"{name} contains time series" in error
+    assert "bag" in error
 
 
 def test_a_label_that_is_missing_is_missed(glassformer: Any, series: Path) -> None:
     result = glassformer("train", "rnn-classifier", "--data", "nolabel.csv")
-    said = "nolabel.csv has no label column. It has: id, step, x, y."
-    assert (result.code, result.error) == (1, f"{said} Add one, or say --label-column NAME.")
+    said = "nolabel.csv has no label column (columns: id, step, x, y)."
+    assert (result.code, result.error) == (1, f"{said} Add one, or pass --label-column NAME.")
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("t.conll", "it holds words with their tags, which only a tagger reads. Say train tagger"),
-        ("t.txt", "and its lines are not text, tab, label. Write them so, or give a folder"),
-        ("s.npz", "it holds sequences of numbers"),
+        ("t.conll", "it contains tagged words. Use train tagger"),
+        ("t.txt", "and its lines are not text, tab, label. Pass one of these, or a folder"),
+        ("s.npz", "it contains time series"),
     ],
 )
 def test_what_holds_no_labelled_texts_points_to_what_does(

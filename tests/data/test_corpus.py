@@ -1,6 +1,5 @@
 """Every readable file becomes documents, and every document lands on exactly one side."""
 
-import gzip
 import os
 import re
 from pathlib import Path
@@ -9,24 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from written_files import written
 
 from glassformer.config import parse
-from glassformer.data.corpus import (
-    MANY,
-    CorpusConfig,
-    Document,
-    read_corpus,
-    read_documents,
-    split,
-)
+from glassformer.data.corpus import MANY, CorpusConfig, Document, read_corpus, read_documents, split
 from glassformer.errors import GlassformerError, UsageError
-
-
-def written(path: Path, content: str | bytes) -> str:
-    data = content.encode() if isinstance(content, str) else content
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return str(path)
 
 
 def texts(*paths: str, text_column: tuple[str, ...] = (), encoding: str = "utf-8") -> list[str]:
@@ -92,7 +78,7 @@ def test_documents_stream(tmp_path: Path) -> None:
     good, bad = written(tmp_path / "a.txt", "good"), written(tmp_path / "b.txt", b"\xff")
     documents = read_documents([good, bad])
     assert next(documents).text == "good"
-    with pytest.raises(GlassformerError, match="not UTF-8"):
+    with pytest.raises(GlassformerError, match="invalid UTF-8"):
         next(documents)
 
 
@@ -101,38 +87,39 @@ def test_documents_stream(tmp_path: Path) -> None:
 def test_a_bad_byte_is_named_with_its_offset(tmp_path: Path, name: str, good: int) -> None:
     path = written(tmp_path / name, b"x" * good + b"\xe9" + b"y" * 100_000)
     assert complaint(path) == (
-        f"{path}, byte {good:,}: not UTF-8 (0xE9). Save it as UTF-8, or say --encoding latin-1."
+        f"{path}, byte {good:,}: invalid UTF-8 (0xE9). Save it as UTF-8, or pass --encoding "
+        "latin-1."
     )
     assert texts(path, encoding="latin-1")[0][good] == "é"
 
 
 def test_utf_16_is_recognised_by_its_mark(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "Hällo".encode("utf-16"))
-    assert "say --encoding utf-16." in complaint(path)
+    assert "pass --encoding utf-16." in complaint(path)
     assert texts(path, encoding="utf-16") == ["Hällo"]
 
 
 def test_a_picture_is_not_taken_for_latin_1(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    assert "is not text but a binary file" in complaint(path)
+    assert "is a binary file, not text" in complaint(path)
 
 
 def test_a_file_that_ends_inside_a_character_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", "abc😀".encode()[:-1])
-    assert "byte 3: not UTF-8 (0xF0)" in complaint(path)
+    assert "byte 3: invalid UTF-8 (0xF0)" in complaint(path)
 
 
 def test_other_encodings_are_refused_by_their_own_name(tmp_path: Path) -> None:
     path = written(tmp_path / "a.txt", b"abc\xff\xff")
-    assert "byte 3: not shift_jis (0xFF)." in complaint(path, encoding="shift_jis")
-    assert "not utf-16" in complaint(path, encoding="utf-16")
+    assert "byte 3: invalid shift_jis (0xFF)." in complaint(path, encoding="shift_jis")
+    assert "invalid utf-16" in complaint(path, encoding="utf-16")
 
 
 @pytest.mark.parametrize("content", ["", " \n\t\r\n"])
 @pytest.mark.parametrize("name", ["notes.txt", "notes.txt.gz", "notes.csv", "notes.jsonl"])
 def test_an_empty_file_is_an_error(tmp_path: Path, name: str, content: str) -> None:
     path = written(tmp_path / name, content)
-    assert re.match(f"{path} (is empty|has nothing but blanks)", complaint(path))
+    assert re.match(f"{path} (is empty|contains only whitespace)", complaint(path))
 
 
 def test_a_table_without_any_text_is_an_error(tmp_path: Path) -> None:
@@ -144,18 +131,18 @@ def test_a_folder_without_readable_files_names_the_endings(tmp_path: Path) -> No
     written(tmp_path / "picture.png", b"\x89PNG")
     assert ".txt, .md, .rst, .text, .csv, .tsv, .jsonl, .parquet" in complaint(str(tmp_path))
     written(tmp_path / "a.txt", " ")
-    assert complaint(str(tmp_path)) == f"{tmp_path} has only empty files."
+    assert complaint(str(tmp_path)) == f"{tmp_path} contains only empty files."
 
 
 def test_a_binary_file_is_refused_at_the_line_of_its_first_nul(tmp_path: Path) -> None:
-    assert ":2: a NUL byte." in complaint(written(tmp_path / "a.txt", "one\ntw\0o"))
+    assert ":2: NUL byte." in complaint(written(tmp_path / "a.txt", "one\ntw\0o"))
     path = written(tmp_path / "a.jsonl", '{"text": "one"}\n{"text": "a\\n\\u0000"}\n')
-    assert ":2: a NUL byte." in complaint(path)
+    assert ":2: NUL byte." in complaint(path)
 
 
 def test_a_column_of_something_else_than_text_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "one"}\n{"text": ["two"]}\n')
-    assert f'{path}:2: column "text" holds a value of type list' in complaint(path)
+    assert f'{path}:2: column "text" contains a value of type list' in complaint(path)
 
 
 def test_an_unknown_encoding_is_wrong_usage(tmp_path: Path) -> None:
@@ -171,7 +158,7 @@ def test_home_is_found_without_a_shell(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_path_that_is_nothing_is_a_clear_error(tmp_path: Path) -> None:
-    assert "does not exist. Give a file, a folder" in complaint(str(tmp_path / "x.txt"))
+    assert "does not exist. Pass a file, a folder" in complaint(str(tmp_path / "x.txt"))
     assert "cannot be read: File name too long" in complaint("once upon a time " * 30)
     os.mkfifo(tmp_path / "pipe")
     assert complaint(str(tmp_path / "pipe")).endswith("pipe is neither a file nor a folder.")
@@ -209,7 +196,7 @@ def test_a_split_covers_all_text_once_and_leaves_no_side_empty(
 def test_many_documents_are_held_out_whole() -> None:
     result = split(documents(*["text"] * 370), 0.1, seed=0)
     assert len(result.validation) == 37
-    assert result.held_out == "37 of 370 documents, 10 % of the text"
+    assert result.held_out == "37 of 370 documents, 10% of the text"
     assert {document.text for document in result.validation} == {"text"}
 
 
@@ -234,7 +221,7 @@ def test_another_seed_holds_out_other_documents() -> None:
 def test_one_document_is_cut_at_the_line_nearest_to_the_fraction() -> None:
     lines = [f"line {number}\n" for number in range(1000)]
     result = split([Document("".join(lines), "notes.txt")], 0.1, seed=0)
-    assert result.held_out == "last 10 % of notes.txt"
+    assert result.held_out == "last 10% of notes.txt"
     (training,), (validation,) = result.training, result.validation
     assert training.text.endswith("\n")
     assert validation.text == "".join(lines[len(training.text.splitlines()) :])
@@ -253,14 +240,14 @@ def test_a_few_documents_are_cut_at_the_end_of_the_last() -> None:
     result = split(documents("a\n" * 50, "b\n" * 50), 0.1, seed=0)
     assert [each.text for each in result.training] == ["a\n" * 50, "b\n" * 40]
     assert [each.text for each in result.validation] == ["b\n" * 10]
-    assert result.held_out == "last 10 % of 2 documents"
+    assert result.held_out == "last 10% of 2 documents"
 
 
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([], "0 documents: too short, so that no part can be held out"),
-        (["x"], r"0\.txt: too short, so that no part can be held out"),
+        ([], "0 documents: too short, so no part can be held out"),
+        (["x"], r"0\.txt: too short, so no part can be held out"),
         (["hello" + "\n" * 500], r"0\.txt: blank at one end"),
         (["\n" * 500 + "hello"], r"0\.txt: blank at one end"),
     ],

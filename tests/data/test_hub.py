@@ -1,4 +1,4 @@
-"""Data sets of the hub give their rows, with the names of classes in place of their numbers."""
+"""Datasets of the hub give their rows, with the names of classes in place of their numbers."""
 
 import os
 import subprocess
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from glassformer.data.corpus import read_documents
-from glassformer.data.examples import read_examples
 from glassformer.data.hub import open_hub
+from glassformer.data.labelled_files import read_examples
 from glassformer.data.tables import Row, open_table
-from glassformer.data.tagged import read_sentences
+from glassformer.data.tagged_files import read_sentences
 from glassformer.errors import GlassformerError, UsageError
 
 HUB = Path("hub")  # in a test's own folder
@@ -24,7 +24,7 @@ def rows(source: str) -> list[Row]:
 
 
 def save(datasets: ModuleType, name: str, columns: dict[str, Any], **features: Any) -> None:
-    """A data set with these columns; features that are not told are text."""
+    """A dataset with these columns; features that are not told are text."""
     kinds = {column: features.get(column, datasets.Value("string")) for column in columns}
     (HUB / name).mkdir(parents=True)
     whole = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
@@ -81,7 +81,7 @@ def test_a_name_the_hub_does_not_know_says_so(
         raise local_hub.exceptions.DatasetNotFoundError("Dataset 'no/body' doesn't exist.")
 
     monkeypatch.setattr(local_hub, "load_dataset", unknown)  # the real one would ask the network
-    with pytest.raises(GlassformerError, match="no/body is neither a file here nor a data set"):
+    with pytest.raises(GlassformerError, match="no/body is neither a local file nor an acc"):
         open_table("no/body", "utf-8")
 
 
@@ -95,7 +95,7 @@ def test_offline_a_data_set_that_is_not_cached_is_a_clear_error(tmp_path: Path) 
 
 
 def test_what_is_no_name_on_the_hub_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="not a data set name such as"):
+    with pytest.raises(UsageError, match="not a dataset name such as"):
         open_hub("../secrets")
 
 
@@ -133,7 +133,7 @@ def test_tags_have_names(local_hub: ModuleType) -> None:
 def test_a_row_without_a_class_is_a_row_without_a_label(local_hub: ModuleType) -> None:
     columns = {"text": ["Fine.", "Bad."], "label": [1, -1]}
     save(local_hub, "films/hidden", columns, label=local_hub.ClassLabel(names=["neg", "pos"]))
-    with pytest.raises(GlassformerError, match=r'films/hidden@train:2 has no label in column "la'):
+    with pytest.raises(GlassformerError, match=r'films/hidden@train:2: no label in column "la'):
         read_examples(["films/hidden"])
 
 

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token
 
-from glassformer.generation.beam import Beams, Hypothesis, Trace, beam_search
+from glassformer.generation.beam import beam_search
+from glassformer.generation.beam_settings import Beams
+from glassformer.generation.beam_trace import Trace
+from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.gpt import GPT, GPTConfig
@@ -304,7 +307,7 @@ def test_what_is_returned_is_distinct_and_its_best_the_same_for_any_number(start
 def test_a_trace_is_a_tree_with_a_fate_for_every_candidate():
     trace = Trace()
     (found,) = search(TableDecoder(all_tokens, None), [[2]], num_beams=3, limit=4, trace=trace)
-    nodes = {each.node: each for each in trace.candidates}
+    nodes = {each.node: each for each in trace.nodes}
     assert {each.fate for each in nodes.values()} <= {
         *("kept", "complete", "outscored", "hopeless", "cut off")
     }

@@ -6,7 +6,7 @@ import torch
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
-from glassformer.models.parts import WordDropout
+from glassformer.nn.dropout import WordDropout
 
 SMALL = {"vocab_size": 17, "context_length": 12, "num_layers": 2, "d_model": 16, "num_heads": 4}
 KINDS = {
@@ -143,8 +143,8 @@ def test_an_encoder_needs_to_know_what_it_reads():
 
 
 WRONG = {
-    "d_model 10 is no multiple of num_heads 4": {"d_model": 10},
-    "even width of heads, not 3": {"d_model": 12, "positions": "rotary"},
+    "d_model 10 is not a multiple of num_heads 4": {"d_model": 10},
+    "even width, not 3": {"d_model": 12, "positions": "rotary"},
     "positions .* is 'relative'": {"positions": "relative"},
     "Did you mean word_dropout": {"word_dropuot": 0.1},
 }

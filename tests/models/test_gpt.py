@@ -9,7 +9,9 @@ from torch.nn import functional as F
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.presets import GPT_PRESETS
+from glassformer.nn.attention import AttentionRules
+from glassformer.nn.observe import listening
 
 POSITIONS = ["learned", "sinusoidal", "relative", "rotary", "none"]
 MODERN = {"positions": "rotary", "norm": "rms", "qk_norm": True, "activation": "swiglu"}
@@ -122,7 +124,7 @@ def test_zero_output_makes_every_new_block_the_identity():
     model = GPT(config)
     x = torch.randn(1, 4, 12)
     for block in model.blocks:
-        assert torch.equal(block(x, causal=True), x)
+        assert torch.equal(block(x, AttentionRules(causal=True)), x)
 
 
 def test_gpt2_initialization_makes_residual_outputs_smaller_with_depth():
@@ -149,7 +151,7 @@ def test_dropout_happens_in_training_only():
 def test_listening_to_a_layer_changes_no_logit(gpt):
     model, ids = gpt(**MODERN, num_kv_heads=2), some_ids(2, 7)
     alone = model(ids)
-    with model.blocks[1].attention.tap.listen() as heard:
+    with listening([model.blocks[1].attention.tap]) as (heard,):
         observed = model(ids)
     assert torch.equal(alone, observed)
     assert [tuple(weights.shape) for weights in heard] == [(2, 4, 7, 7)]
@@ -174,13 +176,13 @@ def test_a_gpt_needs_to_know_its_vocabulary():
 
 
 WRONG = {
-    "d_model 10 is no multiple of num_heads 4": {"d_model": 10, "num_heads": 4},
-    "num_heads 4 is no multiple of num_kv_heads 3": {
+    "d_model 10 is not a multiple of num_heads 4": {"d_model": 10, "num_heads": 4},
+    "num_heads 4 is not a multiple of num_kv_heads 3": {
         "num_heads": 4,
         "num_kv_heads": 3,
         "d_model": 8,
     },
-    "even head_dim, not 3": {"d_model": 12, "num_heads": 4, "positions": "rotary"},
+    "even width, not 3": {"d_model": 12, "num_heads": 4, "positions": "rotary"},
     "tie_weights needs d_embedding equal": {"d_embedding": 8},
     "num_layers .* is 0": {"num_layers": 0},
     "dropout .* is 1.0": {"dropout": 1.0},

@@ -70,7 +70,7 @@ def test_reading_in_any_chunks_equals_reading_at_once(model, chunks, batch):
     at_once = model(ids)
     for logits, end in zip(found, accumulate(chunks), strict=True):
         close(logits, at_once[:, end - 1])
-    assert state.cache.length == sum(chunks)
+    assert state.length == sum(chunks)
 
 
 @several
@@ -138,7 +138,7 @@ def test_a_state_without_room_refuses_another_token(gpt):
 
 def test_the_cache_holds_only_the_shared_heads(gpt):
     state = gpt(num_kv_heads=2).start(None, no_padding(3), 7)
-    assert state.cache.keys.shape == (2, 3, 2, 7, 4)  # layers, B, G, S, d
+    assert state.keys.shape == (2, 3, 2, 7, 4)  # layers, B, G, S, d
 
 
 def test_merged_projections_change_nothing_but_rounding(gpt):

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.presets import GPT_PRESETS
 
 TINY = {"vocab_size": 61, "context_length": 32, "num_layers": 2, "d_model": 32, "num_heads": 4}
 

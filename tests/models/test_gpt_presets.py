@@ -2,10 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.errors import GlassformerError
-from glassformer.models import entry
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.gpt_presets import GPT_PRESETS
+from glassformer.models.presets import GPT_PRESETS
 
 # The parameters of every preset; with 256 tokens where the data chooses the vocabulary.
 SIZES = {
@@ -77,10 +75,3 @@ def test_modern_presets_share_keys_and_have_no_biases():
         attention = model.blocks[0].attention
         assert attention.num_kv_heads < attention.num_heads
         assert attention.query_norm is not None
-
-
-def test_an_unknown_model_or_preset_names_those_there_are():
-    with pytest.raises(GlassformerError, match=r'no model "bird". There are: .*gpt'):
-        entry("bird")
-    with pytest.raises(GlassformerError, match=r'no preset "gpt3". There are: nano, .*gpt2-xl'):
-        entry("gpt").preset("gpt3")

@@ -14,10 +14,8 @@ from glassformer.config import parse
 from glassformer.errors import GlassformerError
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
+from glassformer.models.presets import RNN_CLASSIFIER_PRESETS, RNN_LM_PRESETS, RNN_SIZES
 from glassformer.models.rnn import (
-    RNN_CLASSIFIER_PRESETS,
-    RNN_PRESETS,
-    RNN_SIZES,
     RNNClassifier,
     RNNClassifierConfig,
     RNNLanguageModel,
@@ -54,7 +52,7 @@ def close(found, expected):
 def test_packed_rows_equal_rows_alone(cell, bidirectional):
     layers = Recurrence(cell, 5, 7, 2, bidirectional=bidirectional)
     x, lengths = torch.randn(3, 9, 5), torch.tensor([4, 9, 1])
-    output, carried = layers(x, lengths)
+    output, carried = layers(x, torch.arange(9) < lengths[:, None])
     for row, length in enumerate(lengths.tolist()):
         alone, alone_carried = layers(x[row : row + 1, :length])
         close(output[row, :length], alone[0])
@@ -216,11 +214,11 @@ def test_a_new_model_can_learn_one_batch_by_heart(cell):
 
 
 def test_the_presets_fit_their_configs():
-    for preset in RNN_PRESETS.values():
+    for preset in RNN_LM_PRESETS.values():
         assert RNNLanguageModelConfig(**preset).d_model == preset["d_model"]
     for preset in RNN_CLASSIFIER_PRESETS.values():
         assert RNNClassifierConfig(**preset).d_model == preset["d_model"]
-    assert {name for _, name in RNN_SIZES} == RNN_PRESETS.keys() == RNN_CLASSIFIER_PRESETS.keys()
+    assert {name for _, name in RNN_SIZES} == RNN_LM_PRESETS.keys() == RNN_CLASSIFIER_PRESETS.keys()
 
 
 def test_an_impossible_model_is_refused_with_the_reason():

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from torch import nn
 
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
-from glassformer.nn.recurrent import PlaceAttention
+from glassformer.nn.observe import listening
+from glassformer.nn.recurrent_attention import PlaceAttention
 
 SHAPE = {"vocab_size": 13, "context_length": 20, "d_embedding": 6, "d_model": 8, "dropout": 0.0}
 KINDS = [
@@ -50,7 +51,7 @@ def test_additive_attention_by_hand():
             total += float(v[unit]) * math.tanh(inner + float(bias[unit]))
         scores.append(math.exp(total))
     weights = [score / sum(scores) for score in scores]
-    with attention.tap.listen() as heard:
+    with listening([attention.tap]) as (heard,):
         context = attention(query, attention.remember(states))
     torch.testing.assert_close(heard[0][0, 0], torch.tensor(weights))
     expected = sum(weight * states[0, place] for place, weight in enumerate(weights))
@@ -71,8 +72,8 @@ def test_multiplicative_attention_by_hand(kind):
 def test_nobody_looks_at_padding():
     attention = PlaceAttention("additive", 3, 4)
     is_text = torch.tensor([[True, True, False]])
-    with attention.tap.listen() as heard:
-        attention(torch.randn(2, 3), attention.remember(torch.randn(1, 3, 4)), is_text)
+    with listening([attention.tap]) as (heard,):
+        attention(torch.randn(2, 3), attention.remember(torch.randn(1, 3, 4), is_text))
     assert heard[0].shape == (1, 2, 3)
     assert heard[0][..., 2].eq(0).all()
 

@@ -8,7 +8,8 @@ from torch import nn
 from transformers import MarianConfig, MarianMTModel
 
 from glassformer.errors import GlassformerError
-from glassformer.models.transformer import TRANSFORMER_PRESETS, Transformer, TransformerConfig
+from glassformer.models.presets import TRANSFORMER_PRESETS
+from glassformer.models.transformer import Transformer, TransformerConfig
 from glassformer.nn.positions import sinusoids
 
 SHAPE = {

@@ -3,9 +3,9 @@ import torch
 from torch import nn
 
 from glassformer.nn import masks
-from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.attention import AttentionRules, MultiHeadAttention
 from glassformer.nn.blocks import Block
-from glassformer.nn.cache import KVCache
+from glassformer.nn.cache import KVCache, LayerCache
 from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.norms import norm
 
@@ -42,7 +42,9 @@ def test_a_block_equals_torchs_encoder_layer(norm_first, causal):
         nn.init.normal_(weight, std=0.3)
     x = torch.randn(2, 5, 12)
     expected = theirs(x, src_mask=~masks.causal(5, 5) if causal else None)
-    torch.testing.assert_close(block_like(theirs)(x, causal=causal), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        block_like(theirs)(x, AttentionRules(causal=causal)), expected, atol=1e-5, rtol=1e-4
+    )
 
 
 def small_block(**options):
@@ -73,9 +75,18 @@ def test_dropout_is_on_what_is_added_never_on_what_was_there():
 
 def test_a_block_passes_its_cache_on():
     block, x = small_block(), torch.randn(1, 5, 8)
-    cache = KVCache(1, 1, 2, 5, 4)
-    steps = []
+    cache = KVCache(1, torch.tensor([0]), 2, 5, 4)
+    steps, causal = [], AttentionRules(causal=True)
     for t in range(5):
-        steps.append(block(x[:, t : t + 1], causal=True, cache=cache.layer(0)))
-        cache.advance(1)
-    torch.testing.assert_close(torch.cat(steps, dim=1), block(x, causal=True), atol=1e-5, rtol=1e-4)
+        steps.append(block(x[:, t : t + 1], causal, LayerCache(cache, 0)))
+        cache.length += 1
+    torch.testing.assert_close(torch.cat(steps, dim=1), block(x, causal), atol=1e-5, rtol=1e-4)
+
+
+def test_a_block_with_cross_attention_needs_a_memory():
+    torch.manual_seed(0)
+    block, x = small_block(cross_attention=MultiHeadAttention(8, 2)), torch.randn(1, 4, 8)
+    memories = [block.cross_attention.remember(torch.randn(1, 3, 8)) for _ in range(2)]
+    assert not torch.allclose(block(x, memory=memories[0]), block(x, memory=memories[1]))
+    with pytest.raises(TypeError, match="needs a memory"):
+        block(x)

@@ -2,7 +2,11 @@ import pytest
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.nn.cache import KVCache
+from glassformer.nn.cache import KVCache, LayerCache
+
+
+def cache_of(num_layers, batch, capacity):
+    return KVCache(num_layers, torch.zeros(batch, dtype=torch.long), 2, capacity, 3)
 
 
 def positions(batch, length):
@@ -11,54 +15,54 @@ def positions(batch, length):
 
 
 def test_append_gives_the_past_and_the_new_together():
-    cache = KVCache(2, 1, 2, 8, 3)
+    cache = cache_of(2, 1, 8)
     for layer in range(2):
         old_key, old_value = positions(1, 3)
         cache.keys[layer, :, :, :3], cache.values[layer, :, :, :3] = old_key, old_value
         cache.length = 3
         key, value = positions(1, 2)
-        keys, values = cache.layer(layer).append(key, value)
+        keys, values = LayerCache(cache, layer).append(key, value)
         assert torch.equal(keys, torch.cat((old_key, key), dim=2))
         assert torch.equal(values, torch.cat((old_value, value), dim=2))
 
 
 def test_layers_do_not_see_each_other():
-    cache = KVCache(2, 1, 2, 4, 3)
+    cache = cache_of(2, 1, 4)
     first, second = positions(1, 2), positions(1, 2)
-    cache.layer(0).append(*first)
-    keys, values = cache.layer(1).append(*second)
+    LayerCache(cache, 0).append(*first)
+    keys, values = LayerCache(cache, 1).append(*second)
     assert torch.equal(keys, second[0])
     assert torch.equal(values, second[1])
 
 
-def test_appended_positions_are_past_only_after_advance():
-    cache = KVCache(1, 1, 2, 4, 3)
-    cache.layer(0).append(*positions(1, 2))
+def test_appended_positions_are_past_only_once_they_are_counted():
+    cache = cache_of(1, 1, 4)
+    LayerCache(cache, 0).append(*positions(1, 2))
     again = positions(1, 2)
-    keys, _ = cache.layer(0).append(*again)
+    keys, _ = LayerCache(cache, 0).append(*again)
     assert torch.equal(keys, again[0])
-    cache.advance(2)
-    assert cache.layer(0).append(*positions(1, 2))[0].size(2) == 4
+    cache.length += 2
+    assert LayerCache(cache, 0).append(*positions(1, 2))[0].size(2) == 4
 
 
 def test_reorder_keeps_repeats_and_drops_rows():
-    cache = KVCache(1, 3, 2, 5, 3)
+    cache = cache_of(1, 3, 5)
     key, value = positions(3, 2)
-    cache.layer(0).append(key, value)
-    cache.advance(2)
+    LayerCache(cache, 0).append(key, value)
+    cache.length += 2
     rows = torch.tensor([2, 2, 0, 2])
     kept = cache.reorder(rows)
     new_key, new_value = positions(4, 1)
-    keys, values = kept.layer(0).append(new_key, new_value)
+    keys, values = LayerCache(kept, 0).append(new_key, new_value)
     assert torch.equal(keys, torch.cat((key[rows], new_key), dim=2))
     assert torch.equal(values, torch.cat((value[rows], new_value), dim=2))
     assert kept.capacity == cache.capacity
 
 
 def test_a_reordered_cache_is_independent_of_the_first():
-    cache = KVCache(1, 2, 2, 4, 3)
-    cache.layer(0).append(*positions(2, 2))
-    cache.advance(2)
+    cache = cache_of(1, 2, 4)
+    LayerCache(cache, 0).append(*positions(2, 2))
+    cache.length += 2
     kept = cache.reorder(torch.tensor([0, 1]))
     before = kept.keys[..., :2, :].clone()
     cache.keys.zero_()
@@ -67,17 +71,17 @@ def test_a_reordered_cache_is_independent_of_the_first():
 
 @pytest.mark.parametrize("length", [1, 2])
 def test_a_full_cache_refuses_more_instead_of_losing_it(length):
-    cache = KVCache(1, 1, 2, 4, 3)
-    cache.layer(0).append(*positions(1, 4))
-    cache.advance(4)
+    cache = cache_of(1, 1, 4)
+    LayerCache(cache, 0).append(*positions(1, 4))
+    cache.length += 4
     with pytest.raises(GlassformerError, match=f"{4 + length} tokens do not fit .* room for 4"):
-        cache.layer(0).append(*positions(1, length))
+        LayerCache(cache, 0).append(*positions(1, length))
 
 
 def test_a_step_copies_only_the_new_position():
-    cache = KVCache(1, 1, 2, 8, 3)
+    cache = cache_of(1, 1, 8)
     room = cache.keys.data_ptr()
     for _ in range(3):
-        keys, _ = cache.layer(0).append(*positions(1, 1))
-        cache.advance(1)
+        keys, _ = LayerCache(cache, 0).append(*positions(1, 1))
+        cache.length += 1
         assert keys.data_ptr() == room

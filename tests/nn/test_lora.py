@@ -97,6 +97,6 @@ def test_projections_that_were_merged_for_prediction_do_not_hide_the_change():
 
 def test_a_model_without_such_layers_is_refused():
     model = Model()
-    with pytest.raises(GlassformerError, match="no linear layer is called bird"):
+    with pytest.raises(GlassformerError, match="no linear layer named bird"):
         add_lora(model, rank=1, alpha=1, names=("bird",))
     assert all(weight.requires_grad for weight in model.parameters())

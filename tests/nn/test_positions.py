@@ -50,16 +50,15 @@ def test_a_shift_of_position_is_one_rotation_everywhere(here, there, shift):
 
 
 def test_sinusoidal_positions_have_nothing_to_learn_and_no_last_position():
-    positions = SinusoidalPositions(6)
+    positions = SinusoidalPositions()
     assert list(positions.parameters()) == []
-    assert torch.equal(
-        positions.added(torch.tensor([[10**5]])), sinusoids(torch.tensor([[10**5]]), 6)
-    )
+    far, x = torch.tensor([[10**5]]), torch.randn(1, 1, 6)
+    assert torch.equal(positions.add(x, far), x + sinusoids(far, 6))
 
 
 def test_learned_positions_are_a_trained_row_for_each_position():
     positions = LearnedPositions(5, 4)
-    positions.added(torch.tensor([1, 3])).sum().backward()
+    positions.add(torch.zeros(2, 4), torch.tensor([1, 3])).sum().backward()
     assert positions.table.weight.shape == (5, 4)
     assert positions.table.weight.grad.sum(-1).tolist() == [0, 4, 0, 4, 0]
 

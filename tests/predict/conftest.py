@@ -4,11 +4,12 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
 import glassformer
-from glassformer.checkpoint.folder import save_model
+from glassformer.checkpoint.model_folder import save_model
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.predict.language import LanguagePredictor
-from glassformer.text import Tokenizer, train_tokenizer
-from glassformer.text.learning import CHARACTERS
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import CHARACTERS, Tokenizer
 
 TEXT = "abba é\nbaab 漢字\n" * 3
 
@@ -30,8 +31,13 @@ def random_gpt(vocab_size, context_length=8, **more):
 
 
 def saved_and_loaded(folder, tokenizer, **more):
-    save_model(folder, random_gpt(tokenizer.vocab_size, **more), tokenizer)
+    model = random_gpt(tokenizer.vocab_size, **more)
+    save_model(folder, model, TextPreprocessing(tokenizer=tokenizer, is_causal=True))
     return glassformer.load(folder)
+
+
+def predictor_of(model, tokenizer, defaults=None):
+    return LanguagePredictor(model, TextPreprocessing(tokenizer=tokenizer), defaults)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +64,7 @@ def with_context():
     def make(context_length, **more):
         tokenizer = train_tokenizer("char", [TEXT])
         model = random_gpt(tokenizer.vocab_size, context_length, **more)
-        return LanguagePredictor(model, tokenizer)
+        return predictor_of(model, tokenizer)
 
     return make
 
@@ -68,7 +74,7 @@ def without_end():
     """A predictor of a and b whose tokenizer has no end of text."""
     backend = Backend(models.WordLevel({"a": 0, "b": 1}))
     backend.pre_tokenizer, backend.decoder = CHARACTERS, decoders.Fuse()
-    return LanguagePredictor(random_gpt(2), Tokenizer(backend))
+    return predictor_of(random_gpt(2), Tokenizer(backend))
 
 
 @pytest.fixture
@@ -80,6 +86,6 @@ def fond_of():
         torch.nn.init.zeros_(model.head.weight)
         model.head.bias.data = torch.full((tokenizer.vocab_size,), -1e4)
         model.head.bias.data[ids] = 0.0
-        return LanguagePredictor(model, tokenizer)
+        return predictor_of(model, tokenizer)
 
     return make

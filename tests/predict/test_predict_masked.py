@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import glassformer
-from glassformer.checkpoint.folder import save_model
+from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.predict.masked import MaskedPredictor
-from glassformer.text import train_tokenizer
+from glassformer.preprocessing import load_preprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import BERT_TOKENS
+from glassformer.text.tokenizer_training import train_tokenizer
 
 TEXT = "the train left the station and the dog saw the train leave. " * 3
 
@@ -33,7 +35,7 @@ def make(folder: Path, kind: Any = "word") -> MaskedPredictor:
     )
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    save_model(folder, model, tokenizer)
+    save_model(folder, model, MaskedTextPreprocessing(tokenizer=tokenizer))
     found = glassformer.load(folder)
     assert isinstance(found, MaskedPredictor)
     return found
@@ -176,6 +178,10 @@ def test_damaged_weights_are_an_error_and_no_number(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_without_a_mask_is_refused(tmp_path: Path, words: MaskedPredictor) -> None:
-    save_model(tmp_path, words.model, train_tokenizer("word", [TEXT]))
-    with pytest.raises(GlassformerError, match=r"has no token \[MASK\]"):
+    save_model(tmp_path, words.model, TextPreprocessing(tokenizer=train_tokenizer("word", [TEXT])))
+    with pytest.raises(GlassformerError, match=r'has kind "text", which does not belong'):
         glassformer.load(tmp_path)
+    settings = tmp_path / "preprocessor_config.json"
+    settings.write_text(settings.read_text().replace('"text"', '"masked_text"', 1))
+    with pytest.raises(GlassformerError, match=r"has no token \[MASK\]"):
+        load_preprocessing(tmp_path)

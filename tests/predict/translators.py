@@ -4,15 +4,18 @@ import random
 from functools import cache
 from typing import Any
 
+import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from glassformer.generation.hypotheses import Hypothesis
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
 from glassformer.models.transformer import Transformer, TransformerConfig
 from glassformer.models.translator import Translator
-from glassformer.predict.translator import TranslatePredictor
-from glassformer.text import train_tokenizer
+from glassformer.predict.translate import TranslatePredictor
+from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.text.framing import START
+from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -53,8 +56,11 @@ def random_model(kind: str, tokenizer: Tokenizer, **more: Any) -> Translator:
 def translator(
     kind: str = "transformer", tokens: Any = "word", text: str = " ".join(WORDS), **more: Any
 ) -> TranslatePredictor:
+    """`more` are keys of the preprocessing or of the model."""
     tokenizer = vocabulary(tokens, text)
-    return TranslatePredictor(random_model(kind, tokenizer, **more), tokenizer)
+    of_data = {key: more.pop(key) for key in PairPreprocessing.model_fields if key in more}
+    preprocessing = PairPreprocessing(tokenizer=tokenizer, **of_data)
+    return TranslatePredictor(random_model(kind, tokenizer, **more), preprocessing)
 
 
 def sentences(count: int, longest: int = 9, seed: int = 0) -> list[str]:
@@ -66,12 +72,12 @@ def sentences(count: int, longest: int = 9, seed: int = 0) -> list[str]:
 def pupil(kind: str = "transformer") -> TranslatePredictor:
     """It has learned for a second to copy words, so that it is in two minds about most."""
     predictor = translator(kind, context_length=64)
-    languages, model = predictor.languages, predictor.model.train()
+    pairs, model = predictor.preprocessing, predictor.model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for step in range(40):
         texts = sentences(16, seed=step + 1)
-        rows = [torch.tensor(ids) for ids in languages.write(texts)]
-        ids = pad_sequence(rows, batch_first=True, padding_value=languages.end)
+        rows = [torch.tensor(ids) for ids in pairs.encode_target(texts)]
+        ids = pad_sequence(rows, batch_first=True, padding_value=pairs.end)
         is_text = torch.arange(ids.size(1)) < torch.tensor([[len(row)] for row in rows])
         logits = model(ids[:, 1:], ids[:, :-1], is_text[:, 1:])  # the source has no start
         right = ids[:, 1:][is_text[:, 1:]]
@@ -81,3 +87,12 @@ def pupil(kind: str = "transformer") -> TranslatePredictor:
         optimizer.step()
     model.eval()
     return predictor
+
+
+def writes(monkeypatch: pytest.MonkeyPatch, predictor: TranslatePredictor, *texts: str) -> None:
+    """Let the search find the tokens of these texts, one for each sentence."""
+    found = [[*ids] for ids in predictor.preprocessing.encode_target(texts)]
+    monkeypatch.setattr(
+        "glassformer.predict.translate.search_translations",
+        lambda *_: [[Hypothesis(tuple(ids[1:-1]), -1.0, -1.0, True)] for ids in found],
+    )

@@ -304,8 +304,8 @@ def test_the_page_draws_words_curves_tiles_and_a_table(tmp_path: Path) -> None:
     assert found["curves"] == 4
     assert found["table"] == [
         ["", "Guten", "Tag"],
-        ["Good", "90.0 %", "10.0 %"],
-        ["day", "20.0 %", "80.0 %"],
+        ["Good", "90.0%", "10.0%"],
+        ["day", "20.0%", "80.0%"],
     ]
     assert (found["said"], found["chosen"], found["choosing"]) == ("", -1, "")
 
@@ -319,7 +319,7 @@ def test_a_word_that_is_pointed_at_shows_what_it_looked_at(
 ) -> None:
     found = in_browser(tmp_path, page(greeting()), *events)
     said = found["said"].replace("\u2068", "").replace("\u2069", "")
-    assert said == "day looked at: Tag 80.0 %, Guten 20.0 %"
+    assert said == "day attended to: Tag 80.0%, Guten 20.0%"
     assert found["said"] == found["spoken"][1]
     assert (found["chosen"], found["rows"], found["choosing"]) == (1, 1, "choosing")
     thin, thick = found["chosen_curves"]

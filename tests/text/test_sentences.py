@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.text.sentences import pieces_of
+from glassformer.text.sentences import fitting_pieces
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,12 @@ from glassformer.text.sentences import pieces_of
 )
 def test_sentences_come_one_by_one(blank: str, sentences: list[str]) -> None:
     text = blank.join(sentences)
-    assert pieces_of(text, lambda piece: piece != text) == sentences
+    assert fitting_pieces(text, lambda piece: piece != text) == sentences
 
 
 def test_a_text_that_fits_is_whole() -> None:
-    assert pieces_of("One. Two.", lambda _: True) == ["One. Two."]
-    assert pieces_of("", lambda _: True) == []
+    assert fitting_pieces("One. Two.", lambda _: True) == ["One. Two."]
+    assert fitting_pieces("", lambda _: True) == []
 
 
 def test_a_long_sentence_is_cut_at_commas_then_blanks_then_anywhere() -> None:
@@ -31,7 +31,7 @@ def test_a_long_sentence_is_cut_at_commas_then_blanks_then_anywhere() -> None:
         return len(piece) <= 12
 
     text = "Indeed. a, b, c, d, e, f, g. one two three four abcdefghijklmnop."
-    pieces = pieces_of(text, fits)
+    pieces = fitting_pieces(text, fits)
     assert pieces == [
         *("Indeed.", "a, b, c, d,", "e, f, g."),
         *("one two", "three four", "abcdefghijkl", "mnop."),

@@ -8,8 +8,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
 from glassformer.errors import GlassformerError
-from glassformer.text import StopFilter, TextStream, Tokenizer, train_tokenizer
-from glassformer.text.streaming import continuation
+from glassformer.text.streaming import StopFilter, TextStream, continuation
+from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import Tokenizer
 
 TEXT = "It's (well-known): “Café” costs $3.14!\n\nThe naïve end…\n" * 4
 

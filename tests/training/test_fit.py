@@ -10,24 +10,23 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from glassformer.checkpoint.folder import load_model
-from glassformer.checkpoint.state import load_state
+from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.predict import load
-from glassformer.training import begin
-from glassformer.training.evaluate import Evaluation, evaluate
-from glassformer.training.learner import Learner
-from glassformer.training.prepare import prepared
-from glassformer.training.recipe import Recipe
+from glassformer.evaluation.language import LanguageResult, evaluate_language
+from glassformer.tasks import language, load
+from glassformer.tasks.recipe import Recipe
+from glassformer.training import run as story
+from glassformer.training.lightning_module import Learner
+from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.tasks import language
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
 
 
 def trained(recipe: Recipe, folder: Path) -> Path:
-    begin.train(recipe, RunFolder(folder), io.StringIO())
+    story.train(recipe, RunFolder(folder), io.StringIO())
     return folder
 
 
@@ -42,7 +41,7 @@ def curve(run: Path, column: str) -> list[float]:
 def test_the_loss_falls_far_below_guessing(tmp_path: Path, tiny: Make) -> None:
     recipe = tiny(max_steps=100, eval_steps=10, save_steps=50, learning_rate=0.02)
     run = trained(recipe, tmp_path / "run")
-    guessing = math.log(load_model(run).tokenizer.vocab_size)
+    guessing = math.log(load_model(run).preprocessing.tokenizer.vocab_size)
     assert curve(run, "train_loss")[-1] < guessing - 0.8
     assert curve(run, "val_loss")[-1] < curve(run, "val_loss")[0] - 0.2
 
@@ -53,7 +52,7 @@ def test_a_run_folder_holds_what_its_description_says(tmp_path: Path, tiny: Make
     assert names == {
         *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints"),
         *("config.json", "model.safetensors", "tokenizer.json"),
-        "README.md",
+        *("preprocessor_config.json", "README.md"),
     }
     assert [step for step, _ in RunFolder(run).checkpoints()] == [9, 12]
     assert len(list(run.glob("events.out.tfevents.*"))) == 1
@@ -70,8 +69,10 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([3.0, 1.0, 2.0])  # at steps 4, 8 and 12
-    monkeypatch.setattr(language, "evaluate", lambda *given: Evaluation(next(losses), 10, 10))
-    outcome = begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
+    monkeypatch.setattr(
+        language, "evaluate_language", lambda *given: LanguageResult(next(losses), 10, 10)
+    )
+    outcome = story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
     kept = load_file(tmp_path / "run" / "model.safetensors")
     assert (outcome.best["val_loss"], outcome.best_step) == (1.0, 8)
@@ -80,8 +81,8 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
 
 def test_the_saved_model_validates_as_it_did_in_training(tmp_path: Path, tiny: Make) -> None:
     run = trained(tiny(), tmp_path / "run")
-    ready = prepared(tiny(), run)
-    found = evaluate(load(run).model, ready.validation, ready.validation_bytes, 16)
+    data = prepared(RunFolder(run).recipe(), run).dataset
+    found = evaluate_language(load(run).model, data.validation, data.validation_bytes, 16)
     assert found.loss == min(curve(run, "val_loss"))
 
 
@@ -138,96 +139,26 @@ def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
     real = language.next_token_loss
     monkeypatch.setattr(language, "next_token_loss", lambda *given: real(*given) * next(losses))
     with pytest.raises(GlassformerError, match=r"^the loss became nan at step 7,.*learning_rate"):
-        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+        story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     run = RunFolder(tmp_path / "run")
     monkeypatch.undo()
     assert run.last_step() == 6
-    assert begin.resume(run, io.StringIO()).step == 12
+    assert story.resume(run, io.StringIO()).step == 12
 
 
 def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = iter([Evaluation(2.0, 10, 10), Evaluation(math.inf, 10, 10)])
-    monkeypatch.setattr(language, "evaluate", lambda *given: next(found))
+    found = iter([LanguageResult(2.0, 10, 10), LanguageResult(math.inf, 10, 10)])
+    monkeypatch.setattr(language, "evaluate_language", lambda *given: next(found))
     with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
-        begin.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
+        story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").last_step() == 4
 
 
 def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, tiny: Make) -> None:
     with pytest.raises(GlassformerError, match=r"smaller --set training\.learning_rate"):
-        begin.train(tiny(learning_rate=1e30), RunFolder(tmp_path / "run"), io.StringIO())
-
-
-def test_setting_up_in_vain_leaves_nothing_behind(tmp_path: Path, notes: Path, tiny: Make) -> None:
-    notes.write_text("too short")
-    with pytest.raises(GlassformerError, match="fewer than one context"):
-        begin.train(tiny(), RunFolder(tmp_path / "new" / "parents" / "run"), io.StringIO())
-    assert list(tmp_path.iterdir()) == [notes]
-
-
-def test_an_old_run_is_lost_only_when_the_new_one_is_set_up(
-    tmp_path: Path, notes: Path, tiny: Make, contents: Contents
-) -> None:
-    run, text = trained(tiny(), tmp_path / "run"), notes.read_text()
-    before = contents(run)
-    notes.write_text("too short")
-    with pytest.raises(GlassformerError):
-        begin.train(tiny(), RunFolder(run), io.StringIO())
-    assert contents(run) == before
-    notes.write_text(text)
-    begin.train(tiny(seed=7), RunFolder(run), io.StringIO())
-    assert contents(run)["model.safetensors"] != before["model.safetensors"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "run"]
-
-
-@pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md", "data"])
-def test_a_folder_with_anything_else_in_it_is_never_cleared(tmp_path: Path, name: str) -> None:
-    (tmp_path / "run" / name).mkdir(parents=True)
-    with (
-        pytest.raises(GlassformerError, match=r"exists and .* Say another --out"),
-        RunFolder(tmp_path / "run").begin(),
-    ):
-        pass
-    assert (tmp_path / "run" / name).exists()
-
-
-def test_a_run_with_something_of_the_users_in_it_is_not_cleared(tmp_path: Path) -> None:
-    (tmp_path / "recipe.yaml").touch()
-    (tmp_path / "thesis.tex").touch()
-    with (
-        pytest.raises(GlassformerError, match=r"holds thesis\.tex, which is no part of a run"),
-        RunFolder(tmp_path).begin(),
-    ):
-        pass
-    assert (tmp_path / "thesis.tex").exists()
-
-
-def test_what_a_kill_left_of_setting_up_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / ".run.partial" / ".data.partial").mkdir(parents=True)
-    with RunFolder(tmp_path / "run").begin() as folder:
-        assert list(folder.iterdir()) == []
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_kill_between_the_renames_loses_no_run(tmp_path: Path) -> None:
-    (tmp_path / ".run.old" / "data").mkdir(parents=True)
-    (tmp_path / ".run.old" / "data" / "manifest.json").touch()
-    with pytest.raises(KeyError), RunFolder(tmp_path / "run").begin():
-        raise KeyError
-    assert (tmp_path / "run" / "data" / "manifest.json").is_file()
-
-
-def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> None:
-    (tmp_path / "project" / "data").mkdir(parents=True)
-    for name in ("recipe.yaml", "README.md", "data/corpus.txt"):
-        (tmp_path / "project" / name).touch()
-    with (
-        pytest.raises(GlassformerError, match=r"holds data/corpus\.txt, which is no part"),
-        RunFolder(tmp_path / "project").begin(),
-    ):
-        pass
+        story.train(tiny(learning_rate=1e30), RunFolder(tmp_path / "run"), io.StringIO())
 
 
 def test_a_gradient_that_is_no_number_stops_before_the_update(
@@ -239,5 +170,5 @@ def test_a_gradient_that_is_no_number_stops_before_the_update(
 
     monkeypatch.setattr(Learner, "training_step", poisoned)
     with pytest.raises(GlassformerError, match="a gradient became infinite or NaN at step 1"):
-        begin.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+        story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").checkpoints() == []

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.training.progress import LOG_LINES, LOG_WIDTH, Progress, Standing
 
-LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tok/s ETA 0:31"
+LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tokens/s ETA 0:31"
 
 
 class Terminal(io.StringIO):
@@ -31,11 +31,11 @@ def steps(progress: Progress, number: int) -> None:
 
 def test_the_line_says_where_how_well_how_fast_and_how_long() -> None:
     standing = Standing(1200, 2000, loss=1.619, val=1.708, best=1.699, best_step=1150)
-    assert standing.line(24_800, 31, width=None) == LINE
+    assert standing.line("24.8k tokens/s", 31, width=None) == LINE
 
 
 def test_what_is_not_known_yet_is_not_said() -> None:
-    line = Standing(step=1, max_steps=10, loss=3.4).line(0, 0, width=None)
+    line = Standing(step=1, max_steps=10, loss=3.4).line("", 0, width=None)
     assert line == "step 1/10 loss 3.40"
 
 
@@ -44,19 +44,19 @@ def test_what_is_not_known_yet_is_not_said() -> None:
     [
         (120, LINE.replace("loss", "▰▰▰▰▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱ loss")),
         (90, LINE),
-        (70, "step 1,200/2,000 loss 1.62 val 1.71 24.8k tok/s ETA 0:31"),
+        (70, "step 1,200/2,000 loss 1.62 val 1.71 24.8k tokens/s ETA 0:31"),
         (50, "step 1,200/2,000 loss 1.62 val 1.71 ETA 0:31"),
         (40, "step 1,200/2,000 loss 1.62 ETA 0:31"),
     ],
 )
 def test_on_a_narrow_terminal_the_time_left_stays(width: int, line: str) -> None:
     standing = Standing(1200, 2000, loss=1.619, val=1.708, best=1.699, best_step=1150)
-    assert standing.line(24_800, 31, width) == line
+    assert standing.line("24.8k tokens/s", 31, width) == line
 
 
 def test_a_log_has_no_colours_and_no_bars() -> None:
     stream = io.StringIO()
-    with Progress(stream, tokens_per_step=64) as progress:
+    with Progress(stream, items_per_step=64) as progress:
         progress.say("step 5 val 3.1 │ text")
         steps(progress, 100)
     assert not re.search("[\x1b\r▰▱]", stream.getvalue())
@@ -64,7 +64,7 @@ def test_a_log_has_no_colours_and_no_bars() -> None:
 
 def test_a_log_has_a_line_for_each_twentieth_of_the_training() -> None:
     stream = io.StringIO()
-    with Progress(stream, tokens_per_step=64) as progress:
+    with Progress(stream, items_per_step=64) as progress:
         steps(progress, 1000)
     lines = stream.getvalue().splitlines()
     assert len(lines) == LOG_LINES
@@ -73,7 +73,7 @@ def test_a_log_has_a_line_for_each_twentieth_of_the_training() -> None:
 
 def test_a_terminal_has_a_bar_and_keeps_the_last_line() -> None:
     stream = Terminal()
-    with Progress(stream, tokens_per_step=64) as progress:
+    with Progress(stream, items_per_step=64) as progress:
         steps(progress, 10)
     assert "▰" in stream.getvalue()
     assert "step 10/10 ▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰ loss 2.00" in stream.getvalue().splitlines()[-1]
@@ -82,19 +82,19 @@ def test_a_terminal_has_a_bar_and_keeps_the_last_line() -> None:
 def test_what_a_model_writes_is_shown_as_it_is() -> None:
     stream = io.StringIO()
     text = "[bold]not markup[/bold] :smile: " + "long " * 60
-    Progress(stream, tokens_per_step=1).say(text)
+    Progress(stream, items_per_step=1).say(text)
     assert stream.getvalue() == text + "\n"
 
 
 def test_time_spent_on_validation_does_not_slow_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: now)
-    progress = Progress(io.StringIO(), tokens_per_step=100)
+    progress = Progress(io.StringIO(), items_per_step=100)
     for step in range(1, 6):
         now += 1.0 + 60.0
         progress.not_training(60.0)
         progress.show(Standing(step, max_steps=10))
-    assert progress.tokens_per_second == pytest.approx(100)
+    assert progress.items_per_second == pytest.approx(100)
 
 
 def test_a_sample_that_is_too_long_ends_with_a_word() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.checkpoint.state import load_state, save_state
+from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
-from glassformer.training import begin
-from glassformer.training.recipe import Recipe
-from glassformer.training.run_folder import RunFolder
+from glassformer.tasks.recipe import Recipe
+from glassformer.training import run as story
+from glassformer.training.run_folder import STANDING, RunFolder
 from glassformer.training.verify import first_difference, verify
 
 Make = Callable[..., Recipe]
@@ -22,7 +22,7 @@ Make = Callable[..., Recipe]
 @pytest.fixture
 def run(tmp_path: Path, tiny: Make) -> RunFolder:
     run = RunFolder(tmp_path / "run")
-    begin.train(tiny(ema=0.9), run, io.StringIO())
+    story.train(tiny(ema=0.9), run, io.StringIO())
     return run
 
 
@@ -45,7 +45,7 @@ def test_a_run_is_identical_to_its_replay_and_stays_untouched(
 
 def test_a_run_with_one_state_is_replayed_from_its_beginning(tmp_path: Path, tiny: Make) -> None:
     run = RunFolder(tmp_path / "one")
-    begin.train(tiny(save_total_limit=1), run, io.StringIO())
+    story.train(tiny(save_total_limit=1), run, io.StringIO())
     verdict = verify(run, io.StringIO())
     assert (verdict.identical, verdict.first, verdict.last) == (True, 0, 12)
 
@@ -82,13 +82,13 @@ def test_a_changed_end_is_named_by_the_value_that_differs(run: RunFolder) -> Non
 
 def test_another_machine_is_given_as_the_reason(run: RunFolder) -> None:
     def edit(state: dict[str, Any]) -> None:
-        state["callbacks"]["Steward"]["machine"]["torch"] = "1.0"
-        state["callbacks"]["Steward"]["trace"][-1] += 1e-9
+        state["callbacks"][STANDING]["machine"]["torch"] = "1.0"
+        state["callbacks"][STANDING]["trace"][-1] += 1e-9
 
     change(run, 12, edit)
     verdict = verify(run, io.StringIO())
     assert verdict.differs_at == 12
-    assert f"torch was 1.0 and is {torch.__version__}" in verdict.text()
+    assert f"torch was 1.0 and is now {torch.__version__}" in verdict.text()
 
 
 def test_bits_count_and_not_only_values() -> None:
@@ -101,10 +101,10 @@ def test_a_recipe_that_changed_on_the_way_is_the_reason(run: RunFolder) -> None:
     recipe = run.recipe()
     training = recipe.training.model_copy(update={"max_steps": 14, "weight_decay": 0.2})
     run.write_recipe(recipe.model_copy(update={"training": training}))
-    begin.resume(forced, io.StringIO())
+    story.resume(forced, io.StringIO())
     verdict = verify(run, io.StringIO())
     assert not verdict.identical
-    assert "recipe.yaml has changed since (training.max_steps, training" in verdict.text()
+    assert "recipe.yaml has changed since then (training.max_steps, training" in verdict.text()
 
 
 def test_how_often_one_logs_makes_no_difference(run: RunFolder) -> None:
@@ -124,6 +124,6 @@ def test_what_is_no_run_or_has_no_state_is_an_error(tmp_path: Path, tiny: Make) 
     with pytest.raises(GlassformerError, match="nothing does not exist"):
         verify(RunFolder(tmp_path / "nothing"), io.StringIO())
     run = RunFolder(tmp_path / "begun")
-    begin.begin(tiny(), run, lambda text: None)
-    with pytest.raises(GlassformerError, match="has saved no state yet"):
+    story.begin(tiny(), run, lambda text: None)
+    with pytest.raises(GlassformerError, match="has no checkpoint yet"):
         verify(run, io.StringIO())

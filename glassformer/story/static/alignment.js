@@ -17,7 +17,7 @@ function add(parent, name, attributes = {}, text = null) {
   return element;
 }
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
 function short(label) {
   const letters = Array.from(label); // whole characters, not halves of them
@@ -28,14 +28,14 @@ function short(label) {
 // A name in a sentence keeps its direction of writing to itself.
 const isolated = (label) => `\u2068${short(label)}\u2069`;
 
-// "the looked at: die 83.0 %, das 9.1 %": the few that matter.
+// "the attended to: die 83.0%, das 9.1%": the few that matter.
 function said(row) {
   const order = shares[row].map((share, column) => ({ share, column }));
   const best = order.sort((a, b) => b.share - a.share).slice(0, 4);
   const parts = best
     .filter(({ share }, place) => place === 0 || share >= 0.01)
     .map(({ share, column }) => `${isolated(data.source_labels[column])} ${percent(share)}`);
-  return `${isolated(data.target_labels[row])} looked at: ${parts.join(", ")}`;
+  return `${isolated(data.target_labels[row])} attended to: ${parts.join(", ")}`;
 }
 
 // --- two lines of words, with curves between them ---
@@ -192,7 +192,7 @@ function react(group, row) {
 
 function writeTable() {
   const table = document.getElementById("table");
-  add(table, "caption", {}, "Share of attention; each row sums to 100 %.");
+  add(table, "caption", {}, "Share of attention; each row sums to 100%.");
   const head = add(add(table, "thead"), "tr");
   add(head, "td"); // the corner
   for (const label of data.source_labels) add(head, "th", { scope: "col", dir: "auto" }, label);

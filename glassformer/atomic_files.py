@@ -1,0 +1,159 @@
+"""A file or a folder appears whole or not at all.
+
+It is written beside its place under a hidden name, flushed to disk, and renamed: at any moment,
+even when the power fails, there is either the old one or the new one. A folder has a manifest with
+the size and SHA-256 of each of its files, by which later damage is detected.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import GlassformerError
+
+MANIFEST = "manifest.json"
+CURES = {
+    errno.ENOSPC: " Free some space; a training run continues with --resume.",
+    errno.EDQUOT: " Free some space; a training run continues with --resume.",
+    errno.EROFS: " Choose another --out, or make it writable.",
+    errno.EACCES: " Choose another --out, or make it writable.",
+}
+
+
+def write_file(path: Path, content: bytes | str) -> None:
+    """Replace `path` by a file with this content."""
+    with new_file(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Replace `path` by a file with one JSON object, for people to read."""
+    write_file(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a model folder."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise GlassformerError(f"{path} does not exist. Copy the whole model folder.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise GlassformerError(f"{path} is damaged: {error}. Copy it again.") from None
+    if not isinstance(values, dict):
+        raise GlassformerError(f"{path} is damaged: it is not a JSON object. Copy it again.")
+    return values
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file to write, which is moved to `path` when the block ends without an error."""
+    partial = path.with_name(f".{path.name}.partial")
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+            sync(partial)
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which is moved to `path` when the block ends without an error."""
+    partial = path.with_name(f".{path.name}.partial")
+    with explained(path):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            (partial / MANIFEST).write_text(json.dumps(_manifest(partial), indent=1))
+            for file in partial.iterdir():
+                sync(file)
+            sync(partial)
+            take_place(partial, path)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        sync(path.parent)
+
+
+def check_folder(path: Path, cure: str = "") -> None:
+    """Raise, with advice, unless the folder contains exactly what its manifest lists."""
+    try:
+        saved, found = json.loads((path / MANIFEST).read_text()), _manifest(path)
+        damaged = [name for name in saved | found if saved.get(name) != found.get(name)]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise GlassformerError(f"{path} is damaged: {error}. {cure}".rstrip()) from None
+    if damaged:
+        problem = f"{path / damaged[0]} is damaged: it differs from what was saved."
+        raise GlassformerError(f"{problem} {cure}".rstrip())
+
+
+def files_beside_manifest(path: Path) -> list[str]:
+    """The names of the files in a folder that its manifest does not list."""
+    if not path.is_dir():
+        return []
+    try:
+        listed = set(json.loads((path / MANIFEST).read_text()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        listed = set()
+    return sorted({each.name for each in path.iterdir()} - listed - {MANIFEST})
+
+
+def take_place(partial: Path, path: Path) -> None:
+    """Rename. A folder that already exists there is deleted only after the new one is in place."""
+    old = path.with_name(f".{path.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    return {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_digest(file)}
+        for file in sorted(folder.iterdir())
+        if file.name != MANIFEST and not file.name.startswith(".")
+    }
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's content."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Wait until the file's or folder's content has reached the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot flush a folder, and does not need to
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn a failed write into an error that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        reason, cure = error.strerror or str(error), CURES.get(error.errno or 0, "")
+        raise GlassformerError(f"{path} cannot be written: {reason}.{cure}") from error

@@ -1,0 +1,79 @@
+"""The program: all verbs together, exit codes, and errors without a traceback."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.classify import classify
+from glassformer.cli.compare import compare
+from glassformer.cli.demo import demo
+from glassformer.cli.doctor import doctor
+from glassformer.cli.evaluate import evaluate
+from glassformer.cli.fill import fill
+from glassformer.cli.finetune import finetune
+from glassformer.cli.generate import generate
+from glassformer.cli.inspect import inspect
+from glassformer.cli.model_table import ListsModels, ListsTasks
+from glassformer.cli.score import score
+from glassformer.cli.signals import heed_signals
+from glassformer.cli.tag import tag
+from glassformer.cli.train import train
+from glassformer.cli.translate import translate
+from glassformer.cli.verb import Verb, Verbs
+from glassformer.cli.verify import verify
+from glassformer.errors import GlassformerError
+
+app = typer.Typer(
+    name="glassformer",
+    cls=Verbs,
+    help="Train Transformers and recurrent networks on your own data, use them, and look inside "
+    "them. Run glassformer COMMAND --help for the options of a command, with examples.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # see cli/verb.py
+    pretty_exceptions_enable=False,
+)
+
+app.command(cls=ListsModels)(train)
+app.command(cls=ListsTasks)(finetune)
+USES = (generate, score, translate, classify, tag, fill)
+for verb in (*USES, inspect, evaluate, compare, verify, doctor, demo):
+    app.command(cls=Verb)(verb)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from glassformer import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option(show_default=False, help="Show tracebacks of errors.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["GLASSFORMER_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run a verb. An error that a user can fix is one sentence on stderr, not a traceback."""
+    heed_signals()
+    try:
+        app()
+    except (GlassformerError, OSError) as error:  # OSError: a full disk, for example
+        if os.environ.get("GLASSFORMER_DEBUG"):
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))

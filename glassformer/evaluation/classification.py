@@ -1,0 +1,173 @@
+"""The quality of predicted classes, and of the probabilities that come with them.
+
+    macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much
+    loss       mean of -log p(class | example) at a temperature T: p = softmax(logits / T)
+
+Calibrated, T is the temperature at which the held-out labels are likeliest: of the answers given
+with 80% confidence, about 80% should be right.
+With several labels each label is a yes-or-no question of its own: p = sigmoid(logit / T), yes above
+one half, and the loss is the mean over all questions.
+
+The counts are computed here because importing torchmetrics takes longer than scoring a test set (it
+imports scipy.signal and transformers), and it refuses a single label.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.precision_recall import ClassScore, by_label, shown, table, wilson
+from glassformer.evaluation.result import Result
+from glassformer.generation.logits import refuse_nan
+from glassformer.wording import counted
+
+COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
+ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
+
+
+@dataclass(frozen=True)
+class Classification(Result):
+    """How good a classifier is."""
+
+    score_names = ("accuracy", "macro_f1", "loss", "expected_calibration_error")
+    details = ("num_examples",)
+    loss: float
+    """Mean cross-entropy in nats, at the temperature of the classifier."""
+    accuracy: float
+    """With several labels: the share of examples with exactly the right set."""
+    macro_f1: float
+    expected_calibration_error: float
+    num_examples: int
+    classes: tuple[ClassScore, ...]
+    interval: tuple[float, float]
+    """95% Wilson interval of the accuracy."""
+    unknown_labels: dict[str, int] = field(default_factory=dict)
+    """Labels of the data that the model does not have, and how often they occur."""
+    notes: tuple[str, ...] = ()
+
+    def with_wrong(self, number: int) -> "Classification":
+        """The same with `number` more examples, all answered wrongly."""
+        if not number:
+            return self
+        right, total = round(self.accuracy * self.num_examples), self.num_examples + number
+        return replace(
+            self, accuracy=right / total, interval=wilson(right, total), num_examples=total
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        first = {"accuracy": self.accuracy, "accuracy_interval": list(self.interval)}
+        last = {"classes": by_label(self.classes), "unknown_labels": self.unknown_labels}
+        return first | super().as_json() | last
+
+    def headline(self) -> str:
+        return (
+            f"accuracy {self.accuracy:.4f} {shown(self.interval)}, macro F1 {self.macro_f1:.4f}, "
+            f"{counted(self.num_examples, 'example')}"
+        )
+
+    def text(self) -> str:
+        return (
+            f"accuracy {self.accuracy:.4f} {shown(self.interval)}  macro F1 {self.macro_f1:.4f}  "
+            f"loss {self.loss:.4f}  calibration error {self.expected_calibration_error:.4f}  "
+            f"{counted(self.num_examples, 'example')}\n{table('class', self.classes)}"
+        )
+
+
+def judge(
+    logits: Tensor,
+    targets: Tensor,
+    labels: Sequence[str],
+    *,
+    temperature: float = 1.0,
+    multi_label: bool = False,
+) -> Classification:
+    """Compare logits (N, C) with numbers of classes (N,), or several labels with 0 and 1 (N, C)."""
+    if not (0 < temperature < math.inf):
+        raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
+    logits, targets = _checked(logits, targets, len(labels), multi_label)
+    scaled = logits / temperature
+    if multi_label:
+        predicted, true = logits > 0, targets.bool()  # (N, C)
+        is_right = predicted == true
+        confidence = scaled.abs().sigmoid()  # of the answer given, be it yes or no
+    else:
+        chosen = logits.argmax(-1)
+        predicted, true = (F.one_hot(each, len(labels)).bool() for each in (chosen, targets))
+        is_right = chosen == targets
+        confidence = scaled.softmax(-1).amax(-1)
+    num_right = int((predicted == true).all(-1).sum())
+    counts = torch.stack([predicted & true, predicted, true]).sum(1).T.tolist()  # (C, 3)
+    classes = tuple(ClassScore.of(label, *row) for label, row in zip(labels, counts, strict=True))
+    f1 = [score.f1 for score, row in zip(classes, counts, strict=True) if any(row)]
+    return Classification(
+        loss=_cross_entropy(scaled, targets, multi_label),
+        accuracy=num_right / len(logits),
+        macro_f1=sum(f1) / max(len(f1), 1),
+        expected_calibration_error=expected_calibration_error(confidence, is_right),
+        num_examples=len(logits),
+        classes=classes,
+        interval=wilson(num_right, len(logits)),
+    )
+
+
+def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) -> float:
+    """The T that minimises the loss of logits / T, within e^-10 to e^5.
+
+    The goal is not 1 but 1 - 1 / (N + 2), as in Platt (1999): if all N answers are right, the loss
+    would otherwise fall with T without end.
+    The loss is convex in 1 / T, so its slope changes sign once, at a point that bisection finds.
+    """
+    logits, targets = _checked(logits, targets, logits.shape[-1], multi_label)
+    if len(logits) < ENOUGH_TO_FIT:
+        return 1.0
+    # Target probabilities (N, C): the truth, except for a share of the other answers.
+    doubt, num_classes = 1 / (len(targets) + 2), logits.shape[-1]
+    truth = targets if multi_label else F.one_hot(targets, num_classes).double()
+    others = 1 if multi_label else max(1, num_classes - 1)  # several labels: each is yes or no
+    goals = truth * (1 - doubt) + (1 - truth) * doubt / others
+    low, high = COOLEST, HOTTEST
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        scaled = logits / math.exp(middle)
+        p = scaled.sigmoid() if multi_label else scaled.softmax(-1)
+        is_too_sure = ((p - goals) * logits).sum() > 0  # the slope of the loss in 1 / T
+        low, high = (middle, high) if is_too_sure else (low, middle)
+    best = math.exp((low + high) / 2)
+    found, plain = (_cross_entropy(logits / T, goals, multi_label) for T in (best, 1.0))
+    return best if found < plain else 1.0  # no T is better if logits are equal
+
+
+def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:
+    """∑ over bins of confidence (share of answers in the bin) · |accuracy - mean confidence|."""
+    confidence, is_right = confidence.flatten().double(), is_right.flatten().double()
+    number = (confidence * bins).long().clamp(max=bins - 1)  # a confidence of 1 is in the last bin
+    gap = torch.zeros(bins, dtype=torch.double, device=confidence.device)
+    gap.index_add_(0, number, is_right - confidence)  # count · (accuracy - mean confidence)
+    return gap.abs().sum().item() / max(len(confidence), 1)
+
+
+def _checked(
+    logits: Tensor, targets: Tensor, num_classes: int, multi_label: bool
+) -> tuple[Tensor, Tensor]:
+    """Both in double precision, for exact means. Raise unless their shapes fit."""
+    expected = (len(logits), num_classes) if multi_label else (len(logits),)
+    if tuple(logits.shape) != (len(logits), num_classes) or tuple(targets.shape) != expected:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} "
+            f"do not fit {num_classes} classes"
+        )
+    if not len(logits):
+        raise GlassformerError("there are no examples to score.")
+    logits = refuse_nan(logits).detach().double()
+    return logits, targets.to(logits.device, torch.double if multi_label else torch.long)
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, multi_label: bool) -> float:
+    of = F.binary_cross_entropy_with_logits if multi_label else F.cross_entropy
+    return of(logits, targets).item()

@@ -1,0 +1,78 @@
+"""Cross-entropy of the next token, without ever holding all the logits in memory.
+
+With 50,000 tokens in the vocabulary, the logits of one batch are larger than the model. So they are
+computed in chunks of rows: each chunk's loss and gradient are computed, then its logits are freed.
+
+With label smoothing ε, the goal is a probability of 1 - ε for the target; all tokens share ε:
+
+    loss = (1 - ε) · -log p(target) + ε · mean over all tokens of -log p(token)
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CHUNK = 2**22  # logits held at a time: 16 MB
+
+
+def next_token_loss(
+    hidden: Tensor, head: nn.Linear, targets: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Mean of -log p(target) over all positions: hidden (…, D), targets (…)."""
+    hidden, targets = hidden.flatten(0, -2), targets.flatten()
+    rows = max(1, CHUNK // head.out_features)
+    if len(targets) <= rows:
+        return F.cross_entropy(head(hidden).float(), targets, label_smoothing=smoothing)
+    learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
+    total: Tensor = _Chunked.apply(  # type: ignore[no-untyped-call]
+        hidden, head.weight, head.bias, targets, rows, learning, smoothing
+    )
+    return total / len(targets)
+
+
+class _Chunked(torch.autograd.Function):
+    """Sum of the losses. The gradients are computed in the forward pass, while the logits exist."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        rows: int,
+        learning: bool,
+        smoothing: float,
+    ) -> Tensor:
+        wanted = learning and any(ctx.needs_input_grad)
+        total = torch.zeros((), device=hidden.device)
+        grad_hidden = torch.empty_like(hidden) if wanted else None
+        grad_weight = torch.zeros_like(weight) if wanted else None
+        grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        for start in range(0, len(targets), rows):
+            part, target = hidden[start : start + rows], targets[start : start + rows, None]
+            logits = F.linear(part, weight, bias).float()  # (rows, V)
+            log_total = logits.logsumexp(-1, keepdim=True)
+            total += (log_total - (1 - smoothing) * logits.gather(1, target)).sum()
+            if smoothing:
+                total -= smoothing * logits.mean(-1).sum()
+            if grad_hidden is None or grad_weight is None:
+                continue
+            grad = logits.sub_(log_total).exp_()  # p - what it should be: the softmax's gradient
+            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1))
+            if smoothing:
+                grad -= smoothing / logits.size(-1)
+            grad = grad.to(part.dtype)
+            grad_hidden[start : start + rows] = grad @ weight.to(part.dtype)
+            grad_weight += grad.T @ part
+            if grad_bias is not None:
+                grad_bias += grad.sum(0)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
+        return (*grads, None, None, None, None)

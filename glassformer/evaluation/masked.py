@@ -1,0 +1,47 @@
+"""How well a masked language model predicts hidden tokens."""
+
+from dataclasses import dataclass
+
+from torch.nn import functional as F
+
+from glassformer.data.token_windows import Ids, ValidationWindows
+from glassformer.evaluation.result import Result, evaluating
+from glassformer.models.bert import Bert
+from glassformer.preprocessing.masking import Masking
+
+EVALUATION_SEED = 2**31  # one that no training can have
+BATCH_TOKENS = 4096  # read at once
+
+
+@dataclass(frozen=True)
+class MaskedResult(Result):
+    """How well a masked language model predicts hidden tokens."""
+
+    score_names = ("loss", "accuracy")
+    details = ("num_tokens",)
+    loss: float
+    accuracy: float
+    num_tokens: int
+
+    def headline(self) -> str:
+        return (
+            f"loss {self.loss:.4f} per masked token, {self.accuracy:.1%} of {self.num_tokens:,} "
+            "predicted correctly"
+        )
+
+
+def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
+    """Read all of `ids` once, in windows side by side; the same tokens are hidden each time."""
+    windows = ValidationWindows(ids, masking.room, max(1, BATCH_TOKENS // masking.room))
+    total, right, count = 0.0, 0, 0
+    with evaluating(model):
+        for number in range(len(windows)):
+            batch = masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
+            if not len(batch.targets):
+                continue
+            hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
+            logits = model.predict(hidden).float().cpu()
+            total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
+            right += int((logits.argmax(-1) == batch.targets).sum())
+            count += len(batch.targets)
+    return MaskedResult(total / max(1, count), right / max(1, count), count)

@@ -1,0 +1,73 @@
+"""Precision, recall and F1 of one class, and the confidence interval of a share.
+
+precision  right of a class / predicted as the class
+recall     right of a class / all there are of the class
+F1         2 · precision · recall / (precision + recall)
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+NORMAL_95 = 1.959963984540054  # 95% of a normal distribution lie within this many deviations
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+    @classmethod
+    def of(cls, label: str, right: int, predicted: int, true: int) -> "ClassScore":
+        """From counts; 0 divided by 0 is 0, as in scikit-learn and conlleval."""
+        return cls(
+            label,
+            precision=right / max(predicted, 1),
+            recall=right / max(true, 1),
+            f1=2 * right / max(predicted + true, 1),
+            support=true,
+        )
+
+
+def by_label(scores: Sequence[ClassScore]) -> dict[str, Any]:
+    """For JSON."""
+    rows = map(asdict, scores)
+    return {row.pop("label"): row for row in rows}
+
+
+def table(heading: str, scores: Sequence[ClassScore]) -> str:
+    """A line for each class, in columns."""
+    width = max([len(heading), *(len(score.label) for score in scores)])
+    lines = [f"{heading:<{width}}  precision  recall      F1  support"]
+    lines += [
+        f"{score.label:<{width}}  {score.precision:>9.4f}  {score.recall:.4f}  {score.f1:.4f}"
+        f"  {score.support:>7,}"
+        for score in scores
+    ]
+    return "\n".join(lines)
+
+
+def shown(interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"(95% interval {low:.4f} to {high:.4f})"
+
+
+def wilson(successes: int, total: int) -> tuple[float, float]:
+    """The 95% interval of a share by Wilson's score, which holds for few trials and near 0 and 1.
+
+    (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n)
+    """
+    if total == 0:
+        return 0.0, 1.0
+    share, squared = successes / total, NORMAL_95**2 / total
+    middle = share + squared / 2
+    reach = math.sqrt(squared * (share * (1 - share) + squared / 4))
+    # Rounding must not exceed the limits.
+    return (
+        max(0.0, (middle - reach) / (1 + squared)) if successes else 0.0,
+        min(1.0, (middle + reach) / (1 + squared)) if successes < total else 1.0,
+    )

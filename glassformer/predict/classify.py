@@ -1,0 +1,167 @@
+"""Classifying: a text or a time series in; labels and their probabilities out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.data.labels import listed_with_counts
+from glassformer.data.padded_batches import LabelledRows
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.classification import Classification, judge
+from glassformer.evaluation.labelled_reading import read_logits
+from glassformer.models.labeller import TextClassifier
+from glassformer.predict.predictor import Predictor, names_of
+from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
+from glassformer.wording import counted
+
+YES = 0.5  # the least probability of a label that is given, where several can be
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The labels of an input."""
+
+    text: str
+    """The input, or a few words about it if it is not text."""
+    labels: tuple[str, ...]
+    """One; none or more if several can be given; none for a text without words."""
+    scores: dict[str, float]
+    """The probability of every label, the likeliest first; empty for a text without words."""
+    is_multi_label: bool = False
+    is_shortened: bool = False
+    """It was longer than the model's context, and only a part of it was read."""
+
+    @property
+    def label(self) -> str:
+        return ", ".join(self.labels)
+
+    def as_json(self) -> dict[str, Any]:
+        label = self.label or None
+        given = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
+        return {"text": self.text, **given, "scores": self.scores}
+
+
+class ClassifyPredictor(Predictor):
+    """The verbs of a classifier: classify and evaluate."""
+
+    verbs = ("classify", "evaluate")
+    preprocessing_class = LabelledInputs
+    model: TextClassifier
+    preprocessing: LabelledInputs
+
+    def classify(self, content: Any) -> Prediction:
+        """A text, or (steps, features) of numbers."""
+        (prediction,) = self.classify_batch([content])
+        return prediction
+
+    def classify_batch(self, contents: Sequence[Any]) -> list[Prediction]:
+        """Classify every input, in order; a text without words gets no label. Inputs of similar
+        length are read together."""
+        shown = [self.preprocessing.shown(content) for content in contents]
+        found = [Prediction(text, (), {}, self.model.config.multi_label) for text in shown]
+        places = [place for place, text in enumerate(shown) if text.strip()]
+        if not places:
+            return found
+        logits, is_shortened = self._read([contents[place] for place in places])
+        scores = self.model.probabilities(logits.to(self.model.device)).cpu().tolist()
+        for place, row, is_short in zip(places, scores, is_shortened, strict=True):
+            found[place] = self._prediction(shown[place], row, is_short)
+        return found
+
+    def _prediction(self, shown: str, scores: list[float], is_shortened: bool) -> Prediction:
+        several = self.model.config.multi_label
+        pairs = zip(self.model.labels, scores, strict=True)
+        ranked = sorted(pairs, key=lambda pair: pair[1], reverse=True)
+        given = [pair for pair in ranked if pair[1] >= YES] if several else ranked[:1]
+        labels = tuple(label for label, _ in given)
+        return Prediction(shown, labels, dict(ranked), several, is_shortened)
+
+    def _read(self, contents: Sequence[Any]) -> tuple[Tensor, list[bool]]:
+        """The logits (N, C) before the temperature, and which inputs were shortened."""
+        encoded = self.preprocessing.encode(contents)
+        rows, is_shortened = self.preprocessing.fit(encoded, self.model.context_length)
+        targets, dtype = [0] * len(rows), self.preprocessing.dtype
+        unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
+        return read_logits(self.model, unlabelled), is_shortened
+
+    def evaluate(
+        self,
+        paths: str | Sequence[str],
+        text_column: Sequence[str] = (),
+        label_column: str | None = None,
+        encoding: str = "utf-8",
+    ) -> Classification:
+        """Accuracy, macro F1 and more on labelled files, from the training's columns by default.
+        Labels that the model does not have count as wrong."""
+        names = names_of(paths)
+        examples, notes = self.preprocessing.read_labelled(
+            names, text_column, label_column, encoding
+        )
+        known, unknown = self.known(examples, ", ".join(names))
+        num_wrong = len(examples) - len(known)
+        if unknown:
+            notes.append(
+                f"{num_wrong:,} of {len(examples):,} examples have labels that the model does not "
+                "know. They count as wrong in the accuracy and are excluded from the other scores: "
+                f"{listed_with_counts(unknown)}"
+            )
+        logits, is_shortened = self._read([example.input for example in known])
+        if number := sum(is_shortened):
+            notes.append(self.shortened(number, len(known)))
+        scores = judge(
+            logits,
+            self.targets(known),
+            self.model.labels,
+            temperature=float(self.model.temperature),
+            multi_label=self.model.config.multi_label,
+        )
+        scores = replace(scores, unknown_labels=dict(unknown), notes=tuple(notes))
+        return scores.with_wrong(num_wrong)
+
+    def known(
+        self, examples: Sequence[LabelledExample], where: str
+    ) -> tuple[list[LabelledExample], Counter[str]]:
+        """The examples whose labels the model has, and the other labels with their counts."""
+        labels = set(self.model.labels)
+        kept = [each for each in examples if labels.issuperset(each.labels)]
+        unknown = Counter(
+            label for each in examples for label in each.labels if label not in labels
+        )
+        if not kept:
+            raise GlassformerError(
+                f"{where} has only labels that the model does not know: "
+                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
+            )
+        return kept, unknown
+
+    def shortened(self, number: int, total: int) -> str:
+        """A note on inputs that were too long."""
+        return (
+            f"{number:,} of {counted(total, 'input')} exceed the model's context of "
+            f"{self.model.context_length:,}: {self.preprocessing.what_is_kept}"
+        )
+
+    def targets(self, examples: Sequence[LabelledExample]) -> Tensor:
+        return torch.tensor(targets_of(examples, self.model.labels, self.model.config.multi_label))
+
+
+def targets_of(
+    examples: Sequence[LabelledExample], labels: Sequence[str], is_multi_label: bool
+) -> list[Any]:
+    """The number of each label; with several labels per example, 0 or 1 for each that exists."""
+    if unknown := {label for each in examples for label in each.labels} - {*labels}:
+        raise GlassformerError(
+            f"{min(unknown)!r} is not one of the model's labels: {', '.join(labels)}."
+        )
+    if is_multi_label:
+        return [[int(label in each.labels) for label in labels] for each in examples]
+    number = {label: index for index, label in enumerate(labels)}
+    if several := next((each for each in examples if len(each.labels) != 1), None):
+        raise GlassformerError(
+            f"{several.source} has {len(several.labels)} labels, but the model predicts only one."
+        )
+    return [number[each.labels[0]] for each in examples]

@@ -1,0 +1,67 @@
+"""What every predictor has: a model, its preprocessing, and a way to be evaluated."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from glassformer.config import Config, parse
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.evaluation.result import Result
+from glassformer.preprocessing import SETTINGS, Preprocessing
+
+
+@dataclass(frozen=True)
+class LikelyToken:
+    """A token that may come next, or be missing."""
+
+    token: str
+    probability: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Predictor(ABC):
+    """A model with the verbs of its task, each of them a method."""
+
+    verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
+    """The commands that work with it."""
+    preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
+    settings_class: ClassVar[type[Config] | None] = None
+    """The settings of generation, if it generates: the keys of generation_config.json."""
+    model: Any
+    preprocessing: Preprocessing
+
+    def __init__(
+        self, model: Any, preprocessing: Preprocessing, defaults: dict[str, Any] | None = None
+    ) -> None:
+        if not isinstance(preprocessing, self.preprocessing_class):
+            raise GlassformerError(
+                f'{SETTINGS} has kind "{preprocessing.kind}", which does not belong to this model. '
+                "Copy the whole model folder."
+            )
+        self.model = model.eval()
+        self.preprocessing = preprocessing
+        self.defaults = defaults or {}
+
+    @abstractmethod
+    def evaluate(self, paths: str | Sequence[str]) -> Result:
+        """How good it is on files. The options of a task are further keyword arguments; the command
+        line offers exactly those."""
+
+    def check_defaults(self, where: str) -> None:
+        """Raise unless the defaults of generation are valid."""
+        if self.settings_class is not None:
+            parse(self.settings_class, self.defaults, where=where)
+
+    def chosen_settings(self, settings: dict[str, Any]) -> Any:
+        """The settings of one call: its own, then the model's defaults."""
+        if self.settings_class is None:
+            raise TypeError(f"{type(self).__name__} does not generate")
+        where = "the settings"
+        return parse(self.settings_class, self.defaults | settings, where, error=UsageError)
+
+
+def names_of(paths: str | Sequence[str]) -> list[str]:
+    return [paths] if isinstance(paths, str) else list(paths)

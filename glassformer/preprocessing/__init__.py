@@ -1,0 +1,37 @@
+"""How a model's data was read, saved with the model: so predicting cannot differ from training.
+
+One class per kind of input. Each owns its encoding and decoding, the names of the user's columns,
+and its files in a model folder.
+"""
+
+from pathlib import Path
+
+from glassformer.atomic_files import read_json
+from glassformer.errors import GlassformerError
+from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+
+__all__ = ["KINDS", "SETTINGS", "Preprocessing", "load_preprocessing"]
+
+KINDS: dict[str, type[Preprocessing]] = {
+    each.kind: each
+    for each in (
+        Preprocessing,
+        TextPreprocessing,
+        MaskedTextPreprocessing,
+        PairPreprocessing,
+        SeriesPreprocessing,
+    )
+}
+
+
+def load_preprocessing(folder: Path) -> Preprocessing:
+    """The preprocessing that is saved in a folder."""
+    settings = read_json(folder / SETTINGS)
+    kind = settings.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise GlassformerError(f'{folder / SETTINGS}: unknown kind "{kind}". Known kinds: {known}.')
+    return KINDS[kind].load(folder, settings)

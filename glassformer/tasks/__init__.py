@@ -1,0 +1,59 @@
+"""Every task by its name. A model is trained for one task; a task is a row of this table."""
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from glassformer.checkpoint.model_folder import GENERATION, load_config, load_model
+from glassformer.errors import UsageError
+from glassformer.models import row
+from glassformer.nn.attention import merge_projections
+from glassformer.predict.predictor import Predictor
+from glassformer.runtime.host import prepare
+from glassformer.tasks import classify, language, masked, tag, translate
+from glassformer.tasks.task import Task
+
+PredictorT = TypeVar("PredictorT", bound=Predictor)
+
+TASKS: dict[str, Task] = {
+    "language": language.TASK,
+    "masked": masked.TASK,
+    "classify": classify.TASK,
+    "tag": tag.TASK,
+    "translate": translate.TASK,
+}
+
+
+def task_of(model: str) -> Task:
+    """The task that a model is trained for."""
+    return TASKS[row(model).task]
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """The model in a folder, ready to use: an object with the verbs of its task. Loading never runs
+    code from the folder."""
+    saved = load_model(Path(path))
+    setup = prepare(threads=torch.get_num_threads(), precision="float32")
+    model = saved.model.to(setup.device)
+    merge_projections(model)
+    predictor = task_of(saved.name).predictor(model, saved.preprocessing, saved.generation)
+    predictor.check_defaults(str(Path(path) / GENERATION))
+    return predictor
+
+
+def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
+    """The kind of predictor that the model in a folder has."""
+    name, _ = load_config(Path(path))
+    return task_of(name).predictor
+
+
+def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
+    """The model in a folder; raise unless its predictor is of this kind."""
+    found = load(path)
+    if not isinstance(found, kind):
+        *most, last = found.verbs
+        verbs = f"{', '.join(most)} and {last}" if most else last
+        raise UsageError(f"{path} cannot {verb}. This model supports {verbs}.")
+    return found

@@ -1,0 +1,160 @@
+"""Rows with labels: what classifying and tagging share."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.config import Config
+from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows
+from glassformer.data.splits import LabelledSplit
+from glassformer.models import row
+from glassformer.preprocessing import load_preprocessing
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.recipe import (
+    FinetuneConfig,
+    Recipe,
+    TokenizedRecipe,
+    decided_by_tokenizer,
+    learn_tokenizer,
+)
+from glassformer.tasks.row_batches import TRAIN, RowDataset
+from glassformer.tasks.task import Habits, Objective, Say, Source
+from glassformer.text.tokenizer_choice import TokenizerConfig
+
+FRAME = 2  # tokens that may stand around a text
+
+
+class LabelLossConfig(Config):
+    """How labels are learned."""
+
+    class_weights: bool = False
+    """Weight each label by the inverse of its frequency, so that rare labels count more."""
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of the target probability spread over all labels (multi-label: over yes and no)."""
+
+
+class LabelledRecipe(TokenizedRecipe):
+    """A recipe whose data has labels, and which may begin with a trained model."""
+
+    objective: LabelLossConfig = LabelLossConfig()
+    finetune: FinetuneConfig | None = None
+
+
+@dataclass(frozen=True)
+class LabelledSource(Source):
+    """Labelled inputs of one kind, split."""
+
+    split: LabelledSplit[Any]
+    preprocessing: Any
+
+    @property
+    @abstractmethod
+    def lengths(self) -> list[int]:
+        """The number of items of each input to learn from."""
+
+    @property
+    def num_items(self) -> int:
+        return sum(self.lengths)
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        decided: dict[str, dict[str, Any]] = {"model": dict(self.preprocessing.sizes)}
+        if isinstance(self.preprocessing, TextPreprocessing):
+            decided = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        labels = {"labels": list(self.split.labels), "multi_label": self.split.is_multi_label}
+        decided["model"] |= labels
+        model: Any = row(recipe.model_name).model
+        is_settled = not recipe.is_open or recipe.start or recipe.model.get("context_length")
+        if model.default_context is not None and not is_settled:
+            needed = -(-(max(self.lengths) + FRAME) // 16) * 16
+            decided["model"]["context_length"] = min(model.default_context, needed)
+        return decided
+
+
+def text_preprocessing(
+    recipe: LabelledRecipe,
+    split: LabelledSplit[Any],
+    texts: Sequence[str],
+    default: TokenizerConfig,
+) -> TextPreprocessing:
+    """With the tokenizer of the model to begin with, or one learned from the texts."""
+    if recipe.start is None:
+        # Rich, because the rarer words show what a text is about.
+        tokenizer = learn_tokenizer(recipe, default, texts, is_rich=True)
+    else:
+        start = load_preprocessing(Path(recipe.start.model))
+        if not isinstance(start, TextPreprocessing):
+            raise TypeError("a model of text is needed")
+        tokenizer = start.tokenizer
+    return TextPreprocessing(
+        tokenizer=tokenizer,
+        text_column=split.text_column,
+        label_column=split.label_column,
+        is_causal=getattr(row(recipe.model_name).model, "is_causal", False),
+    )
+
+
+def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
+    """Report what there is to learn from, and what else to know about the data."""
+    last = f"; test set, used once at the end: {len(split.test):,}" if split.test else ""
+    say(f"data: {what} for training; held out: {split.held_out}{last}")
+    for line in (*split.columns, *(f"note: {note}" for note in split.notes)):
+        say(line)
+
+
+class LabelledDataset(RowDataset):
+    """Rows with a label each, or one for each of their items."""
+
+    row_name = "example"
+    training: LabelledRows
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        self.training = LabelledRows.load(folder / TRAIN)
+        self.labels: tuple[str, ...] = self.model_config.labels
+
+    def buckets(self, batch_size: int, seed: int) -> Buckets:
+        return Buckets(self.training.lengths, batch_size, seed)
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"num_labels": len(self.labels)}
+
+
+class LabelObjective(Objective):
+    """Predict labels, of which rare ones may count more."""
+
+    dataset: LabelledDataset
+
+    @cached_property
+    def _weights(self) -> Tensor | None:
+        if not self.recipe.objective.class_weights:
+            return None
+        targets = torch.from_numpy(self.dataset.training.targets)
+        if targets.dim() == 2:  # several labels: yes and no weigh the same together
+            positive = targets.sum(0).clamp(min=1)
+            return (len(targets) - positive) / positive
+        counts = torch.bincount(targets[targets != IGNORED], minlength=len(self.dataset.labels))
+        return counts.sum() / (len(counts) * counts.clamp(min=1))  # all weigh the same together
+
+    def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Logits (N, C) against labels (N,), or several labels as 0 and 1 (N, C)."""
+        weights = None if self._weights is None else self._weights.to(logits)
+        smoothing: float = self.recipe.objective.label_smoothing
+        if targets.dim() == 2:  # each label is a choice of two, yes or no
+            goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+            return F.binary_cross_entropy_with_logits(logits, goal, pos_weight=weights)
+        return F.cross_entropy(logits, targets, weights, label_smoothing=smoothing)
+
+
+def habits(recipe: Recipe) -> Habits:
+    if recipe.start is not None:
+        return Habits(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
+    # Few examples and many words: a word that is rarely seen should have little effect.
+    return Habits(epochs=6, fewest_steps=200, muon=1e-3, adamw=2e-3, weight_decay=1.0)

@@ -1,0 +1,80 @@
+"""Next token: loss = mean of -log p(t_n | t_<n) over all positions of all windows."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.evaluation.language import LanguageResult, evaluate_language
+from glassformer.evaluation.losses import next_token_loss
+from glassformer.evaluation.result import evaluating
+from glassformer.generation.logits import Sampling
+from glassformer.generation.sample import decode
+from glassformer.models.language_model import LanguageModel
+from glassformer.predict.language import LanguagePredictor
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
+from glassformer.text.streaming import continuation
+from glassformer.text.tokenizer_choice import TokenizerConfig
+
+SAMPLE_TOKENS = 80
+
+
+def read(recipe: TextRecipe, folder: Path, say: Say) -> TextSource:
+    preprocessing = partial(TextPreprocessing, is_causal=True)
+    return read_text(recipe, folder, say, TokenizerConfig(), preprocessing)
+
+
+class NextToken(Objective):
+    """Predict each token from those before it."""
+
+    dataset: TextDataset
+    measures = ("loss", "bits_per_byte")
+
+    def batch(self, number: int, most: int | None = None) -> Tensor:
+        return torch.from_numpy(self.batches.batch(number, most))
+
+    def loss(self, model: LanguageModel, batch: Tensor) -> Tensor:
+        inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): the targets are one further on
+        return next_token_loss(model.hidden(inputs), model.head, targets)
+
+    def validate(self, model: LanguageModel) -> LanguageResult:
+        data = self.dataset
+        return evaluate_language(
+            model, data.validation, data.validation_bytes, model.context_length
+        )
+
+    def sample(self, model: LanguageModel, step: int) -> str:
+        """A continuation of held-out text, which cannot have been memorised."""
+        tokenizer, opening = self.dataset.preprocessing.tokenizer, self.dataset.opening()
+        end = tokenizer.end_of_text
+        prompt = tokenizer.encode(opening) or self.dataset.validation[:1].tolist()
+        with evaluating(model):
+            steps = decode(
+                model,
+                [prompt],
+                sampling=Sampling(temperature=0.8),
+                max_new_tokens=SAMPLE_TOKENS,
+                seed=step,
+                is_finished=lambda row, token: token == end,
+                device=model.device,
+            )
+            tokens = (token for (token,) in steps if token is not None)
+            return opening + continuation(tokenizer, prompt, tokens)
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        opening = self.dataset.opening()
+        return ("generate", folder, opening), ("score", folder, opening)
+
+
+TASK = Task(
+    recipe=TextRecipe,
+    read=read,
+    dataset=TextDataset,
+    objective=NextToken,
+    predictor=LanguagePredictor,
+    habits=lambda recipe: Habits(epochs=6),  # more, and a small model begins to memorise
+)

@@ -1,0 +1,227 @@
+"""A recipe: everything that determines a training, in sections.
+
+    model:      which model, which preset, and every size of it
+    data:       the files, and the part held out for validation
+    training:   steps, batches, learning rate, saving, machine
+
+A task adds sections of its own, such as `tokenizer` and `objective`. A key that is null is chosen
+from the data when training begins; the recipe that is saved with the run has no such keys left.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from glassformer.config import Config, Count, Values, parse, several
+from glassformer.config_errors import Origins
+from glassformer.errors import GlassformerError
+from glassformer.models import row
+from glassformer.text.tokenizer_choice import TokenizerConfig, default_vocab_size
+from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import Tokenizer
+
+RECIPE = "recipe.yaml"  # in a run's folder
+OptimizerKind = Literal["muon", "adamw"]
+ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
+
+
+def _seconds(value: Any) -> Any:
+    """15m is 900 seconds; a number is seconds already."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+|\d*\.\d+)\s*([smhd]?)", value.strip())
+    if match is None:
+        raise ValueError("use a number of seconds, or 90s, 15m, 2h, 1d")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+
+
+Page = Literal["tensorboard", "wandb"]
+Duration = Annotated[float, BeforeValidator(_seconds)]
+
+
+class TrainingConfig(Config):
+    """How long, in what batches, and how fast to learn. Names follow Hugging Face's."""
+
+    max_steps: Count | None = Field(None, ge=1)
+    """Updates of the weights; null: chosen from the amount of data."""
+    num_train_epochs: float | None = Field(None, gt=0)
+    """Passes over the data; used if max_steps is null."""
+    per_device_train_batch_size: Count | None = Field(None, ge=1)
+    """Windows of text, or examples, in a batch; null: chosen for the task."""
+    gradient_accumulation_steps: Count = Field(1, ge=1)
+    """Batches per update: a larger batch in the same memory."""
+    time_limit: Duration | None = Field(None, gt=0)
+    """In seconds, or "15m", "2h" …: max_steps is lowered until training fits into it."""
+    optimizer: OptimizerKind = "muon"
+    """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW."""
+    learning_rate: float | None = Field(None, gt=0)
+    """The peak of the schedule; null: chosen from the model's width."""
+    lr_scheduler_type: ScheduleKind = "linear"
+    min_lr_rate: float = Field(0.0, ge=0, le=1)
+    """Share of the learning rate that is left at the end."""
+    warmup_steps: Count | None = Field(None, ge=0)
+    weight_decay: float | None = Field(None, ge=0)
+    """Weight decay of matrices, multiplied by the learning rate; null: chosen for the task."""
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.99, ge=0, lt=1)
+    max_grad_norm: float = Field(1.0, ge=0)
+    """Gradients are clipped to this norm; 0: never."""
+    ema: float | None = Field(None, ge=0, lt=1)
+    """Decay of a running mean of the weights, such as 0.999, which is kept instead of the weights;
+    0: no mean; null: chosen for the task."""
+    early_stopping: Count | None = Field(None, ge=1)
+    """Stop after this many validations without improvement; null: never."""
+    seed: int = Field(0, ge=0, lt=2**31)
+    eval_steps: Count | None = Field(None, ge=1)
+    """Steps between validations, each of which also writes a sample."""
+    save_steps: Count | None = Field(None, ge=1)
+    """Steps between saved states of the training."""
+    save_total_limit: Count = Field(2, ge=1)
+    """Saved states that are kept; older ones are deleted."""
+    logging_steps: Count = Field(10, ge=1)
+    report_to: Annotated[tuple[Page, ...], BeforeValidator(several)] = ("tensorboard",)
+    """Where curves are recorded besides metrics.csv; wandb is an optional dependency."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    num_threads: Count | None = Field(None, ge=1)
+    """CPU threads; null: the number of cores."""
+
+
+class DecidedTraining(TrainingConfig):
+    """The same with every choice made, as a run needs it."""
+
+    max_steps: Count = Field(ge=1)
+    per_device_train_batch_size: Count = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    warmup_steps: Count = Field(ge=0)
+    weight_decay: float = Field(ge=0)
+    ema: float = Field(ge=0, lt=1)
+    eval_steps: Count = Field(ge=1)
+    save_steps: Count = Field(ge=1)
+
+
+class FinetuneConfig(Config):
+    """The trained model to begin with, and how much of it may change."""
+
+    model: str
+    """The folder of a trained model."""
+    digest: str | None = None
+    """The SHA-256 of its weights; null: computed when training begins."""
+    freeze_layers: Count = Field(0, ge=0)
+    """Freeze the embedding and this many of the first layers."""
+    freeze: bool = False
+    """Freeze everything except the new head."""
+    layer_lr_decay: float = Field(1.0, gt=0, le=1)
+    """The learning rate of each layer is that of the layer above times this."""
+    lora_rank: Count = Field(0, ge=0)
+    """Learn the change of each matrix as a product of two thin ones; 0: train the matrix itself."""
+    lora_alpha: float = Field(16.0, gt=0)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "FinetuneConfig":
+        if self.lora_rank and (self.freeze or self.freeze_layers):
+            raise ValueError(
+                "lora_rank freezes the body already: leave out freeze and freeze_layers"
+            )
+        return self
+
+
+class Recipe(Config):
+    """The sections that every recipe has. `model` is kept as written until the data has chosen a
+    size."""
+
+    model: dict[str, Any]
+    data: Config
+    training: TrainingConfig = TrainingConfig()
+
+    @property
+    def model_name(self) -> str:
+        return str(self.model["name"])
+
+    @property
+    def preset(self) -> str | None:
+        return self.model.get("preset")
+
+    @property
+    def decided(self) -> DecidedTraining:
+        return parse(DecidedTraining, self.training.model_dump(), RECIPE, prefix="training.")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the size of the model is left to the data."""
+        return self.preset is None
+
+    @property
+    def start(self) -> FinetuneConfig | None:
+        """The trained model that it begins with, if any."""
+        return getattr(self, "finetune", None)
+
+    @property
+    def data_names(self) -> tuple[str, ...]:
+        """The files to learn from."""
+        return tuple(getattr(self.data, "names", getattr(self.data, "paths", ())))
+
+    @property
+    def test_paths(self) -> tuple[str, ...]:
+        """Data on which the best model is evaluated at the end, if any."""
+        return getattr(self.data, "test_paths", ())
+
+    def architecture(self) -> Config:
+        """The model's typed config: its preset, then the keys of the recipe."""
+        return model_config(self.model)
+
+
+class TokenizedRecipe(Recipe):
+    """A recipe whose data is text."""
+
+    tokenizer: TokenizerConfig = TokenizerConfig()
+
+
+def model_config(
+    model: Values,
+    where: str = "the recipe",
+    origins: Origins | None = None,
+    error: type[GlassformerError] = GlassformerError,
+) -> Config:
+    """The typed config of a section `model`."""
+    known = row(str(model["name"]))
+    # Until the data has chosen a size, the smallest is assumed.
+    values = known.preset(str(model.get("preset") or known.smallest))
+    given = {key: value for key, value in model.items() if key not in ("name", "preset")}
+    return parse(known.config, values | given, where, origins, "model.", error)
+
+
+def learn_tokenizer(
+    recipe: TokenizedRecipe,
+    default: TokenizerConfig,
+    texts: Sequence[str],
+    special_tokens: Sequence[str] = (),
+    prefix: str = "",
+    is_rich: bool = False,
+) -> Tokenizer:
+    """The tokenizer of a recipe, where it leaves something open that of `default`, learned from
+    texts with `prefix` before each. A rich one has as many pieces as whole words would need."""
+    given = {key: getattr(recipe.tokenizer, key) for key in TokenizerConfig.model_fields}
+    config = default.model_copy(
+        update={key: value for key, value in given.items() if value not in (None, "auto")}
+    )
+    if config.kind == "auto":
+        raise TypeError("the kind is still open")
+    num_bytes = sum(len(text.encode()) for text in texts)
+    kind = "word" if is_rich and config.kind != "char" else config.kind
+    size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
+    size = size or default_vocab_size(kind, num_bytes)
+    return train_tokenizer(config, (prefix + text for text in texts), size, special_tokens)
+
+
+def decided_by_tokenizer(recipe: Any, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe as a tokenizer decides them: its own, and the model's vocab_size."""
+    section = {
+        "kind": tokenizer.kind,
+        "vocab_size": recipe.tokenizer.vocab_size or tokenizer.vocab_size,
+        "lowercase": tokenizer.folds_case,
+    }
+    model = {} if recipe.model.get("vocab_size") else {"vocab_size": tokenizer.vocab_size}
+    return {"model": model, "tokenizer": section}

@@ -1,0 +1,172 @@
+"""Tag: a label for every word. loss = mean of -log p(tag | sentence), at the first token of a word.
+
+Entities (B-PER, I-PER …) are judged as a whole, by F1; other tags word by word, by accuracy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.data.padded_batches import IGNORED, LabelledBatch, LabelledRows
+from glassformer.data.run_copies import OF_SENTENCES, keep_sentences, kept_sentences
+from glassformer.data.tagged_files import Sentence
+from glassformer.data.tagged_sentences import TaggedConfig, read_tagged
+from glassformer.evaluation.classification import fit_temperature
+from glassformer.evaluation.entities import has_entities
+from glassformer.evaluation.tagging import (
+    SpelledSentences,
+    Tagging,
+    evaluate_tags,
+    known_words,
+    read_words,
+)
+from glassformer.models.labeller import TokenTagger
+from glassformer.predict.tag import TagPredictor
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks import labelled_rows
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.row_batches import TRAIN
+from glassformer.tasks.task import Command, Say, Task
+from glassformer.text.tokenizer_choice import TokenizerConfig
+from glassformer.text.words_and_subwords import encode_words
+from glassformer.wording import counted
+
+VALIDATION, TEST = "validation.jsonl", "test.jsonl"
+TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
+SHOWN = 12  # words
+
+
+class TagRecipe(labelled_rows.LabelledRecipe):
+    """A recipe for sentences with a tag for every word."""
+
+    data: TaggedConfig
+
+
+@dataclass(frozen=True)
+class TagSource(labelled_rows.LabelledSource):
+    """Tagged sentences, and the tokenizer that they are read with."""
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        tokenizer = self.preprocessing.tokenizer
+        words = (encode_words(tokenizer, each.words) for each in self.split.training)
+        return [sum(map(len, each)) for each in words]
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        limit = recipe.model.get("context_length")
+        training, validation = (
+            SpelledSentences.of([each.words for each in part], self.preprocessing, limit)
+            for part in (self.split.training, self.split.validation)
+        )
+        number = {name: index for index, name in enumerate(self.split.labels)}
+        targets = training.rows.targets
+        targets[targets != IGNORED] = [
+            number[tag] for each in self.split.training for tag in each.tags
+        ]
+        training.rows.save(folder / TRAIN)
+        if cut := sum(pieces > 1 for pieces in training.num_pieces + validation.num_pieces):
+            say(
+                f"note: {counted(cut, 'sentence')} exceed the model's context of {limit:,} "
+                "tokens and are read in pieces"
+            )
+        keep_sentences(folder / VALIDATION, self.split.validation)
+        if self.split.test:
+            keep_sentences(folder / TEST, self.split.test)
+
+
+def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
+    split = read_tagged(recipe.data, recipe.training.seed)
+    what = f"{counted(len(split.training), 'sentence')} with {len(split.labels)} tags"
+    labelled_rows.say_split(what, split, say)
+    texts = [" ".join(sentence.words) for sentence in split.training]
+    return TagSource(split, labelled_rows.text_preprocessing(recipe, split, texts, TOKENIZER))
+
+
+class TagDataset(labelled_rows.LabelledDataset):
+    """Rows with a tag for every word, and held-out sentences."""
+
+    preprocessing: TextPreprocessing
+
+    @cached_property
+    def held_out(self) -> list[Sentence]:
+        return kept_sentences(self.folder / VALIDATION)
+
+    @cached_property
+    def spelled(self) -> SpelledSentences:
+        """The held-out sentences as the model reads them."""
+        words = [each.words for each in self.held_out]
+        return SpelledSentences.of(words, self.preprocessing, self.model_config.context_length)
+
+    @property
+    def validation(self) -> LabelledRows:
+        return self.spelled.rows
+
+    @property
+    def num_held_out(self) -> int:
+        return len(self.held_out)
+
+    @property
+    def amount(self) -> str:
+        return f"{counted(len(self.training), 'sentence')} with {len(self.labels)} tags"
+
+    def test_data(self) -> dict[str, Any] | None:
+        path, (words, tags) = self.folder / TEST, OF_SENTENCES
+        if not path.is_file():
+            return None
+        return {"paths": str(path), "text_column": (words,), "label_column": tags}
+
+
+class TagObjective(labelled_rows.LabelObjective):
+    """Label each word of a sentence."""
+
+    dataset: TagDataset
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("loss", "accuracy", "f1") if self.measure == "f1" else ("loss", "accuracy")
+
+    @property
+    def measure(self) -> str:
+        return "f1" if has_entities(self.dataset.labels) else "accuracy"
+
+    def loss(self, model: TokenTagger, batch: LabelledBatch) -> Tensor:
+        is_word = batch.targets != IGNORED  # (B, T): the token that speaks for each word
+        hidden = model.represent(batch.ids, batch.is_text)[is_word]  # (N, D)
+        logits = model.head(model.head_dropout(hidden)).float()
+        return self.cross_entropy(logits, batch.targets[is_word])
+
+    def validate(self, model: TokenTagger) -> Tagging:
+        data = self.dataset
+        gold = [sentence.tags for sentence in data.held_out]
+        logits = read_words(model, data.spelled)
+        known, targets = known_words(logits, gold, data.labels)
+        if len(targets):
+            model.temperature.fill_(fit_temperature(known, targets))
+        return evaluate_tags(logits, gold, data.labels, float(model.temperature))
+
+    def sample(self, model: TokenTagger, step: int) -> str:
+        """Its tags for the words of a held-out sentence."""
+        data = self.dataset
+        words = data.held_out[step % len(data.held_out)].words
+        limit = data.model_config.context_length
+        (logits,) = read_words(model, SpelledSentences.of([words], data.preprocessing, limit))
+        tags = [data.labels[best] for best in logits.argmax(-1).tolist()]
+        pairs = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
+        return " ".join([*pairs[:SHOWN], *(["…"] if len(pairs) > SHOWN else [])])
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        return (("tag", folder, " ".join(self.dataset.held_out[0].words[:SHOWN])),)
+
+
+TASK = Task(
+    recipe=TagRecipe,
+    read=read,
+    dataset=TagDataset,
+    objective=TagObjective,
+    predictor=TagPredictor,
+    habits=labelled_rows.habits,
+)

@@ -1,0 +1,193 @@
+"""Training a tokenizer: how each kind of vocabulary is learned from text.
+
+    characters   the set of them
+    words        the most frequent ones
+    BPE          begin with bytes; join the most frequent neighbours; repeat
+    WordPiece    BPE over the letters of a word; all pieces but the first begin with ##
+    Unigram      begin with too many pieces; drop those that matter least to the likelihood
+
+A learner takes the text in pieces and the number of entries that are free, and returns a backend
+without special tokens. The same text gives the same vocabulary, whatever the library's hash order.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+
+from glassformer.errors import GlassformerError
+from glassformer.text.chunks import pieces_of
+from glassformer.text.tokenizer_choice import TokenizerConfig, default_vocab_size
+from glassformer.text.tokenizers import CHARACTERS, END_OF_TEXT, UNKNOWN, WORDS, Kind, Tokenizer
+
+_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
+_ALL_BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+
+_WORD_START = "▁"
+_SCORE_DIGITS = 6  # beyond these, Unigram's scores depend on the order of its sums
+
+
+def train_tokenizer(
+    config: TokenizerConfig | Kind,
+    texts: Iterable[str],
+    vocab_size: int | None = None,
+    special_tokens: Sequence[str] = (),
+) -> Tokenizer:
+    """Learn a vocabulary from `texts`, which are read once; the same texts give the same file.
+
+    `vocab_size` counts everything, including special tokens, and is an upper limit: a short text
+    may not have that many. `special_tokens` are added to <|endoftext|>.
+    """
+    settings = config if isinstance(config, TokenizerConfig) else TokenizerConfig(kind=config)
+    if settings.kind == "auto":
+        raise GlassformerError("a tokenizer of kind auto cannot be learned: choose the kind first.")
+    names = list(dict.fromkeys([END_OF_TEXT, *special_tokens]))
+    size = settings.vocab_size if vocab_size is None else vocab_size
+    size = default_vocab_size(settings.kind) if size is None else size
+    pieces = _pieces(texts, bool(settings.lowercase))
+    backend = LEARN[settings.kind](pieces, size - len(names))
+    if settings.lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    backend.add_special_tokens(names)
+    return Tokenizer(backend)
+
+
+def _pieces(texts: Iterable[str], lowercase: bool) -> Iterator[str]:
+    """The texts in pieces of bounded size. Raises if all of them are empty."""
+    lower = normalizers.Lowercase()
+    empty = True
+    for text in texts:
+        for piece in pieces_of([text]):
+            empty = False
+            yield lower.normalize_str(piece) if lowercase else piece
+    if empty:
+        raise GlassformerError("there is no text to learn a tokenizer from: every text is empty.")
+
+
+def learn_characters(texts: Iterable[str], room: int) -> Backend:
+    """Every character has an id, in the order of Unicode.
+
+    There is no <|unk|>: it would never occur in training, so a model could learn nothing for it.
+    """
+    alphabet: set[str] = set()
+    for text in texts:
+        alphabet.update(text)
+    _check_room("char", len(alphabet), room)
+    model = models.WordLevel(_numbered(sorted(alphabet)))
+    return _backend(model, CHARACTERS, decoders.Fuse())
+
+
+def learn_words(texts: Iterable[str], room: int) -> Backend:
+    """The most frequent words; the others become <|unk|>."""
+    _check_room("word", 2, room)
+    backend = _backend(models.WordLevel(), WORDS, _spaced())
+    trainer = trainers.WordLevelTrainer(vocab_size=room - 1, show_progress=False)
+    backend.train_from_iterator(texts, trainer)
+    words = [UNKNOWN, *_in_order(backend)]
+    backend.model = models.WordLevel(_numbered(words), unk_token=UNKNOWN)
+    return backend
+
+
+def learn_wordpiece(texts: Iterable[str], room: int) -> Backend:
+    """BPE in which every word begins with a mark; then the mark is removed, and the rest gets ##.
+
+    The library's own trainer numbers letters in hash order, which breaks ties at random.
+    """
+    marked = pre_tokenizers.Metaspace(_WORD_START, prepend_scheme="always", split=False)
+    backend = _backend(models.BPE(), pre_tokenizers.Sequence([WORDS, marked]), _spaced())
+    trainer = trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False)
+    backend.train_from_iterator(texts, trainer)
+    merges = [piece for piece in _in_order(backend) if piece != _WORD_START]
+    letters = sorted(set("".join(merges)) - {_WORD_START})
+    _check_room("wordpiece", 1 + 2 * len(letters), room)
+    entries = [UNKNOWN, *letters, *(f"##{letter}" for letter in letters)]
+    entries += [
+        piece[1:] if piece.startswith(_WORD_START) else f"##{piece}"
+        for piece in merges
+        if len(piece) > 1
+    ]
+    entries = list(dict.fromkeys(entries))[:room]
+    model = models.WordPiece(_numbered(entries), unk_token=UNKNOWN)
+    return _backend(model, WORDS, _spaced())
+
+
+def learn_bpe(texts: Iterable[str], room: int) -> Backend:
+    """As in GPT-2: merges within words, over an alphabet of all bytes."""
+    _check_room("bpe", len(_ALL_BYTES), room)
+    backend = _backend(models.BPE(), _BYTES, decoders.ByteLevel())
+    trainer = trainers.BpeTrainer(
+        vocab_size=room, min_frequency=2, initial_alphabet=_ALL_BYTES, show_progress=False
+    )
+    backend.train_from_iterator(texts, trainer)
+    return backend
+
+
+def learn_unigram(texts: Iterable[str], room: int) -> Backend:
+    """Over bytes, like BPE: no text is unknown and no space is lost.
+
+    The library sums in hash order and ranks unseen bytes by it; rounding and sorting undo both.
+    """
+    _check_room("unigram", len(_ALL_BYTES), room)
+    backend = _backend(models.Unigram(), _BYTES, decoders.ByteLevel())
+    trainer = trainers.UnigramTrainer(
+        vocab_size=room, initial_alphabet=_ALL_BYTES, show_progress=False
+    )
+    backend.train_from_iterator(texts, trainer)
+    learned: list[tuple[str, float]] = json.loads(backend.to_str())["model"]["vocab"]
+    floor = min(score for _, score in learned)
+    unseen = floor + len(_ALL_BYTES) * 1e-4  # the library ranks unseen bytes in steps of 0.0001
+    scores = [
+        (piece, round(floor if len(piece) == 1 and score <= unseen else score, _SCORE_DIGITS))
+        for piece, score in learned
+    ]
+    scores.sort(key=lambda entry: (-entry[1], entry[0]))
+    backend.model = models.Unigram(scores, None, False)
+    return backend
+
+
+LEARN: dict[str, Callable[[Iterable[str], int], Backend]] = {
+    "char": learn_characters,
+    "word": learn_words,
+    "wordpiece": learn_wordpiece,
+    "bpe": learn_bpe,
+    "unigram": learn_unigram,
+}
+
+
+def _backend(
+    model: models.Model, split: pre_tokenizers.PreTokenizer, decoder: decoders.Decoder
+) -> Backend:
+    backend = Backend(model)
+    backend.pre_tokenizer, backend.decoder = split, decoder
+    return backend
+
+
+def _spaced() -> decoders.Decoder:
+    """Words with spaces between them, except where typography has none."""
+    return decoders.Sequence(
+        [
+            decoders.WordPiece(prefix="##", cleanup=False),
+            decoders.Fuse(),
+            decoders.Replace(Regex(r" (?=[.,;:!?…%)\]}’”])"), ""),
+            decoders.Replace(Regex(r"(?<=[(\[{‘“$£#@]) "), ""),
+            decoders.Replace(Regex(r" ?\n ?"), "\n"),
+        ]
+    )
+
+
+def _in_order(backend: Backend) -> list[str]:
+    vocab = backend.get_vocab(with_added_tokens=False)
+    return sorted(vocab, key=vocab.__getitem__)
+
+
+def _numbered(entries: Iterable[str]) -> dict[str, int]:
+    return {entry: id for id, entry in enumerate(entries)}
+
+
+def _check_room(kind: str, least: int, room: int) -> None:
+    if room < least:
+        raise GlassformerError(
+            f"vocab_size leaves {max(room, 0):,} entries besides the special tokens; a {kind} "
+            f"vocabulary of this text needs at least {least:,}. Raise vocab_size."
+        )

@@ -1,0 +1,58 @@
+"""The model card: what a model is, what it was trained on, and how well it does."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from glassformer import __version__
+from glassformer.evaluation.result import Result
+from glassformer.tasks.task import Objective
+
+
+def model_card(objective: Objective, num_parameters: int, found: Result, step: int) -> str:
+    """Markdown without dates and paths: equal models have equal cards."""
+    recipe, dataset = objective.recipe, objective.dataset
+    context = recipe.model.get("context_length")
+    data = ", ".join(Path(path).name for path in recipe.data_names)
+    inputs = dataset.preprocessing.summary()
+    lines = [
+        f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
+        "",
+        f"Trained with glassformer {__version__} and torch {torch.__version__}. The recipe is in "
+        "`recipe.yaml`, the losses by step are in `metrics.csv`.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| parameters | {num_parameters:,} |",
+        f"| context | {f'{context:,} {dataset.unit}s' if context else 'any'} |",
+        *(f"| {name} | {value} |" for name, value in inputs.items()),
+        f"| data | {data} |",
+        f"| size | {dataset.describe()} |",
+        f"| held out | {found.headline()}, after step {step:,} |",
+        f"| seed | {recipe.training.seed} |",
+        "",
+        "```",
+        *(
+            f"glassformer {shlex.join(map(str, words))}"
+            for words in objective.trials("THIS_FOLDER")
+        ),
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def with_test(card: str, headline: str, paths: Sequence[str]) -> str:
+    """The card with the row of the test, added or replaced."""
+    row = f"| test | {headline}, in {', '.join(Path(path).name for path in paths)} |"
+    lines = [line for line in card.splitlines() if not line.startswith("| test |")]
+    places = (at for at, line in enumerate(lines, 1) if line.startswith("| held out |"))
+    place = next(places, len(lines))  # at the end of a card that somebody rewrote
+    return "\n".join([*lines[:place], row, *lines[place:], ""])
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,54 @@
+"""The optimizer of a model: which weights learn by Muon, which by AdamW, and which decay."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.tasks.recipe import OptimizerKind
+from glassformer.training.muon import MuonAndAdamW
+
+BOLDER = 3  # beside Muon, embeddings, head and vectors learn this much faster than matrices
+
+
+def make_optimizer(
+    kind: OptimizerKind,
+    model: nn.Module,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    betas: tuple[float, float],
+    shares: Mapping[str, float] | None = None,
+) -> torch.optim.Optimizer:
+    """Weight decay for matrices; none for biases and norms, whose size is their meaning.
+
+    `shares` has the parameters, by name, that learn at a part of the learning rate.
+    """
+    inner = _inner_matrices(model) if kind == "muon" else set()
+    alike: dict[tuple[bool, bool, float], list[nn.Parameter]] = defaultdict(list)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            share = 1.0 if shares is None else shares.get(name, 1.0)
+            alike[id(parameter) in inner, parameter.dim() >= 2, share].append(parameter)
+    groups: list[dict[str, Any]] = []
+    for (is_inner, is_matrix, share), parameters in sorted(
+        alike.items(), key=lambda item: item[0], reverse=True
+    ):
+        bolder = BOLDER if kind == "muon" and not is_inner else 1
+        group = {
+            "params": parameters,
+            "lr": learning_rate * share * bolder,
+            "weight_decay": weight_decay if is_matrix else 0.0,
+        }
+        groups.append(group | ({"muon": True} if is_inner else {}))
+    # For both kinds: torch's own fused AdamW cannot be clipped by Lightning in fewer bits.
+    return MuonAndAdamW(groups, lr=learning_rate, betas=betas)
+
+
+def _inner_matrices(model: nn.Module) -> set[int]:
+    """Those that map features to features: of all linear layers but the head."""
+    head = getattr(model, "head", None)
+    linear = (module for module in model.modules() if isinstance(module, nn.Linear))
+    return {id(module.weight) for module in linear if module is not head}

@@ -1,0 +1,62 @@
+"""From files to data that a training can read, and a recipe without gaps.
+
+files → read → size of the model → write, cut for that model → steps, learning rate …
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from glassformer.atomic_files import check_folder, new_folder
+from glassformer.runtime.host import silently
+from glassformer.tasks import task_of
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.task import Dataset, Objective, Say
+from glassformer.training.defaults import with_model, with_steps, with_training
+from glassformer.training.finetuning import with_digest
+
+DATA = "data"  # in a run's folder
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data in a folder, and the recipe, whose training section may still have gaps."""
+
+    sized: Recipe
+    dataset: Dataset
+
+    def objective(self, max_steps: int | None = None) -> Objective:
+        """What to learn, with every choice made; with a number of steps, if one is given."""
+        recipe = self.sized if max_steps is None else with_steps(self.sized, max_steps)
+        task = task_of(recipe.model_name)
+        return task.objective(
+            with_training(recipe, self.dataset, task.habits(recipe)), self.dataset
+        )
+
+
+def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
+    """Read the data, write it to `folder`/data, and choose the size of the model."""
+    task = task_of(recipe.model_name)
+    recipe = with_digest(recipe)
+    with new_folder(folder / DATA) as data:
+        source = task.read(recipe, data, say)
+        recipe = with_model(recipe, source)
+        source.write(data, recipe, say)
+        source.preprocessing.save(data)
+    return Prepared(recipe, task.dataset(folder / DATA, recipe))
+
+
+def prepared(recipe: Recipe, folder: Path) -> Objective:
+    """What `prepare` left in `folder`, for a run with a complete recipe."""
+    check_folder(folder / DATA, cure="Start over with --force.")
+    task = task_of(recipe.model_name)
+    return task.objective(recipe, task.dataset(folder / DATA, recipe))
+
+
+@contextmanager
+def rehearsed(recipe: Recipe, say: Say = silently) -> Iterator[Prepared]:
+    """As `prepare`, for a dry run: nothing is left behind."""
+    with TemporaryDirectory(prefix="glassformer-") as folder:
+        yield prepare(recipe, Path(folder), say)

@@ -1,0 +1,139 @@
+"""The curves of a run: a CSV for people, and pages of TensorBoard or Weights & Biases.
+
+metrics.csv has nothing in it that depends on the clock, so that a run which was stopped and resumed
+leaves the same bytes as one which was not. Speed goes to the pages only.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.atomic_files import explained, sync, write_file
+from glassformer.errors import GlassformerError
+
+HEADING = re.compile(r"--- step (\d+) ---\n")
+COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
+
+
+class RunLog:
+    """Appends rows by step. A resumed run first forgets what came after `resumed_at`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        measures: Sequence[str],
+        resumed_at: int = 0,
+        report_to: Sequence[str] = ("tensorboard",),
+    ) -> None:
+        self.columns = (*COLUMNS, *(f"val_{name}" for name in measures))
+        self.path = folder / "metrics.csv"
+        rows = [row for row in read_metrics(self.path) if int(row["step"]) <= resumed_at]
+        text = io.StringIO()
+        table = csv.DictWriter(text, self.columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_file(self.path, text.getvalue())
+        self.samples = folder / "samples.txt"
+        write_file(self.samples, "".join(_samples_until(self.samples, resumed_at)))
+        self._pages = [PAGES[name](folder, resumed_at) for name in report_to]
+
+    def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
+        with explained(self.path), self.path.open("a", newline="") as file:
+            row: dict[str, Any] = {"step": step} | values
+            csv.DictWriter(file, self.columns, lineterminator="\n").writerow(row)
+        for page in self._pages:
+            page.write(step, values | clocked)
+
+    def sample(self, step: int, text: str) -> None:
+        with explained(self.samples), self.samples.open("a", encoding="utf-8", newline="") as file:
+            file.write(f"--- step {step} ---\n{text}\n")
+        for page in self._pages:
+            page.sample(step, text)
+
+    def sync(self) -> None:
+        """To the disk, before a state is: what came before the state must not be lost after it."""
+        for path in (self.path, self.samples):
+            with explained(path):
+                sync(path)
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()
+
+
+class TensorBoard:
+    """Events beside metrics.csv, for `tensorboard --logdir RUN`."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self._events = SummaryWriter(str(folder), purge_step=resumed_at + 1, flush_secs=10)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self._events.add_scalar(name, value, step)
+
+    def sample(self, step: int, text: str) -> None:
+        self._events.add_text("sample", text, step)
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class WeightsAndBiases:
+    """A run of the project glassformer for each start of a training; its steps count on."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        import wandb
+
+        try:
+            self._run = wandb.init(project="glassformer", group=folder.name, dir=str(folder.parent))
+        except Exception as error:  # a network and an account stand behind that call
+            raise GlassformerError(
+                f"Weights & Biases: {error}. Fix that, or leave out wandb."
+            ) from error
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        self._run.log(values, step=step)
+
+    def sample(self, step: int, text: str) -> None:
+        self._run.log({"sample": text}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+PAGES: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
+
+
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The complete rows: a kill may have cut the last one short."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if line.endswith("\n")))
+    whole = [row for row in rows if None not in row.values()]
+    return [row for row in whole if row.get("step", "").isdigit()]
+
+
+def best_loss(folder: Path) -> float:
+    """The lowest validation loss of a run that has validated."""
+    rows = read_metrics(folder / "metrics.csv")
+    return min(float(row["val_loss"]) for row in rows if row["val_loss"])
+
+
+def _samples_until(path: Path, step: int) -> Iterator[str]:
+    """The lines of samples.txt up to the sample of `step`."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        for line in file:
+            if (heading := HEADING.fullmatch(line)) and int(heading[1]) > step:
+                return
+            yield line

@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM during training: the step under way is finished and saved, then it stops."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """Whether a signal asked the training to stop. A second signal ends it at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Listen to signals inside the `with` block."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        self.listen()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def listen(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None = None) -> None:
+        if self.signal is not None:
+            raise SystemExit(128 + number)
+        self.signal = number
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        # Not through a stream: the signal may have come while one was being written to.
+        os.write(2, f"{name}: stopping after this step …\n".encode())

@@ -1,0 +1,70 @@
+"""Options as arguments of Python functions: every predictor gets those that it has."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.cli.arguments import accepted, naming_options, passed
+from glassformer.errors import UsageError
+from glassformer.predict.language import LanguagePredictor
+from glassformer.tasks import TASKS
+
+OPTIONS: dict[str, Any] = {
+    "data": ["a.txt"],
+    "source": ["a.en"],
+    "target": ["a.fr"],
+    "source_column": "en",
+    "target_column": "fr",
+    "text_column": ["text"],
+    "label_column": "label",
+    "encoding": "latin-1",
+    "context_length": 8,
+}
+TEXT = {"data": "paths", "text_column": "text_column", "encoding": "encoding"}
+ACCEPTED = {
+    "language": TEXT | {"context_length": "context_length"},
+    "masked": TEXT,
+    "classify": TEXT | {"label_column": "label_column"},
+    "tag": TEXT | {"label_column": "label_column"},
+    "translate": {
+        "data": "paths",
+        "source": "source_paths",
+        "target": "target_paths",
+        **{name: name for name in ("source_column", "target_column", "encoding")},
+    },
+}
+
+
+def only(name: str) -> dict[str, Any]:
+    return {each: value if each == name else None for each, value in OPTIONS.items()}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_becomes_an_argument_or_is_refused_with_those_there_are(
+    task: str, name: str
+) -> None:
+    evaluate, known = TASKS[task].predictor.evaluate, ACCEPTED[task]
+    if name in known:
+        arguments = accepted(only(name), evaluate, Path("runs/x"))
+        assert arguments == {known[name]: OPTIONS[name]}
+        return
+    with pytest.raises(UsageError) as refused:
+        accepted(only(name), evaluate, Path("runs/x"))
+    first, _, rest = str(refused.value).partition(". It accepts ")
+    assert first == f"runs/x does not accept --{name.replace('_', '-')}"
+    assert rest.rstrip(".").split(", ") == [
+        f"--{each.replace('_', '-')}" for each in OPTIONS if each in known
+    ]
+
+
+def test_what_was_not_passed_is_left_to_the_defaults() -> None:
+    assert passed({"a": None, "b": 0, "c": False, "d": 1}, without=("d",)) == {"b": 0, "c": False}
+
+
+def test_errors_about_settings_name_the_options() -> None:
+    predictor: Any = LanguagePredictor  # of which only the class of the settings counts
+    with pytest.raises(UsageError) as found, naming_options(predictor, ["seed"]):
+        raise UsageError("seed in the settings is -1. Use num_beams, or stop at my_file.")
+    assert str(found.value) == "--seed is -1. Use --num-beams, or stop at my_file."

@@ -1,0 +1,142 @@
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import a_problem, same
+from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
+from torch.nn import functional as F
+
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.classification import judge
+
+sizes = (st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6))
+
+
+def columns(found):
+    scores = [(score.precision, score.recall, score.f1, score.support) for score in found.classes]
+    return [list(column) for column in zip(*scores, strict=True)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(*sizes)
+def test_scores_are_those_of_scikit_learn(examples, classes, seed):
+    logits, targets, labels = a_problem(examples, classes, seed)
+    found, guess = judge(logits, targets, labels), logits.argmax(-1)
+    same(found.accuracy, accuracy_score(targets, guess))
+    same(found.macro_f1, f1_score(targets, guess, average="macro", zero_division=0))
+    expected = precision_recall_fscore_support(
+        targets, guess, labels=range(classes), zero_division=0
+    )
+    for mine, theirs in zip(columns(found), expected, strict=True):
+        same(mine, list(theirs))
+    same(found.loss, F.cross_entropy(logits, targets).item())
+
+
+@settings(deadline=None, max_examples=60)
+@given(*sizes)
+def test_scores_of_several_labels_are_those_of_scikit_learn(examples, classes, seed):
+    logits, targets, labels = a_problem(examples, classes, seed, multi_label=True)
+    found = judge(logits, targets, labels, multi_label=True)
+    guess = (logits > 0).long()
+    # scikit-learn takes a single column for one yes-or-no question and not for a set of labels
+    same(found.accuracy, (guess == targets).all(-1).double().mean().item())
+    expected = (
+        precision_recall_fscore_support(
+            targets, guess, labels=range(classes), average=None, zero_division=0
+        )
+        if classes > 1
+        else precision_recall_fscore_support(
+            targets[:, 0], guess[:, 0], labels=[1], zero_division=0
+        )
+    )
+    for mine, theirs in zip(columns(found), expected, strict=True):
+        same(mine, list(theirs))
+    same(found.loss, F.binary_cross_entropy_with_logits(logits, targets.float()).item())
+
+
+def test_macro_f1_leaves_out_a_class_that_is_neither_true_nor_predicted():
+    logits = torch.tensor([[2.0, 0.0, -9.0], [0.0, 2.0, -9.0], [2.0, 0.0, -9.0]])
+    found = judge(logits, torch.tensor([0, 1, 1]), ["a", "b", "never"])
+    same(found.macro_f1, 2 / 3)
+    assert [score.support for score in found.classes] == [1, 2, 0]
+
+
+def test_a_class_that_is_predicted_and_never_true_counts_against_macro_f1():
+    logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 0.0, 2.0]])
+    same(judge(logits, torch.tensor([0, 0]), ["a", "b", "c"]).macro_f1, (2 / 3) / 2)
+
+
+def test_several_labels_are_right_only_as_a_whole_set():
+    logits = torch.tensor([[1.0, 1.0], [1.0, -1.0]])
+    found = judge(logits, torch.tensor([[1, 1], [1, 1]]), ["a", "b"], multi_label=True)
+    same(found.accuracy, 0.5)
+
+
+def test_texts_without_any_label_that_get_none_are_right():
+    found = judge(-torch.ones(3, 2), torch.zeros(3, 2), ["a", "b"], multi_label=True)
+    assert (found.accuracy, found.macro_f1) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_temperature_changes_loss_and_calibration_but_no_prediction(multi_label):
+    logits, targets, labels = a_problem(50, 4, multi_label=multi_label)
+    plain = judge(logits, targets, labels, multi_label=multi_label)
+    cool = judge(logits, targets, labels, temperature=0.1, multi_label=multi_label)
+    assert cool.classes == plain.classes
+    assert cool.accuracy == plain.accuracy
+    assert cool.loss > plain.loss
+    assert cool.expected_calibration_error > plain.expected_calibration_error
+    scaled = judge(logits * 10, targets, labels, multi_label=multi_label)
+    same(cool.loss, scaled.loss)
+
+
+def test_scores_are_written_as_json_and_as_a_table():
+    logits, targets = torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1])
+    found = judge(logits, targets, ["good", "not so good"])
+    written = json.loads(json.dumps(found.as_json()))
+    assert list(written) == [
+        "accuracy",
+        "accuracy_interval",
+        "macro_f1",
+        "loss",
+        "expected_calibration_error",
+        "num_examples",
+        "classes",
+        "unknown_labels",
+    ]
+    assert written["classes"]["good"] == {
+        "precision": 0.5,
+        "recall": 1.0,
+        "f1": pytest.approx(2 / 3),
+        "support": 1,
+    }
+    totals, *table = found.text().splitlines()
+    assert "accuracy 0.5000" in totals
+    assert totals.endswith("2 examples")
+    assert len({len(line) for line in table}) == 1
+    assert table[1].split() == ["good", "0.5000", "1.0000", "0.6667", "1"]
+
+
+@pytest.mark.parametrize(
+    ("logits", "temperature", "message"),
+    [
+        (torch.zeros(0, 2), 1.0, "no examples"),
+        (torch.full((1, 2), math.nan), 1.0, "predicts NaN"),
+        (torch.zeros(1, 2), 0.0, "temperature must be above 0"),
+        (torch.zeros(1, 2), math.nan, "temperature must be above 0"),
+    ],
+)
+def test_logits_that_cannot_be_judged_are_refused(logits, temperature, message):
+    targets = torch.zeros(len(logits), dtype=torch.long)
+    with pytest.raises(GlassformerError, match=message):
+        judge(logits, targets, ["a", "b"], temperature=temperature)
+
+
+def test_shapes_that_do_not_fit_are_refused_instead_of_broadcast():
+    with pytest.raises(ValueError, match="do not fit"):
+        judge(torch.zeros(3, 2), torch.zeros(1, dtype=torch.long), ["a", "b"])
+    with pytest.raises(ValueError, match="do not fit"):
+        judge(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), ["a", "b", "c"])

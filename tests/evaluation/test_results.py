@@ -1,0 +1,11 @@
+import subprocess
+import sys
+
+
+def test_scoring_imports_neither_lightning_nor_scikit_learn():
+    program = (
+        "import sys, glassformer.evaluation.baseline, glassformer.evaluation.tagging;"
+        "print({'lightning', 'torchmetrics', 'sklearn', 'scipy'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "set()\n", found.stderr

@@ -1,0 +1,130 @@
+"""A task and a model of which the package knows nothing: points in, a straight line out.
+
+Everything that a task needs is here, and one row in each table at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.config import Config
+from glassformer.data.corpus import CorpusConfig
+from glassformer.data.padded_batches import load_arrays, save_arrays
+from glassformer.evaluation.result import Result
+from glassformer.models import MODELS, ModelRow
+from glassformer.predict.predictor import Predictor, names_of
+from glassformer.preprocessing import Preprocessing
+from glassformer.tasks import TASKS
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.row_batches import SlicedBatches, example_batches
+from glassformer.tasks.task import Dataset, Habits, Objective, Say, Source, Task
+
+
+class LineConfig(Config):
+    bias: bool = True
+
+
+class Line(nn.Module):
+    def __init__(self, config: LineConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.linear = nn.Linear(1, 1, bias=config.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+class LineRecipe(Recipe):
+    data: CorpusConfig
+
+
+def read_points(paths: Sequence[str]) -> Any:
+    return np.concatenate([np.loadtxt(path, np.float32, delimiter=",") for path in paths])
+
+
+@dataclass(frozen=True)
+class PointSource(Source):
+    points: Any
+    preprocessing = Preprocessing()
+
+    @property
+    def num_items(self) -> int:
+        return len(self.points)
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        save_arrays(folder / "points.safetensors", points=self.points)
+
+
+class Points(Dataset):
+    unit = "point"
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        points = torch.from_numpy(load_arrays(folder / "points.safetensors")["points"])
+        self.training, self.validation = points[:-10], points[-10:]
+
+    def batches(self, batch_size: int, seed: int) -> SlicedBatches:
+        return example_batches(self.num_items, batch_size, seed, self.training.__getitem__)
+
+
+@dataclass(frozen=True)
+class Fit(Result):
+    loss: float
+
+    def scores(self) -> dict[str, float]:
+        return {"loss": self.loss}
+
+    def headline(self) -> str:
+        return f"mean squared error {self.loss:.4f}"
+
+
+class LinePredictor(Predictor):
+    def evaluate(self, paths: str | Sequence[str]) -> Fit:
+        return squared_error(self.model, torch.from_numpy(read_points(names_of(paths))))
+
+
+@torch.no_grad()
+def squared_error(model: Line, points: Tensor) -> Fit:
+    return Fit(F.mse_loss(model(points[:, :1]), points[:, 1:]).item())
+
+
+class FitLine(Objective):
+    measures = ("loss",)
+
+    def loss(self, model: Line, batch: Tensor) -> Tensor:
+        return F.mse_loss(model(batch[:, :1]), batch[:, 1:])
+
+    def validate(self, model: Line) -> Fit:
+        return squared_error(model, self.dataset.validation)
+
+    def sample(self, model: Line, step: int) -> str:
+        return f"slope {model.linear.weight.item():.2f}"
+
+
+LINE = Task(
+    recipe=LineRecipe,
+    read=lambda recipe, folder, say: PointSource(read_points(recipe.data.paths)),
+    dataset=Points,
+    objective=FitLine,
+    predictor=LinePredictor,
+    habits=lambda recipe: Habits(epochs=20, adamw=0.1, muon=0.1),
+)
+
+
+ROW = ModelRow(
+    "fit-line",
+    "a straight line",
+    lambda: (LineConfig, Line),
+    presets={"plain": {}},
+    sizes=((0, "plain"),),
+)
+
+
+def add_rows() -> None:
+    TASKS["fit-line"], MODELS["line"] = LINE, ROW

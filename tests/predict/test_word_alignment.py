@@ -1,0 +1,73 @@
+"""An alignment shows where a translator looked: in the mean, or by one layer and head."""
+
+import numpy as np
+import pytest
+import torch
+from translators import pupil, translator
+
+from glassformer.errors import UsageError
+from glassformer.nn.observe import listening
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnn"])
+@pytest.mark.parametrize("tokens", ["word", "bpe", "wordpiece", "char"])
+def test_an_alignment_has_a_row_for_each_token_that_was_written(kind: str, tokens: str) -> None:
+    predictor = translator(kind, tokens, context_length=80)
+    found = predictor.align(" one  two three", "four five")
+    source, target = (found.source_tokens, found.target_tokens)
+    assert found.weights.shape == (len(target), len(source))
+    assert found.weights.sum(axis=1) == pytest.approx(1)
+    assert source[-1] == target[-1] == "<end>"
+    assert (found.source, found.target) == ("one two three", "four five")
+    in_words = predictor.align("one two three", "four five", words=True)
+    assert in_words.weights.sum(axis=1) == pytest.approx(1)
+    assert in_words.source_tokens == ["one", "two", "three", "<end>"]
+    assert in_words.target_tokens == ["four", "five", "<end>"]
+
+
+def test_without_a_target_the_models_own_translation_is_aligned() -> None:
+    predictor = pupil()
+    found = predictor.align("one two three")
+    assert found.target == predictor.translate("one two three").text
+    assert found.target_tokens == [*found.target.split(), "<end>"]
+
+
+def test_an_alignment_is_the_mean_over_layers_and_heads_or_one_of_them() -> None:
+    predictor = translator()
+    source, target = "one two three", "four five"
+    single = [
+        [predictor.align(source, target, layer=layer, head=head).weights for head in range(2)]
+        for layer in range(2)
+    ]
+    mean = predictor.align(source, target).weights
+    assert np.mean(single, axis=(0, 1)) == pytest.approx(mean, abs=1e-6)
+    assert not np.allclose(single[0][0], single[1][0])
+    second = predictor.align(source, target, layer=1).weights
+    assert np.mean(single[1], axis=0) == pytest.approx(second, abs=1e-6)
+    with torch.no_grad():
+        ids = [torch.tensor([row]) for row in predictor._rows(source, target)]
+        with listening([predictor.model.taps[1]]) as (heard,):
+            predictor.model(ids[0], ids[1][:, :-1])
+    assert heard[0][0, 1].numpy() == pytest.approx(single[1][1], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ({"layer": 2}, "there is no layer 2: the last one is 1."),
+        ({"head": 2}, "there is no head 2: the last one is 1."),
+        ({"layer": -1}, "there is no layer -1: the last one is 1."),
+        ({"head": -1}, "there is no head -1: the last one is 1."),
+    ],
+)
+def test_a_layer_or_head_that_there_is_not(where: dict[str, int], error: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        translator().align("one", "two", **where)
+    assert str(raised.value) == error
+
+
+def test_a_translator_without_attention_has_no_alignment() -> None:
+    with pytest.raises(
+        UsageError, match="this translator has no attention, so there is no alignment"
+    ):
+        translator("rnn without attention").align("one two")

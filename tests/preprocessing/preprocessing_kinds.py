@@ -1,0 +1,37 @@
+"""One example of each kind of preprocessing."""
+
+from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.text.tokenizer_training import train_tokenizer
+
+TEXT = "a good film and a bad story"
+
+WORDS = train_tokenizer("word", [TEXT], None, [START])
+EXAMPLES: dict[str, Preprocessing] = {
+    "plain": Preprocessing(),
+    "text": TextPreprocessing(
+        tokenizer=train_tokenizer("bpe", [TEXT]),
+        text_column=("title", "body"),
+        label_column="verdict",
+        is_causal=True,
+    ),
+    "masked_text": MaskedTextPreprocessing(
+        tokenizer=train_tokenizer("wordpiece", [TEXT], None, BERT_TOKENS),
+        mlm_probability=0.3,
+        whole_word_masking=True,
+    ),
+    "pair": PairPreprocessing(
+        tokenizer=WORDS,
+        target_tokenizer=train_tokenizer("word", ["ein guter Film"], None, [START]),
+        source_column="en",
+        target_column="Über",
+        reverse=True,
+    ),
+    "pair, one vocabulary": PairPreprocessing(tokenizer=WORDS),
+    "series": SeriesPreprocessing(
+        text_column=("x", "y"), label_column="move", mean=(0.1, -1e30), deviation=(1 / 3, 2e-38)
+    ),
+}

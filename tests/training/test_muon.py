@@ -1,0 +1,35 @@
+"""Muon orthogonalises its updates."""
+
+import pytest
+import torch
+
+from glassformer.training.muon import orthogonal
+
+
+def test_orthogonal_is_the_polar_factor_up_to_a_tenth():
+    u, _ = torch.linalg.qr(torch.randn(3, 8, 8))
+    v, _ = torch.linalg.qr(torch.randn(3, 20, 8))
+    matrices = u @ torch.diag(torch.logspace(0, -1.2, 8)) @ v.mT
+    found = orthogonal(matrices * 1e-6)  # gradients can be small
+    singular = torch.linalg.svdvals(found)
+    assert singular.min() > 0.89
+    assert singular.max() < 1.11
+    torch.testing.assert_close(found, u @ v.mT, atol=0.11, rtol=0)
+
+
+def test_orthogonal_of_zeros_is_zeros():
+    assert orthogonal(torch.zeros(2, 3, 4)).eq(0).all()
+
+
+def test_equal_shapes_at_once_are_the_same_as_one_by_one():
+    matrices = torch.randn(5, 6, 9)
+    alone = torch.stack([orthogonal(matrix[None])[0] for matrix in matrices])
+    torch.testing.assert_close(orthogonal(matrices), alone)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-11, 1.0, 1e11])
+def test_how_large_a_gradient_is_does_not_matter(size):
+    torch.manual_seed(0)
+    gradient = torch.randn(1, 6, 9)
+    torch.testing.assert_close(orthogonal(size * gradient), orthogonal(gradient))
+    assert orthogonal(torch.zeros(1, 6, 9)).eq(0).all()
