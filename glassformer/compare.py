@@ -83,7 +83,8 @@ def compare(
             lines += _baseline(folders[0], predictors[0], arguments)
         except GlassformerError as error:
             notes.append(f"no baseline: {error}")
-    measure = next(iter(lines[0].result.scores()))
+    scores = [line.result.scores() for line in lines]
+    measure = next(name for name in scores[0] if all(name in each for each in scores))
     lines.sort(key=lambda line: order(line.result.scores(), measure))
     return Comparison(lines, notes)
 

@@ -101,7 +101,7 @@ class SeriesPreprocessing(LabelledInputs):
         raise UsageError("this model reads time series. Pass a file of them with --data.")
 
     def shown(self, values: Values) -> str:
-        return counted(len(values), "step")
+        return counted(len(values), "step") if len(values) else ""
 
     def trial(self, row: Any) -> tuple[str, ...]:
         return "--data", "FILE"

@@ -28,6 +28,7 @@ from glassformer.evaluation.labelled_reading import read_logits
 from glassformer.evaluation.result import evaluating
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.classify import YES, ClassifyPredictor, targets_of
+from glassformer.predict.predictor import names_of
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
@@ -200,6 +201,8 @@ def tfidf_baseline(
     labels, several = predictor.model.labels, split.is_multi_label
     if split.labels != labels:
         raise GlassformerError("the training data has different labels than when the run started.")
+    arguments = {"text_column": (), "label_column": None, "encoding": "utf-8"} | arguments
+    arguments["paths"] = names_of(arguments["paths"])
     test, _ = predictor.preprocessing.read_labelled(**arguments)
     known, _ = predictor.known(test, "the data")
     texts = [example.text for example in split.training]

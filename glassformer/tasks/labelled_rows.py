@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from glassformer.config import Config
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows
 from glassformer.data.splits import LabelledSplit
+from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
@@ -91,7 +92,10 @@ def text_preprocessing(
     else:
         start = load_preprocessing(Path(recipe.start.model))
         if not isinstance(start, TextPreprocessing):
-            raise TypeError("a model of text is needed")
+            raise GlassformerError(
+                f"{recipe.start.model} does not read text, so it cannot be fine-tuned on texts. "
+                "Name the folder of a bert or gpt."
+            )
         tokenizer = start.tokenizer
     return TextPreprocessing(
         tokenizer=tokenizer,

@@ -16,7 +16,7 @@ from glassformer.training import run as story
 from glassformer.training.outcome import Outcome
 from glassformer.training.plan import rehearse, rehearse_rest
 from glassformer.training.preparation import rehearsed
-from glassformer.training.recipes import given_values, known_keys, make_recipe
+from glassformer.training.recipes import DATA_TO_LEARN_FROM, given_values, known_keys, make_recipe
 from glassformer.training.resume_changes import HARMLESS, differences, in_words, refused
 from glassformer.training.run_folder import RunFolder
 
@@ -41,7 +41,9 @@ class Request:
 def recipe_text(request: Request, as_json: bool) -> str:
     """Every key with its value, as a training of this data would choose it."""
     recipe, run = _recipe(request)
-    if not (request.resume and run.exists):
+    if request.resume and run.exists:
+        recipe = _resumed(request, run)
+    else:
         with rehearsed(recipe) as ready:
             recipe = ready.objective().recipe
     if as_json:
@@ -102,7 +104,9 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     """The recipe asked for, and the run's folder. A run to be resumed brings its own recipe."""
     values, origins = request.given()
-    if request.resume and request.out is not None and not values.get("data", {}).get("paths"):
+    data = values.get("data") or {}  # a value that is no section is reported by make_recipe
+    has_data = not isinstance(data, dict) or any(map(data.get, DATA_TO_LEARN_FROM))
+    if request.resume and request.out is not None and not has_data:
         run = RunFolder(request.out, request.force)
         if not run.exists:
             raise GlassformerError(f"{run.missing()} There is nothing to resume.")

@@ -1,10 +1,12 @@
 """Training in one go, for a task that brings its own way to train instead of gradient steps."""
 
+import math
 from contextlib import closing
 from typing import TextIO
 
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.training_state import save_state
+from glassformer.errors import GlassformerError
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
 from glassformer.training.finetuning import new_model
@@ -23,11 +25,14 @@ def fit_at_once(run: RunFolder, stream: TextIO) -> Outcome:
     task, objective = task_of(recipe.model_name), prepared(recipe, run.path)
     if task.fit is None:
         raise TypeError(f"{recipe.model_name} is trained by gradient steps")
-    use_machine(recipe)
+    setup = use_machine(recipe)
     seed_step(objective.config.seed, 0)
-    model, step = new_model(recipe), objective.config.max_steps
+    model, step = new_model(recipe).to(setup.device), objective.config.max_steps
+    run.forget_after(0)
     task.fit(objective, model, stream)
     found = objective.validate(model)
+    if not math.isfinite(found.loss):
+        raise GlassformerError(f"the validation loss became {found.loss}: the model is not saved.")
     scores = found.scores()
     best = {f"val_{name}": scores[name] for name in objective.measures}
     with closing(RunLog(run.path, objective.measures, 0, objective.config.report_to)) as log:

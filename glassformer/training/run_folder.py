@@ -103,7 +103,11 @@ class RunFolder:
     def check_recipe(self, step: int, now: Values) -> None:
         """Raise if the state of `step` was trained with a recipe that gives other models."""
         before = self.standing(step)["recipe"]
-        changed = [(key, before.get(key), now[key]) for key in now if before.get(key) != now[key]]
+        changed = [
+            (key, before.get(key), now.get(key))
+            for key in before | now
+            if before.get(key) != now.get(key)
+        ]
         if wrong := refused(changed, self.is_forced):
             raise GlassformerError(
                 f"{self.path / RECIPE} is not the recipe that the run was trained with: "

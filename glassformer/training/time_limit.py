@@ -31,6 +31,8 @@ def within_time_limit(ready: Prepared, setup: Setup, say: Say = silently) -> Obj
 def fewer_steps(ready: Prepared, limit: float, seconds_per_step: float) -> Objective:
     """What to learn within `limit` seconds."""
     objective = ready.objective()
+    if not seconds_per_step:  # of a task with its own way to train: there are no steps to count
+        return objective
     for _ in range(3):  # fewer steps may mean fewer validations, and those take time, too
         needed = seconds_of_training(objective, seconds_per_step)
         share = (1 - RESERVE) * max(0.0, limit - SETTING_UP) / needed

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from glassformer.runtime.host import Setup
+from glassformer.tasks import task_of
 from glassformer.tasks.recipe import TrainingConfig
 from glassformer.tasks.task import Objective
 from glassformer.training.optimizer import make_optimizer
@@ -30,6 +31,8 @@ def seconds_per_step(objective: Objective, setup: Setup, model: nn.Module) -> fl
     A large model is tried with few items first, and if that takes long, with no more.
     """
     config = objective.config
+    if task_of(objective.recipe.model_name).fit is not None:
+        return 0.0  # trained in its own way, not by steps
     batch, accumulated = config.per_device_train_batch_size, config.gradient_accumulation_steps
     optimizer = make_optimizer(
         config.optimizer, model, learning_rate=1e-3, weight_decay=0.1, betas=(0.9, 0.99)

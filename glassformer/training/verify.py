@@ -61,7 +61,8 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
     recipes = [essence(run.recipe()), _standing(saved)["recipe"]]
     if first:
         recipes.append(_standing(load_state(run.checkpoint(first)))["recipe"])
-    if keys := [key for key in recipes[0] if any(recipes[0][key] != r.get(key) for r in recipes)]:
+    known = dict.fromkeys(key for recipe in recipes for key in recipe)
+    if keys := [key for key in known if any(r.get(key) != recipes[0].get(key) for r in recipes)]:
         changed = (
             f"{RECIPE} has changed since then ({', '.join(keys)}), so the states cannot be compared"
         )

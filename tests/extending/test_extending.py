@@ -140,7 +140,9 @@ def environment() -> dict[str, str]:
 
 
 def test_a_task_may_bring_its_own_way_to_train(command: Command) -> None:
-    shown = command("train", "solved-line", "--data", "points.csv", "--out", "run")
+    assert "2 parameters" in command("train", "solved-line", "--data", "points.csv", "--dry-run")
+    limit = ("--time-limit", "1h")
+    shown = command("train", "solved-line", "--data", "points.csv", "--out", "run", *limit)
     assert "validation loss 0.0000" in shown
     assert load("run").evaluate("points.csv").loss < 1e-9
     assert "already finished" in command("train", "--resume", "--out", "run")

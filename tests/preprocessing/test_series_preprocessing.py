@@ -121,3 +121,9 @@ def test_a_missing_scale_is_named(tmp_path: Path) -> None:
     (tmp_path / SETTINGS).write_text('{"kind": "series", "mean": [1.0]}')
     with pytest.raises(GlassformerError, match="deviation is missing in"):
         load_preprocessing(tmp_path)
+
+
+def test_a_series_without_steps_has_nothing_to_show() -> None:
+    values = SeriesPreprocessing.of(np.ones((3, 2), dtype=np.float32), (), None)
+    assert values.shown(np.zeros((0, 2), dtype=np.float32)) == ""
+    assert values.shown(np.zeros((4, 2), dtype=np.float32)) == "4 steps"
