@@ -1,29 +1,10 @@
 """Translated messages of gettext files become pairs."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from sentence_pair_files import complaint, sides, split
 from written_files import written
-
-from glassformer.data.sentence_pairs import PairsConfig, PairSplit, pairs_of, read_pairs
-from glassformer.errors import GlassformerError
-
-
-def sides(path: str, **options: Any) -> list[tuple[str, str]]:
-    found = pairs_of([path], **options)
-    return [(pair.source, pair.target) for pair in found]
-
-
-def complaint(path: str, **options: str) -> str:
-    with pytest.raises(GlassformerError) as error:
-        sides(path, **options)
-    return str(error.value)
-
-
-def split(path: str = "", seed: int = 0, **settings: object) -> PairSplit:
-    values = {"paths": path, **settings} if path else settings
-    return read_pairs(PairsConfig.model_validate(values), seed)
 
 
 def test_gettext_leaves_out_what_is_not_translated_and_says_so(tmp_path: Path) -> None:

@@ -3,26 +3,13 @@
 from pathlib import Path
 
 import pytest
+from sentence_pair_files import many, split, tabbed
 from written_files import written
 
 from glassformer.config import parse
-from glassformer.data.sentence_pairs import Pair, PairsConfig, PairSplit, pairs_of, read_pairs
+from glassformer.data.sentence_pairs import Pair, PairsConfig, pairs_of
 from glassformer.data.text_files import EmptyError
 from glassformer.errors import GlassformerError, UsageError
-
-
-def split(path: str = "", seed: int = 0, **settings: object) -> PairSplit:
-    values = {"paths": path, **settings} if path else settings
-    return read_pairs(PairsConfig.model_validate(values), seed)
-
-
-def tabbed(*pairs: tuple[str, str]) -> str:
-    return "".join(f"{source}\t{target}\n" for source, target in pairs)
-
-
-def many(number: int, start: int = 0) -> list[tuple[str, str]]:
-    return [(f"sentence {n}", f"phrase {n}") for n in range(start, start + number)]
-
 
 # --- which files ---
 
