@@ -115,10 +115,6 @@ class LabelledRows(Rows):
             is_per_item=np.array(self.is_per_item),
         )
 
-    def targets_of(self, index: int) -> Array:
-        """The target of each item of a row."""
-        return self.targets[self._ends[index] - self.lengths[index] : self._ends[index]]
-
     def batch(self, indices: Iterable[int]) -> LabelledBatch:
         """The rows with these indices, padded to the longest."""
         chosen = np.fromiter(indices, dtype=np.int64)

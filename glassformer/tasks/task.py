@@ -143,6 +143,11 @@ class Objective(ABC):
     @abstractmethod
     def validate(self, model: Any) -> Result: ...
 
+    def columns(self, found: Result) -> dict[str, float]:
+        """What metrics.csv records of a validation."""
+        scores = found.scores()
+        return {f"val_{name}": scores[name] for name in self.measures}
+
     @abstractmethod
     def sample(self, model: Any, step: int) -> str:
         """What the model can do at this step, for people to look at."""

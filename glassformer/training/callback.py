@@ -187,9 +187,9 @@ class StepCallback(Callback):
                 f"the validation loss became {found.loss} at step {step:,}; that state is not "
                 "saved. Use a smaller --set training.learning_rate."
             )
-        scores, standing, objective = found.scores(), self.standing, self.objective
-        columns = {f"val_{name}": scores[name] for name in objective.measures}
-        standing.val = value = scores[objective.measure]
+        standing, objective = self.standing, self.objective
+        columns = objective.columns(found)
+        standing.val = value = columns[f"val_{objective.measure}"]
         self._stale += 1
         if self._is_better(columns):
             self._stale = 0

@@ -33,8 +33,7 @@ def fit_at_once(run: RunFolder, stream: TextIO) -> Outcome:
     found = objective.validate(model)
     if not math.isfinite(found.loss):
         raise GlassformerError(f"the validation loss became {found.loss}: the model is not saved.")
-    scores = found.scores()
-    best = {f"val_{name}": scores[name] for name in objective.measures}
+    best = objective.columns(found)
     with closing(RunLog(run.path, objective.measures, 0, objective.config.report_to)) as log:
         log.write(step, best)
         log.sample(step, objective.sample(model, step))
@@ -47,7 +46,7 @@ def fit_at_once(run: RunFolder, stream: TextIO) -> Outcome:
         "trace": [],
         "machine": machine_facts(),
         "stale": 0,
-        "val": scores[objective.measure],
+        "val": found.scores()[objective.measure],
         "best": best,
         "best_step": step,
     }
