@@ -1,13 +1,13 @@
-# Everything sets itself up with Python 3.11+ and pip: `make demo` and `make test` are all one needs.
+# Everything sets itself up with Python 3.11+ and pip: `make demo` and `make test` are all you need.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-first-step bench-classifier bench-sentiment bench-tagging bench-translation \
+	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-throughput bench-quality \
-	bench-quarter-hour bench-saving prove prove-kills prove-kills-200 \
-	prove-signals prove-mutations prove-faults prove-translation clean
+	bench-quarter-hour bench-time-limit bench-reading bench-saving prove prove-kills prove-kills-200 \
+	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -27,11 +27,11 @@ help:  ## list the targets
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub]'
 	@touch $@ .venv/runs
 
-demo: .venv/runs  ## train a GPT on Python's own reference text and let it write (2 minutes)
+demo: .venv/runs  ## train a GPT on Python's own reference text and generate text (2 minutes)
 	@$(BIN)/glassformer demo
 
 test: lint  ## format, lint, types and tests: what CI runs
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4
 
 check: test
 
@@ -44,7 +44,7 @@ format: .venv/develops  ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-startup bench-generation bench-throughput  ## all that need no data, on an idle machine
+bench: bench-startup bench-generation bench-throughput  ## the benchmarks that need no data; use an idle machine
 
 bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transformers
 	$(BIN)/python -m benchmarks.generation
@@ -55,10 +55,10 @@ bench-throughput: .venv/develops  ## tokens/s of training against transformers
 bench-quality: .venv/develops  ## time to a given loss: make bench-quality DATA=tinyshakespeare.txt
 	$(BIN)/python -m benchmarks.quality $(DATA)
 
-bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, of the same DATA
+bench-quarter-hour: .venv/develops  ## the best loss in 15 minutes, on the same DATA
 	$(BIN)/python -m benchmarks.quality $(DATA) --minutes 15
 
-bench-saving: .venv/develops  ## what saving costs, of the same DATA
+bench-saving: .venv/develops  ## what saving costs, on the same DATA
 	$(BIN)/python -m benchmarks.saving $(DATA)
 
 bench-classifier: .venv/develops  ## examples/s of a classifier against transformers: DATA has sst2/
@@ -66,6 +66,9 @@ bench-classifier: .venv/develops  ## examples/s of a classifier against transfor
 
 bench-sentiment: .venv/develops  ## accuracy on sst2, three seeds: DATA has sst2/, PRETRAINED is a run
 	$(BIN)/python -m benchmarks.sentiment $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
+
+bench-classifiers: .venv/develops  ## default classifiers on many data sets against TF-IDF: DATA has them all
+	$(BIN)/python -m benchmarks.classifiers $(DATA)
 
 bench-tagging: .venv/develops  ## entities and parts of speech: DATA has wnut17/ and ud_english_ewt/
 	$(BIN)/python -m benchmarks.tagging $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
@@ -79,15 +82,21 @@ bench-translation-speed: .venv/develops  ## training and beam search against tra
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
 
+bench-reading: .venv/develops  ## speed and memory of reading 1 GB each of text, JSONL, CSV, TSV
+	$(BIN)/python -m benchmarks.reading_memory --size $(or $(SIZE),1G)
+
+bench-time-limit: .venv/develops  ## --time-limit against the real time, six models: DATA has sst2/ and multi30k/
+	$(BIN)/python -m benchmarks.time_limit $(DATA) $(if $(LIMIT),--limit $(LIMIT))
+
 bench-first-step: .venv/develops  ## from Enter to the first step of train gpt: DATA=text of 1 MB
 	$(BIN)/python -m benchmarks.first_step $(DATA)
 
-prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-translation  ## all proofs at full length
+prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-rivals prove-translation  ## all proofs at full length
 
 prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same bytes
 	$(BIN)/python -m proofs.kills 25
 
-prove-kills-200: .venv/develops  ## 200 of them
+prove-kills-200: .venv/develops  ## the same with 200 kills
 	$(BIN)/python -m proofs.kills 200
 
 prove-signals: .venv/develops  ## SIGTERM at 20 moments
@@ -96,11 +105,14 @@ prove-signals: .venv/develops  ## SIGTERM at 20 moments
 prove-mutations: .venv/develops  ## 100,000 damaged checkpoints
 	$(BIN)/python -m proofs.mutations 100000
 
-prove-faults: .venv/develops  ## a disk that fails at each of its touches
+prove-faults: .venv/develops  ## a disk that fails at each operation
 	$(BIN)/python -m proofs.faults
+
+prove-rivals: .venv/develops  ## two processes that want one run, 50 rounds
+	$(BIN)/python -m proofs.rivals 50
 
 prove-translation: .venv/develops  ## copying and reversing, learned to 90 % by the plain command
 	$(BIN)/python -m proofs.translation 900
 
-clean:  ## forget the environment and all caches
+clean:  ## delete the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.data.labelled_files import read_examples
+from glassformer.data.labelled_texts import read_examples
 from glassformer.evaluation.baseline import TfidfBaseline
 from glassformer.evaluation.classification import judge
 from glassformer.tasks import load
@@ -72,10 +72,7 @@ def main() -> None:
         name: {"model": {"name": name}} for name in ("bag", "rnn-classifier", "classifier")
     }
     for folder in options.pretrained:
-        trials[f"fine-tuned {folder.name}"] = {
-            "model": on_top_of(folder, "classify"),
-            "finetune": {"model": str(folder)},
-        }
+        trials[f"fine-tuned {folder.name}"] = on_top_of(folder, "classify")
     for name, values in trials.items():
         begin_time = time.perf_counter()
         with TemporaryDirectory() as folder:

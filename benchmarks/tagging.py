@@ -35,10 +35,7 @@ def main() -> None:
     print(describe())
     trials: dict[str, dict[str, Any]] = {"tagger": {"model": {"name": "tagger"}}}
     for folder in options.pretrained:
-        trials[f"fine-tuned {folder.name}"] = {
-            "model": on_top_of(folder, "tag"),
-            "finetune": {"model": str(folder)},
-        }
+        trials[f"fine-tuned {folder.name}"] = on_top_of(folder, "tag")
     for name in [options.only] if options.only else SETS:
         train, dev, test = (str(options.data / name / file) for file in SETS[name])
         for what, values in trials.items():

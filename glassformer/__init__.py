@@ -1,11 +1,14 @@
 """glassformer: every Transformer from the lectures as real software.
 
 import glassformer
-model = glassformer.load("runs/gpt-notes")
-print(model.generate("Once upon", max_new_tokens=50).text)
+run = glassformer.train("gpt", data="notes.txt")
+print(run.predictor.generate("Once upon", max_new_tokens=50).text)
 """
 
 from typing import TYPE_CHECKING
+
+from glassformer.api import Report, Run, compare, evaluate, finetune, report, train
+from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -13,6 +16,17 @@ if TYPE_CHECKING:
     from glassformer.predict.predictor import Predictor
 
 __version__ = "0.1.0"
+__all__ = [
+    "GlassformerError",
+    "Report",
+    "Run",
+    "compare",
+    "evaluate",
+    "finetune",
+    "load",
+    "report",
+    "train",
+]
 
 
 def load(path: "str | PathLike[str]") -> "Predictor":

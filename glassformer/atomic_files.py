@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from glassformer.errors import GlassformerError
 
 MANIFEST = "manifest.json"
 CURES = {
-    errno.ENOSPC: " Free some space; a training run continues with --resume.",
-    errno.EDQUOT: " Free some space; a training run continues with --resume.",
+    errno.ENOSPC: " Free some space; continue a training run with --resume.",
+    errno.EDQUOT: " Free some space; continue a training run with --resume.",
     errno.EROFS: " Choose another --out, or make it writable.",
     errno.EACCES: " Choose another --out, or make it writable.",
 }
@@ -71,7 +72,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill, which is moved to `path` when the block ends without an error."""
     partial = path.with_name(f".{path.name}.partial")
     with explained(path):
-        shutil.rmtree(partial, ignore_errors=True)
+        discard(partial)
         partial.mkdir(parents=True)
         try:
             yield partial
@@ -98,6 +99,15 @@ def check_folder(path: Path, cure: str = "") -> None:
         raise GlassformerError(f"{problem} {cure}".rstrip())
 
 
+@contextmanager
+def damage(path: Path, cure: str = "") -> Iterator[None]:
+    """Turn an error about the content of `path` into one that names it and gives advice."""
+    try:
+        yield
+    except GlassformerError as error:
+        raise GlassformerError(f"{path} is damaged: its {error}. {cure}".rstrip()) from None
+
+
 def files_beside_manifest(path: Path) -> list[str]:
     """The names of the files in a folder that its manifest does not list."""
     if not path.is_dir():
@@ -109,10 +119,18 @@ def files_beside_manifest(path: Path) -> list[str]:
     return sorted({each.name for each in path.iterdir()} - listed - {MANIFEST})
 
 
+def discard(path: Path) -> None:
+    """Delete a folder, a file or a link that an earlier write may have left."""
+    if path.is_symlink() or path.is_file():
+        with suppress(OSError):
+            path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def take_place(partial: Path, path: Path) -> None:
     """Rename. A folder that already exists there is deleted only after the new one is in place."""
     old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
+    discard(old)
     if path.exists():
         path.rename(old)
     try:
@@ -144,7 +162,12 @@ def sync(path: Path) -> None:
         return  # Windows cannot flush a folder, and does not need to
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() or os.name != "nt" else os.O_RDWR)
     try:
-        os.fsync(descriptor)
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # there, fsync does not reach the disk
+        else:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -16,6 +16,7 @@ from glassformer.config_errors import Origins, Place, explain
 from glassformer.errors import GlassformerError
 
 Values = dict[str, Any]
+MOST_VALUES = 100_000  # in a recipe: a few lines of aliases can stand for billions
 
 
 def _whole(value: Any) -> Any:
@@ -69,6 +70,8 @@ def read_yaml(path: Path) -> tuple[Values, Origins]:
     lines: Origins = {}
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        if root is not None and _size(root) > MOST_VALUES:
+            raise GlassformerError(f"{path} has far too many values for a recipe.")
         values = None if root is None else _plain(root, "", lines, path)
     except FileNotFoundError:
         raise GlassformerError(f"{path} does not exist.") from None
@@ -105,6 +108,19 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _size(node: yaml.Node) -> int:
+    """The number of values, with those that aliases repeat; at most a little more than allowed."""
+    total, left = 0, [node]
+    while left and total <= MOST_VALUES:
+        total += 1
+        match left.pop():
+            case yaml.MappingNode(value=pairs):
+                left += [node for pair in pairs for node in pair]
+            case yaml.SequenceNode(value=nodes):
+                left += nodes
+    return total
 
 
 def _plain(node: yaml.Node, prefix: str, lines: Origins, path: Path) -> Any:

@@ -5,13 +5,41 @@ An unknown key gets the nearest known one as a suggestion.
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 Origins = dict[str, int | str]  # dotted key → its line in the file, or the option that set it
+
+COMMAND_LINE = "the command line"
+
+# What other programs call a key, where the spelling alone would not lead to ours.
+SYNONYMS = {
+    "lr": "learning_rate",
+    "batch": "per_device_train_batch_size",
+    "batch_size": "per_device_train_batch_size",
+    "train_batch_size": "per_device_train_batch_size",
+    "epochs": "num_train_epochs",
+    "max_epochs": "num_train_epochs",
+    "num_epochs": "num_train_epochs",
+    "steps": "max_steps",
+    "scheduler": "lr_scheduler_type",
+    "patience": "early_stopping",
+    "grad_clip": "max_grad_norm",
+    "block_size": "context_length",
+    "max_length": "context_length",
+    "hidden_size": "d_model",
+    "n_embd": "d_model",
+    "n_head": "num_heads",
+    "n_layer": "num_layers",
+}
+
+
+def located(where: str) -> str:
+    """The place of a problem as part of a sentence; empty if it has none."""
+    return where and f" {'on' if where == COMMAND_LINE else 'in'} {where}"
 
 
 @dataclass(frozen=True)
@@ -23,9 +51,9 @@ class Place:
     prefix: str
 
     def __call__(self, key: str) -> str:
-        origin, file = self.origins.get(key), f" in {self.where}" if self.where else ""
+        origin, file = self.origins.get(key), located(self.where)
         if isinstance(origin, str):
-            return " in the command"
+            return located(COMMAND_LINE)
         return file if origin is None else f"{file}, line {origin}"
 
     def subject(self, key: str) -> str:
@@ -63,8 +91,8 @@ def explain(cls: type[BaseModel], problem: dict[str, Any], place: Place) -> str:
     key = place.prefix + ".".join(path)
     if problem["type"] == "extra_forbidden":
         known = keys_of_section(cls, path[:-1])
-        near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.5)
-        cure = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(known)}."
+        near = nearest(path[-1], known, cutoff=0.5)
+        cure = f"Did you mean {near}?" if near else f"Known keys: {', '.join(known)}."
         return f"unknown key {key}{place(key)}. {cure}"
     if problem["type"] == "missing":
         return f"{key} is missing{place(key)}."
@@ -74,6 +102,14 @@ def explain(cls: type[BaseModel], problem: dict[str, Any], place: Place) -> str:
         return f"{why}{place(key)}."
     key = re.sub(r"\.\d+$", "", key)  # an item of a list: the value shows which
     return f"{place.subject(key)} is {problem['input']!r}: {why[:1].lower()}{why[1:]}."
+
+
+def nearest(key: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known key that was probably meant: a synonym, or one with a similar spelling."""
+    names = list(known)
+    if (meant := SYNONYMS.get(key)) in names:
+        return meant
+    return next(iter(difflib.get_close_matches(key, names, n=1, cutoff=cutoff)), None)
 
 
 def keys_of_section(cls: type[BaseModel], path: Sequence[str]) -> list[str]:

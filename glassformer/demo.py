@@ -15,6 +15,7 @@ from glassformer.training.outcome import Outcome
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run import resume, train
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_lock import locked
 from glassformer.training.run_log import best_loss
 from glassformer.wording import command
 
@@ -29,6 +30,11 @@ Each sample below continues a topic that it was not trained on.
 def train_demo(folder: Path, max_steps: int | None, force: bool, stream: TextIO) -> Outcome | None:
     """Train on Python's reference manual, or continue a demo that was stopped. Returns None if the
     demo is already finished."""
+    with locked(folder):
+        return _trained(folder, max_steps, force, stream)
+
+
+def _trained(folder: Path, max_steps: int | None, force: bool, stream: TextIO) -> Outcome | None:
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
     if run.exists and run.recipe().data_names != (str(data),):
         raise GlassformerError(f"{folder} already contains another run. Choose another --out.")

@@ -68,7 +68,15 @@ def finished(run: RunFolder) -> dict[str, bytes]:
 
 def in_child(work: Callable[[], Any], torment: Callable[[int], None] | None = None) -> int:
     """Do `work` in a fork of this process while `torment` does what it likes to that; how it
-    ended: an exit code, or a signal as a negative number.
+    ended: an exit code, or a signal as a negative number."""
+    process = started(work)
+    if torment is not None:
+        torment(process)
+    return waited(process)
+
+
+def started(work: Callable[[], Any], log: Path = Path(os.devnull)) -> int:
+    """A fork of this process that does `work` and prints into `log`.
 
     A fork starts at once, where a new process would import for seconds. That is safe as long as
     this process has not computed anything itself: torch's threads would not live in the fork.
@@ -77,14 +85,17 @@ def in_child(work: Callable[[], Any], torment: Callable[[int], None] | None = No
     if process == 0:
         code = 70
         try:
-            with Path(os.devnull).open("w") as nowhere:
-                sys.stdout = sys.stderr = nowhere
+            with log.open("w") as stream:
+                sys.stdout = sys.stderr = stream
                 work()
             code = 0
         except SystemExit as ended:
             code = int(ended.code or 0)
         finally:
             os._exit(code)
-    if torment is not None:
-        torment(process)
+    return process
+
+
+def waited(process: int) -> int:
+    """How a process ended."""
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

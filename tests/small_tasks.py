@@ -126,7 +126,8 @@ def trained(recipe: Recipe, folder: Path) -> Path:
 def best(folder: Path) -> dict[str, float]:
     """The scores of the best validation, by their column."""
     run = RunFolder(folder)
-    found: dict[str, float] = run.standing(run.last_step())["best"]
+    found = run.standing(run.last_step()).best
+    assert found is not None
     return found
 
 

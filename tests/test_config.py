@@ -12,6 +12,11 @@ from glassformer.config import Config, Count, flatten, parse, read_yaml, write_y
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.training.recipes import assign
 
+# Nine lists, each of nine times the one before: 600 bytes that stand for 387 million words.
+BOMB = "a0: &a0 [lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
+
 
 class Training(Config):
     learning_rate: float = Field(1e-3, gt=0)
@@ -134,7 +139,8 @@ def test_a_key_given_twice_is_an_error_with_its_line(tmp_path: Path) -> None:
         ("a: 1\n---\nb: 2\n", "line 2"),
         ("name: !!python/object:os.system x\n", "line 1: a recipe can contain only plain values"),
         ("name: a\ntags: [2020-13-45]\n", "line 2: a recipe can contain only plain values"),
-        ("name: &loop {a: *loop}\n", "nested too deeply"),
+        ("name: &loop {a: *loop}\n", "far too many values"),
+        (BOMB, "far too many values"),
         ("a: " + "[" * 5000, "nested too deeply"),
         ("a: \x00", "not YAML"),
     ],

@@ -80,7 +80,9 @@ def test_the_gpt2_shapes_have_more_parameters_than_the_table_says():
 
 
 def test_padding_has_no_share_in_the_mean():
-    model = Bag(BagConfig(vocab_size=9, d_model=4, labels=("a", "b"))).eval()
+    model = Bag(
+        BagConfig(vocab_size=9, d_model=4, labels=("a", "b"), weighting="mean", ngrams=1)
+    ).eval()
     ids, is_text = torch.tensor([[4, 2, 0, 0]]), torch.tensor([[True, True, False, False]])
     found = model.represent(ids, is_text)
     torch.testing.assert_close(found, model.embedding(ids[:, :2]).mean(dim=1))

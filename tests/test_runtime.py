@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_any_other_failure_of_a_child_is_a_reason(command: list[str], problem: s
         (1.0, None, None, "float32", "bfloat16 died; float16 died"),
         (8.0, 60.0, 65.0, "bfloat16", "bfloat16 is 7.5 times as fast as float32"),
         (8.0, 4.0, 40.0, "float16", "float16 is 5 times as fast as float32"),
-        (None, 2.0, None, "bfloat16", "bfloat16 is a survivor"),
+        (None, 2.0, None, "bfloat16", "bfloat16 is used because float32 failed"),
         (None, None, None, "float32", "every precision failed the probe; float32 is the safest"),
     ],
 )
@@ -175,7 +176,7 @@ def test_the_real_probe_chooses_a_precision_that_survived(real: Machine) -> None
 
 
 def test_a_machine_is_plain_json(real: Machine) -> None:
-    plain = json.loads(json.dumps(real.as_dict()))
+    plain = json.loads(json.dumps(asdict(real)))
     assert plain["precision"] == real.precision
     assert plain["probe"]["float32"]["tflops"] == real.probe["float32"].tflops
 
@@ -366,7 +367,7 @@ def test_doctor_gives_the_command_for_a_missing_extra(
     monkeypatch.setattr(doctor_verb, "EXTRAS", {"hub": ("no-such-package",)})
     stdout, _ = run_doctor()
     command = f"{sys.executable} -m pip install no-such-package"
-    assert f"no-such-package missing. To add: {command}" in stdout
+    assert f"no-such-package missing. To install: {command}" in stdout
 
 
 def test_importing_the_runtime_does_not_import_torch() -> None:

@@ -1,4 +1,4 @@
-"""What glassformer promises about cores, memory, seeds and ranks: the cheap half of the runtime."""
+"""What glassformer promises about cores, memory and seeds: the cheap half of the runtime."""
 
 import random
 from pathlib import Path
@@ -9,7 +9,6 @@ import torch
 
 from glassformer.runtime import facts
 from glassformer.runtime.random_seeds import seed_step, step_seed
-from glassformer.runtime.ranks import is_main_process
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +96,7 @@ def test_memory_honours_the_limit_of_a_container(tmp_path: Path, limit: dict[str
     assert facts.memory_bytes(tmp_path) == 2**20
 
 
-# --- seeds and ranks -----------------------------------------------------------------------------
+# --- seeds ---------------------------------------------------------------------------------------
 
 
 def draws() -> tuple[float, float, float]:
@@ -122,25 +121,3 @@ def test_other_seeds_steps_and_streams_draw_other_numbers() -> None:
         seed_step(*point)
         seen.update(draws())
     assert len(seen) == 150
-
-
-@pytest.mark.parametrize(
-    ("variables", "main"),
-    [
-        ({}, True),
-        ({"RANK": "0", "LOCAL_RANK": "0"}, True),
-        ({"RANK": "2", "LOCAL_RANK": "0"}, False),
-        ({"RANK": "0", "SLURM_PROCID": "1"}, True),
-        ({"LOCAL_RANK": "1"}, False),
-        ({"NODE_RANK": "1", "LOCAL_RANK": "0"}, False),
-        ({"SLURM_PROCID": "3"}, False),
-    ],
-)
-def test_exactly_rank_zero_is_the_main_process(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], main: bool
-) -> None:
-    for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert is_main_process() is main

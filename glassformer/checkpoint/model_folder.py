@@ -29,7 +29,7 @@ from glassformer.atomic_files import file_digest, read_json, write_file, write_j
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, name_of, row
-from glassformer.preprocessing import KINDS, Preprocessing, load_preprocessing
+from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -90,7 +90,7 @@ def load_model(folder: Path) -> Saved:
                 "Copy it again."
             )
     preprocessing = load_preprocessing(folder)
-    preprocessing.check_model(config, folder)
+    preprocessing.check_model(config, str(folder / SETTINGS), "Copy the whole model folder.")
     generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     return Saved(name, model.eval(), preprocessing, generation)
 
@@ -147,7 +147,7 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         weights = load_file(path)
     except FileNotFoundError:
         raise GlassformerError(
-            f"{path} does not exist: the training has not saved a model yet, or it was deleted."
+            f"{path} does not exist: training has not saved a model yet, or it was deleted."
         ) from None
     except (OSError, SafetensorError) as error:
         raise GlassformerError(
@@ -155,11 +155,12 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         ) from None
     if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # other tools write none
         raise GlassformerError(f"{path} is damaged: it differs from what was saved. Copy it again.")
-    # Always float32: other types are a choice of speed, made by the runtime.
+    # Always float32: other types are a choice of speed, made by the runtime. And a copy: a file
+    # that is mapped cannot be replaced on Windows, where a training may want to.
     parameters = {
         id(known): nn.Parameter(value) if isinstance(known, nn.Parameter) else value
         for name, known in stored_once.items()
-        for value in [weights[name].float()]
+        for value in [weights.pop(name).to(torch.float32, copy=True)]
     }
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
@@ -195,6 +196,8 @@ def _missing(folder: Path) -> str:
         return f"{folder} does not exist. Pass a folder that glassformer train created."
     if folder.is_file():
         return f"{folder} is a file, not a model folder."
+    if (folder / WEIGHTS).is_file():
+        return f"{folder / CONFIG} does not exist. Copy the whole model folder."
     if (folder / "recipe.yaml").is_file():
         return f"{folder} is a run that has not saved a model yet. Continue it with --resume."
     inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))

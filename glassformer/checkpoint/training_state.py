@@ -37,19 +37,21 @@ def load_state(folder: Path) -> dict[str, Any]:
 
 
 def load_values(folder: Path) -> dict[str, Any]:
-    """A state that is known to be undamaged, with None in place of its tensors."""
+    """A state that is known to be undamaged, with tensors that have a shape and no content."""
     return _load(folder, with_tensors=False)
 
 
 def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
     try:
-        tensors = load_file(folder / TENSORS) if with_tensors else None
+        found = load_file(folder / TENSORS).items()
+        # Copies: on Windows, a mapped file cannot be deleted, as states are.
+        tensors = {name: each.clone() if with_tensors else each.to("meta") for name, each in found}
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise GlassformerError(f"{folder} is not a checkpoint: {error}.") from None
-    if not isinstance(state, dict):
-        raise GlassformerError(f"{folder} is not a checkpoint.")
-    return state
+        if isinstance(state, dict):
+            return state
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
+        pass
+    raise GlassformerError(f"{folder} is damaged: it does not contain the state of a training.")
 
 
 def _pack(value: Any, tensors: Tensors) -> Any:
@@ -71,10 +73,10 @@ def _pack(value: Any, tensors: Tensors) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be part of a training state")
 
 
-def _unpack(value: Any, tensors: dict[str, Tensor] | None) -> Any:
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
     match value:
         case {"tensor": number}:
-            return None if tensors is None else tensors[str(number)]
+            return tensors[str(number)]
         case {"dict": items}:
             return {_unpack(k, tensors): _unpack(v, tensors) for k, v in items}
         case {"tuple": items}:

@@ -6,14 +6,12 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import accepted
-from glassformer.cli.output import note, print_json
+from glassformer.cli.output import print_json, showing_progress
 
 
 def compare(
     models: Annotated[
-        list[Path],
-        typer.Argument(metavar="MODELS", help="Runs or model folders, all for the same task."),
+        list[Path], options.argument("MODELS", "Runs or model folders, all for the same task.")
     ],
     data: options.DataToRead,
     text_column: options.TextColumn = None,
@@ -22,8 +20,8 @@ def compare(
     baseline: Annotated[
         bool,
         options.output(
-            help="Add a TF-IDF and logistic regression baseline to text classifiers (default: "
-            "baseline)."
+            None,
+            "Add a TF-IDF and logistic regression baseline for text classifiers (default: yes).",
         ),
     ] = True,
     as_json: options.JsonLines = False,
@@ -36,17 +34,14 @@ def compare(
       glassformer compare runs/bag-reviews runs/bert-reviews --data test.csv
       glassformer compare runs/gpt-notes runs/rnn-lm-notes --data held_out.txt --json
     """
-    values = {k: v for k, v in locals().items() if k not in ("models", "baseline", "as_json")}
+    values = {k: v for k, v in locals().items() if k not in ("models", "as_json")}
 
-    from glassformer.compare import compare as measure
-    from glassformer.tasks import predictor_of
+    from glassformer import api
 
-    arguments = accepted(values, predictor_of(models[0]).evaluate, models[0])
-    table = measure(models, arguments, baseline)
-    for each in table.notes:
-        note(each)
+    with showing_progress("evaluating"):
+        table = api.compare(models, **values)
     if as_json:
-        for line in table.lines:
-            print_json(line.as_json())
+        for line in table.as_json():
+            print_json(line)
     else:
         typer.echo(table.text())

@@ -6,21 +6,15 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli import options
+from glassformer.cli.options import count, option, switch
 from glassformer.cli.output import print_json
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the run.")] = Path(
-        "runs/demo"
-    ),
-    max_steps: Annotated[
-        int | None, typer.Option(**options.COUNT, help="Number of training steps (default: 600).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Train again from the start.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object.")
-    ] = False,
+    out: Annotated[Path, option("FOLDER", "Run folder.")] = Path("runs/demo"),
+    max_steps: Annotated[int | None, count("Number of training steps (default: 600).")] = None,
+    force: Annotated[bool, switch("--force", "Train again from the start.")] = False,
+    as_json: Annotated[bool, switch("--json", "Print the result as one JSON object.")] = False,
 ) -> None:
     """Train a small GPT on Python's manual, then generate text.
 

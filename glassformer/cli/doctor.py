@@ -1,5 +1,6 @@
 """glassformer doctor: what can this machine do?"""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,11 +20,11 @@ EXTRAS = {  # optional features, and the packages they need
 
 def doctor(
     refresh: Annotated[
-        bool, typer.Option(help="Measure again, or use earlier measurements.")
+        bool, options.option(None, "Measure again instead of using cached measurements.")
     ] = False,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Show what this machine can do and which settings train will use.
+    """Show what this machine can do and the chosen settings.
 
     Examples:
       glassformer doctor
@@ -34,7 +35,7 @@ def doctor(
     found = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
     extras = {name: _versions(packages) for name, packages in EXTRAS.items()}
     if as_json:
-        print_json({**found.as_dict(), "extras": extras})
+        print_json({**asdict(found), "extras": extras})
         return
     precisions = {
         name: str(each.problem) if each.tflops is None else f"{each.tflops:.3g} TFLOP/s"
@@ -56,7 +57,7 @@ def _machine(found: "Machine") -> dict[str, str]:
         "versions": f"glassformer {found.glassformer}, torch {found.torch}, Python {found.python}",
         "device": f"{found.device} ({found.device_name})",
         "processor": found.cpu,
-        "cores": f"{found.cores_usable} usable of {found.cores_logical}",
+        "cores": f"{found.cores_usable} of {found.cores_logical} usable",
         "threads": f"{found.threads}",
     }
     if found.memory_bytes is not None:
@@ -66,7 +67,7 @@ def _machine(found: "Machine") -> dict[str, str]:
 
 def _extra(versions: dict[str, str | None]) -> str:
     text = ", ".join(f"{package} {version or 'missing'}" for package, version in versions.items())
-    return text if all(versions.values()) else f"{text}. To add: {install(*versions)}"
+    return text if all(versions.values()) else f"{text}. To install: {install(*versions)}"
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str | None]:

@@ -1,13 +1,11 @@
 """glassformer evaluate: how good is a model on data that it has not seen?"""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import accepted
-from glassformer.cli.output import note, print_result
-from glassformer.errors import UsageError
+from glassformer.cli.output import print_result, showing_progress
 
 
 def evaluate(
@@ -22,33 +20,42 @@ def evaluate(
     encoding: options.Encoding = None,
     context_length: Annotated[
         int | None,
-        typer.Option(
-            **options.COUNT,
-            help="Context of a language model, in tokens (default: the longest it supports).",
+        options.count(
+            "Context length of a language model, in tokens (default: its maximum).",
             rich_help_panel="Evaluation",
+        ),
+    ] = None,
+    bleu_tokenizer: Annotated[
+        Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None,
+        typer.Option(
+            help="Tokenizer of sacreBLEU (default: depends on the script of the references).",
+            rich_help_panel="Evaluation",
+        ),
+    ] = None,
+    max_new_tokens: options.MaxTranslationTokens = None,
+    errors: Annotated[
+        int | None,
+        options.count(
+            "Also print the N worst answers: wrong labels or tags, the most confident first, or "
+            "translations with the lowest chrF.",
+            rich_help_panel="Output",
         ),
     ] = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Evaluate a model on held-out data.
 
-    Depending on its task, prints loss and perplexity, accuracy and F1, or BLEU and chrF.
+    Depending on the task, prints loss and perplexity, accuracy and F1, or BLEU and chrF.
 
     Examples:
       glassformer evaluate runs/gpt-notes --data held_out.txt
-      glassformer evaluate runs/bag-reviews --data test.csv --json
+      glassformer evaluate runs/bag-reviews --data test.csv --errors 10
       glassformer evaluate runs/translator-pairs --source test.en --target test.fr
     """
     values = {k: v for k, v in locals().items() if k not in ("model", "as_json")}
 
-    from glassformer.tasks import load
+    from glassformer import api
 
-    if not (data or source or target):
-        raise UsageError(
-            "no data. Pass --data FILE, or for a translator --source FILE and --target FILE."
-        )
-    predictor = load(model)
-    found = predictor.evaluate(**accepted(values, predictor.evaluate, model))
-    for each in found.notes:
-        note(each)
+    with showing_progress("evaluating"):
+        found = api.evaluate(model, **values)
     print_result(found, as_json)

@@ -13,12 +13,13 @@ def fill(
     model: options.Model,
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TEXT", help="Text that contains [MASK] (default: each line of stdin)."
+        options.argument(
+            "TEXT",
+            "Text that contains [MASK], or file of such lines (default: each line of stdin).",
         ),
     ] = None,
     top: Annotated[
-        int, options.output(**options.COUNT, help="Number of likeliest tokens to print.")
+        int, options.count("Number of most likely tokens to print.", rich_help_panel="Output")
     ] = 5,
     as_json: options.JsonLines = False,
 ) -> None:
@@ -34,8 +35,9 @@ def fill(
 
     predictor = load_for(model, MaskedPredictor, "fill")
     for number, line in enumerate(read_lines(text), 1):
-        if text is None and MASK not in line:  # the other lines are still worth an answer
-            note(f"stdin, line {number:,}: no {MASK} found.")
+        if MASK not in line and (text is None or text != line):
+            # The other lines are still worth an answer.
+            note(f"{'stdin' if text is None else text}, line {number:,}: no {MASK} found.")
             found = []
         else:
             found = predictor.fill(line, top)

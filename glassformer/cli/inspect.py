@@ -7,37 +7,35 @@ from typing import Annotated, Literal
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import print_result
+from glassformer.cli.output import note, print_result
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
-_view = partial(typer.Option, rich_help_panel="View")
+_view = partial(options.option, rich_help_panel="View")
 
 
 def inspect(
     run: options.Model,
     view: Annotated[
         Literal["alignment"],
-        _view(help="What to show: the source words that each word of a translation attends to."),
+        _view(None, "What to show: the source words that each word of a translation attends to."),
     ],
-    text: Annotated[
-        str | None, typer.Argument(metavar="INPUT", help="Source text (default: stdin).")
-    ] = None,
+    text: Annotated[str | None, options.argument("INPUT", "Source text (default: stdin).")] = None,
     target: Annotated[
-        str | None, _view(metavar="TEXT", help="Translation to align (default: the model's own).")
+        str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,
     layer: Annotated[
-        int | None, _view(metavar="N", min=0, help="Layer, counted from 0 (default: mean of all).")
+        int | None, _view("N", "Layer, counted from 0 (default: mean over all).", min=0)
     ] = None,
     head: Annotated[
-        int | None, _view(metavar="N", min=0, help="Head, counted from 0 (default: mean of all).")
+        int | None, _view("N", "Head, counted from 0 (default: mean over all).", min=0)
     ] = None,
-    words: Annotated[bool, _view("--words", help="Show whole words instead of tokens.")] = False,
+    words: Annotated[bool, _view(None, "Show whole words instead of tokens.", "--words")] = False,
     out: Annotated[
         Path | None,
         options.output(
-            metavar="FILE",
-            help="File to write; its extension sets the format: .html, .png, .svg or .json.",
+            "FILE",
+            "File to write; its extension sets the format: .html, .png, .svg or .json.",
         ),
     ] = None,
     as_json: options.JsonObject = False,
@@ -61,6 +59,8 @@ def inspect(
         raise UsageError("--target is empty. Leave it out to align the model's own translation.")
     translator = load_for(run, TranslatePredictor, "show an alignment")
     found = translator.align(text, target=target, layer=layer, head=head, words=words)
+    if found.is_cut_off:
+        note("the translation reached the maximum length and was cut off.")
     if out is not None:
         draw(found, out)
         typer.echo(f"wrote {out}", err=True)

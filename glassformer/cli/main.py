@@ -16,6 +16,7 @@ from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
 from glassformer.cli.inspect import inspect
 from glassformer.cli.model_table import ListsModels, ListsTasks
+from glassformer.cli.report import report
 from glassformer.cli.score import score
 from glassformer.cli.signals import heed_signals
 from glassformer.cli.tag import tag
@@ -39,7 +40,7 @@ app = typer.Typer(
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
 USES = (generate, score, translate, classify, tag, fill)
-for verb in (*USES, inspect, evaluate, compare, verify, doctor, demo):
+for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)
 
 

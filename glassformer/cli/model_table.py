@@ -1,5 +1,7 @@
 """The table of models on the command line: its rows in the help, its tasks as choices."""
 
+from pathlib import Path
+
 import typer
 
 from glassformer.cli.verb import Rows, Verb
@@ -9,6 +11,9 @@ from glassformer.models import MODELS, trainable
 class ListsModels(Verb):
     """A verb whose help lists the models that can be trained from scratch, with their presets."""
 
+    def is_argument(self, value: str) -> bool:
+        return value in MODELS and not Path(value).exists()
+
     def tables(self) -> dict[str, Rows]:
         return {"Models and their presets": [(name, _about(name)) for name in trainable()]}
 
@@ -17,22 +22,22 @@ class ListsTasks(Verb):
     """A verb whose help lists the tasks for which a trained model can get a new head."""
 
     def tables(self) -> dict[str, Rows]:
-        rows: Rows = []
-        for task in tasks():
-            heads = [row for row in MODELS.values() if row.task == task and row.body]
-            turns = ", ".join(f"{row.body} into {row.about}" for row in heads)
-            rows.append((task, f"Turns {turns}."))
-        return {"Tasks": rows}
+        tasks = _tasks().items()
+        return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in tasks]}
 
 
-def tasks() -> list[str]:
-    """The tasks of `finetune`: those for which some model is built on a pre-trained one."""
-    return list(dict.fromkeys(row.task for row in MODELS.values() if row.body))
+def _tasks() -> dict[str, list[str]]:
+    """The tasks of `finetune`, each with the pre-trained models that it can build on."""
+    found: dict[str, list[str]] = {}
+    for row in MODELS.values():
+        if row.body:
+            found.setdefault(row.task, []).append(row.body)
+    return found
 
 
 def known_task(text: str) -> str:
-    if text not in tasks():
-        raise typer.BadParameter(f"there is no task {text!r}. Choose one of: {', '.join(tasks())}.")
+    if text not in (known := _tasks()):
+        raise typer.BadParameter(f"there is no task {text!r}. Choose one of: {', '.join(known)}.")
     return text
 
 

@@ -1,18 +1,32 @@
-"""The options of verbs that share them or have many, and how their values are typed in a shell."""
+"""The options that verbs share, or of which they have many, in groups with a heading in the help.
+
+A verb takes a whole group by `@takes(Group)` and receives the values as keyword arguments, by name.
+"""
 
 import re
+from collections.abc import Callable
 from functools import partial
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import typer
 
 from glassformer.cli.model_table import known_task
+from glassformer.durations import has_no_unit
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 
+Verb = TypeVar("Verb", bound=Callable[..., None])
 
-def count(text: str) -> int:
+Text = str | None
+Texts = list[str] | None
+Whole = int | None
+Number = float | None
+Flag = bool | None
+
+
+def positive(text: str) -> int:
     """A positive whole number, also written 9e9."""
     try:
         number = float(text)
@@ -23,217 +37,280 @@ def count(text: str) -> int:
     return int(number)
 
 
+def with_unit(text: str) -> str:
+    """A time limit as it is typed. In a recipe a number is seconds; here it may mean minutes."""
+    if has_no_unit(text):
+        raise typer.BadParameter(f"{text} what? Pass --time-limit {text}m or {text}s.")
+    return text
+
+
 def unescape(text: str) -> str:
     r"""`\n` is two characters when typed in a shell; here it means a line break."""
     return re.sub(r"\\[ntr\\]", lambda found: _ESCAPES[found[0]], text)
 
 
-Text = str | None
-Texts = list[str] | None
-Whole = int | None
-Number = float | None
+def option(metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """Named after its parameter (num_beams is --num-beams), unless names are given."""
+    return typer.Option(..., *names, metavar=metavar, help=help, **more)
 
-COUNT = {"parser": count, "metavar": "N"}
-_data = partial(typer.Option, rich_help_panel="Data")
-_file = partial(_data, metavar="PATH")
-_column = partial(_data, metavar="NAME")
-_sampling = partial(typer.Option, rich_help_panel="Sampling")
-_beams = partial(typer.Option, rich_help_panel="Beam search")
-output = partial(typer.Option, rich_help_panel="Output")
-_model = partial(typer.Option, rich_help_panel="Model")
-_finetuning = partial(typer.Option, rich_help_panel="Fine-tuning")
-_training = partial(typer.Option, rich_help_panel="Training")
-_run = partial(typer.Option, rich_help_panel="Run")
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Run or model folder.")]
+def count(help: str, *names: str, **more: Any) -> Any:
+    return option("N", help, *names, parser=positive, **more)
 
-_paths = _file(help="File, folder or Hugging Face dataset (may be repeated).")
+
+def switch(names: str, help: str, **more: Any) -> Any:
+    """An option without a value: `--on`, or `--on/--off`."""
+    return option(None, help, names, **more)
+
+
+class Group:
+    """Options under one heading. In a recipe, they are keys of `section` with the same names."""
+
+    section: ClassVar[str]
+    parameters: ClassVar[list[Parameter]]
+
+    def __init_subclass__(cls, heading: str, section: str = "") -> None:
+        cls.section, cls.parameters = section, []
+        for name, kind in get_annotations(cls).items():
+            if (info := getattr(cls, name)) is not None:  # else the type brings it
+                info.rich_help_panel = heading
+                kind = Annotated[kind, info]
+            one = Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            cls.parameters.append(one)
+
+
+def typed(option: Parameter) -> str:
+    """As it is typed in a shell: --max-steps, or --on/--off."""
+    names = option.annotation.__metadata__[0].param_decls
+    return str(names[0]) if names else f"--{option.name.replace('_', '-')}"
+
+
+def takes(*groups: type[Group], without: str = "") -> Callable[[Verb], Verb]:
+    """Give a verb the options of these groups, after its positional parameters and before its
+    keyword-only ones. It receives their values by name, None if they were not passed."""
+
+    def with_options(verb: Verb) -> Verb:
+        own = signature(verb).parameters.values()
+        first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in own if each.kind is Parameter.KEYWORD_ONLY]
+        options = [each for group in groups for each in group.parameters if each.name != without]
+        verb.__dict__["__signature__"] = Signature([*first, *options, *last])
+        return verb
+
+    return with_options
+
+
+def argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help)
+
+
+_data = partial(option, rich_help_panel="Data")
+output = partial(option, rich_help_panel="Output")
+_json = partial(switch, "--json", rich_help_panel="Output")
+
+Model = Annotated[Path, argument("MODEL", "Run or model folder.")]
+
+_paths = _data("PATH", "Files, folders, archives, patterns or Hugging Face datasets.", "--data")
 Data = Annotated[Texts, _paths]
 DataToRead = Annotated[list[str], _paths]
-ValidationData = Annotated[
-    Texts, _file(help="Validation data (default: a part of --data is held out).")
-]
-TestData = Annotated[
-    Texts, _file(help="Labelled data on which to evaluate the best model at the end.")
-]
-TextColumn = Annotated[
-    Texts, _column(help="Column of a table that contains the text (may be repeated).")
-]
-LabelColumn = Annotated[
-    Text, _column(help="Column of a table that contains the label or the tags.")
-]
 Source = Annotated[
-    Texts, _file(help="File of sentences to translate, one per line (with --target).")
+    Texts,
+    _data("PATH", "File of sentences to translate, one per line (with --target).", "--source"),
 ]
-Target = Annotated[Texts, _file(help="File of their translations, one per line (with --source).")]
-ValidSource = Annotated[Texts, _file(help="Source file for validation (with --valid-target).")]
-ValidTarget = Annotated[Texts, _file(help="Target file for validation (with --valid-source).")]
+Target = Annotated[
+    Texts, _data("PATH", "File of translations, one per line (with --source).", "--target")
+]
 SourceColumn = Annotated[
-    Text, _column(help="Column of a table, or language of a .tmx file, to translate from.")
+    Text, _data("NAME", "Column of a table, or language of a .tmx file, to translate from.")
 ]
 TargetColumn = Annotated[
-    Text, _column(help="Column of a table, or language of a .tmx file, to translate to.")
+    Text, _data("NAME", "Column of a table, or language of a .tmx file, to translate to.")
 ]
-Reverse = Annotated[bool | None, _data("--reverse", help="Translate from target to source.")]
-Encoding = Annotated[Text, _column(help="Encoding of text files (default: utf-8).")]
-
-JsonObject = Annotated[bool, output("--json", help="Print one JSON object.")]
-JsonLines = Annotated[bool, output("--json", help="Print one JSON object per line.")]
-
-Temperature = Annotated[
-    Number,
-    _sampling(metavar="X", help="Randomness: 0 is greedy, above 1 is more varied (default: 1.0)."),
+TextColumn = Annotated[
+    Texts, _data("NAME", "Column of a table that contains the text (may be repeated).")
 ]
-TopK = Annotated[Whole, _sampling(**COUNT, help="Sample from the N likeliest tokens.")]
-TopP = Annotated[
-    Number,
-    _sampling(metavar="P", help="Sample from the likeliest tokens with total probability P."),
+LabelColumn = Annotated[
+    Text, _data("NAME", "Column of a table that contains the label or the tags.")
 ]
-MinP = Annotated[
-    Number,
-    _sampling(metavar="P", help="Sample from tokens at least P times as likely as the likeliest."),
-]
-RepetitionPenalty = Annotated[
-    Number,
-    _sampling(metavar="X", help="Make repeated tokens less likely if above 1 (default: 1.0)."),
-]
-SampleSeed = Annotated[Whole, _sampling(metavar="N", help="Random seed, for reproducible text.")]
-
-NumBeams = Annotated[
-    Whole, _beams(**COUNT, help="Number of beams; 1 means no beam search (default: 1).")
-]
-TranslationBeams = Annotated[
-    Whole, _beams(**COUNT, help="Number of beams; 1 is greedy search (default: 5).")
-]
-LengthPenalty = Annotated[
-    Number,
-    _beams(
-        metavar="X",
-        help="Exponent of the length by which scores are divided; higher values favour longer "
-        "texts (default: 1.0).",
-    ),
-]
-NumBeamGroups = Annotated[
-    Whole, _beams(**COUNT, help="Number of groups of diverse beams (default: 1).")
-]
-DiversityPenalty = Annotated[
-    Number, _beams(metavar="X", help="Penalty for tokens that other groups chose (default: 0.5).")
+Encoding = Annotated[
+    Text, _data("NAME", "Encoding of files that are not valid UTF-8 (default: detected).")
 ]
 
-MaxNewTokens = Annotated[
-    Whole, output(**COUNT, help="Maximum number of tokens to generate (default: 200).")
-]
-Stop = Annotated[
-    Texts,
-    output(
-        parser=unescape,
-        metavar="TEXT",
-        help=r"Stop before this text (\n is a line break; may be repeated).",
-    ),
-]
-Prefix = Annotated[Text, output(metavar="TEXT", help="Text with which the translation must begin.")]
-NoRepeatNgramSize = Annotated[Whole, output(**COUNT, help="Never repeat a sequence of N tokens.")]
-NumReturnSequences = Annotated[
-    Whole, output(**COUNT, help="Number of texts to print (default: 1).")
-]
-CopyUnknown = Annotated[
-    bool | None,
-    output(
+_top = "Print the N most likely next tokens instead of a text."
+Top = Annotated[Whole, count(_top, rich_help_panel="Output")]
+JsonObject = Annotated[bool, _json("Print one JSON object.")]
+JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
+
+_tokens = "Maximum number of tokens in a translation (default: from the training data)."
+MaxTranslationTokens = Annotated[Whole, count(_tokens, rich_help_panel="Output")]
+
+_new = partial(option, rich_help_panel="Fine-tuning")
+Task = Annotated[str, _new("TASK", "Task to learn, from the list below.", parser=known_task)]
+
+
+class Sampling(Group, heading="Sampling"):
+    temperature: Number = option(
+        "X", "Sampling temperature; 0 is greedy, higher is more random (default: 1.0)."
+    )
+    top_k: Whole = count("Sample from the N most likely tokens.")
+    top_p: Number = option("P", "Sample from the most likely tokens with total probability P.")
+    min_p: Number = option(
+        "P", "Sample from tokens at least P times as likely as the most likely one."
+    )
+    repetition_penalty: Number = option(
+        "X", "Penalty for repeated tokens; above 1 makes them less likely (default: 1.0)."
+    )
+    seed: Whole = option("N", "Random seed, for reproducible text.")
+
+
+class Beams(Group, heading="Beam search"):
+    num_beams: Whole = count("Number of beams; 1 means no beam search (default: 1).")
+    length_penalty: Number = option(
+        "X",
+        "Divide scores by length to the power of X; higher values favour longer texts "
+        "(default: 1.0).",
+    )
+
+
+class TranslationBeams(Group, heading="Beam search"):
+    num_beams: Whole = count("Number of beams; 1 is greedy search (default: 5).")
+    length_penalty: Number = Beams.length_penalty
+    num_beam_groups: Whole = count("Number of beam groups, for diverse beam search (default: 1).")
+    diversity_penalty: Number = option(
+        "X", "Penalty for tokens that other groups chose (default: 0.5)."
+    )
+
+
+class Writing(Group, heading="Output"):
+    max_new_tokens: Whole = count("Maximum number of tokens to generate (default: 200).")
+    no_repeat_ngram_size: Whole = count("Never repeat a sequence of N tokens.")
+    num_return_sequences: Whole = count("Number of texts to print (default: 1).")
+    stop: Texts = option(
+        "TEXT", r"Stop before this string (\n is a line break; may be repeated).", parser=unescape
+    )
+
+
+class Translations(Group, heading="Output"):
+    max_new_tokens: MaxTranslationTokens = None
+    num_return_sequences: Whole = Writing.num_return_sequences
+    no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
+    prefix: Text = option("TEXT", "Text that the translation must start with.")
+    copy_unknown: Flag = switch(
         "--copy-unknown/--keep-unknown",
-        help="Copy unknown words from the source, or keep the unknown token (default: copy).",
-    ),
-]
-Top = Annotated[Whole, output(**COUNT, help="Print the N likeliest next tokens instead of a text.")]
+        "Copy unknown words from the source, or keep the unknown token (default: copy).",
+    )
 
-Preset = Annotated[
-    Text,
-    _model(metavar="NAME", help="Preset of the model (default: chosen by the amount of data)."),
-]
-Cell = Annotated[
-    Literal["rnn", "lstm", "gru"] | None,
-    _model(help="Recurrent cell (default: depends on the model)."),
-]
-Layers = Annotated[Whole, _model(**COUNT, help="Number of layers (default: set by the preset).")]
-Bidirectional = Annotated[
-    bool | None,
-    _model(
+
+class Examples(Group, heading="Data", section="data"):
+    paths: Data = None
+    validation_paths: Texts = option(
+        "PATH", "Validation data (default: a part of --data is held out).", "--validation-data"
+    )
+    test_paths: Texts = option(
+        "PATH", "Labelled data to evaluate the best model on, at the end.", "--test-data"
+    )
+    text_column: TextColumn = None
+    label_column: LabelColumn = None
+
+
+class Pairs(Group, heading="Data", section="data"):
+    source_paths: Source = None
+    target_paths: Target = None
+    validation_source_paths: Texts = option(
+        "PATH", "Source file for validation (with --valid-target).", "--valid-source"
+    )
+    validation_target_paths: Texts = option(
+        "PATH", "Target file for validation (with --valid-source).", "--valid-target"
+    )
+    source_column: SourceColumn = None
+    target_column: TargetColumn = None
+    reverse: Flag = switch("--reverse", "Translate from target to source.")
+
+
+class Files(Group, heading="Data", section="data"):
+    encoding: Encoding = None
+
+
+class Architecture(Group, heading="Model", section="model"):
+    preset: Text = option("NAME", "Preset of the model (default: depends on the amount of data).")
+    cell: Literal["rnn", "lstm", "gru"] | None = option(
+        None, "Recurrent cell (default: depends on the model)."
+    )
+    num_layers: Whole = count("Number of layers (default: set by the preset).", "--layers")
+    bidirectional: Flag = switch(
         "--bidirectional/--one-direction",
-        help="Directions in which a recurrent model reads (default: bidirectional).",
-    ),
-]
-Attention = Annotated[
-    Literal["additive", "dot", "general", "none"] | None,
-    _model(help="Attention of a recurrent translator (default: additive)."),
-]
-Tokenizer = Annotated[
-    Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] | None,
-    _model(help="Kind of tokenizer to train (default: auto)."),
-]
-Task = Annotated[
-    str, _finetuning(parser=known_task, metavar="TASK", help="Task to learn, from the list below.")
-]
-Freeze = Annotated[bool | None, _finetuning("--freeze", help="Train only the new head.")]
-FreezeLayers = Annotated[
-    Whole, _finetuning(**COUNT, help="Freeze the embedding and the first N layers.")
-]
-LayerDecay = Annotated[
-    Number,
-    _finetuning(
-        metavar="X",
-        help="Learning rate of a layer relative to the layer above, e.g. 0.9 (default: 1.0).",
-    ),
-]
-LoraRank = Annotated[
-    Whole, _finetuning(**COUNT, help="Train only LoRA matrices of rank N, e.g. 8.")
-]
+        "Let a recurrent model read in both directions or only forwards (default: both).",
+    )
+    attention: Literal["additive", "dot", "general", "none"] | None = option(
+        None, "Attention of a recurrent translator (default: additive)."
+    )
 
-MaxSteps = Annotated[
-    Whole,
-    _training(**COUNT, help="Number of training steps (default: chosen by the amount of data)."),
-]
-Epochs = Annotated[
-    Number, _training(metavar="X", help="Number of passes over the data, instead of --max-steps.")
-]
-TimeLimit = Annotated[
-    Text, _training(metavar="15m", help="Limit the number of steps to what fits in this time.")
-]
-Optimizer = Annotated[Literal["muon", "adamw"] | None, _training(help="Optimizer (default: muon).")]
-Scheduler = Annotated[
-    Literal["cosine", "linear", "wsd", "noam", "constant"] | None,
-    _training(help="Learning rate schedule (default: linear)."),
-]
-Ema = Annotated[
-    Number,
-    _training(
-        metavar="X",
-        help="Decay of the moving average of the weights, e.g. 0.999 (default: depends on the "
-        "task).",
-    ),
-]
-EarlyStopping = Annotated[
-    Whole, _training(**COUNT, help="Stop after N validations without improvement.")
-]
-Seed = Annotated[Whole, _training(metavar="N", help="Random seed (default: 0).")]
 
-Out = Annotated[
-    Path | None,
-    _run(metavar="FOLDER", help="Folder of the run (default: runs/MODEL-DATA)."),
-]
-RecipeFile = Annotated[
-    Path | None, _run(metavar="FILE", help="YAML file with these settings; options override it.")
-]
-Assignments = Annotated[
-    Texts, _run("--set", metavar="KEY=VALUE", help="Set any key of the recipe (may be repeated).")
-]
-Resume = Annotated[bool, _run("--resume", help="Continue a run that was stopped.")]
-Force = Annotated[
-    bool,
-    _run(
-        "--force", help="Overwrite an existing run. With --resume: continue with changed settings."
-    ),
-]
-DryRun = Annotated[bool, _run("--dry-run", help="Show what would happen; write nothing.")]
-PrintRecipe = Annotated[
-    bool, _run("--print-recipe", help="Print every key of the recipe with its value, and exit.")
-]
-JsonResult = Annotated[bool, _run("--json", help="Print the result as one JSON object.")]
+class Tokenizer(Group, heading="Model", section="tokenizer"):
+    kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] | None = option(
+        None, "Kind of tokenizer to train (default: auto).", "--tokenizer"
+    )
+
+
+class NewHead(Group, heading="Fine-tuning", section="finetune"):
+    freeze: Flag = switch("--freeze", "Train only the new head.")
+    freeze_layers: Whole = count("Freeze the embedding and the first N layers.")
+    layer_lr_decay: Number = option(
+        "X", "Learning rate of a layer relative to the layer above, e.g. 0.9 (default: 1.0)."
+    )
+    lora_rank: Whole = count("Train only LoRA matrices of rank N, e.g. 8.")
+
+
+class Training(Group, heading="Training", section="training"):
+    max_steps: Whole = count("Number of training steps (default: depends on the amount of data).")
+    num_train_epochs: Number = option(
+        "X",
+        "Number of passes over the data, instead of --max-steps.",
+        *("--num-train-epochs", "--epochs"),
+    )
+    learning_rate: Number = option(
+        "X",
+        "Peak of the learning rate schedule (default: depends on the model and the optimizer).",
+        *("--learning-rate", "--lr"),
+    )
+    per_device_train_batch_size: Whole = count(
+        "Number of texts, windows or pairs in a batch (default: depends on the task).",
+        "--batch-size",
+    )
+    time_limit: Text = option(
+        "TIME",
+        "Limit the number of steps to fit in this time, e.g. 90s, 15m or 1h30.",
+        parser=with_unit,
+    )
+    optimizer: Literal["muon", "adamw", "sgd"] | None = option(
+        None, "Optimizer (default: depends on the model)."
+    )
+    lr_scheduler_type: Literal["cosine", "linear", "wsd", "noam", "constant"] | None = option(
+        None, "Learning rate schedule (default: linear)."
+    )
+    ema: Number = option(
+        "X",
+        "Decay of the moving average of the weights, e.g. 0.999 (default: depends on the task).",
+    )
+    early_stopping: Whole = count("Stop after N validations without improvement.")
+    seed: Whole = option("N", "Random seed (default: 0).")
+
+
+RECIPE = (Examples, Pairs, Files, Architecture, Tokenizer, NewHead, Training)  # set its keys
+
+
+class Run(Group, heading="Run"):
+    out: Path | None = option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
+    recipe: Path | None = option("FILE", "YAML file with settings; options override it.")
+    assignments: Texts = option(
+        "KEY=VALUE", "Set any key of the recipe (may be repeated).", "--set"
+    )
+    resume: Flag = switch("--resume", "Continue a run that was stopped.")
+    force: Flag = switch(
+        "--force", "Overwrite an existing run. With --resume: continue with changed settings."
+    )
+    dry_run: Flag = switch("--dry-run", "Show what would happen; write nothing.")
+    print_recipe: Flag = switch(
+        "--print-recipe", "Print every key of the recipe with its value, and exit."
+    )
+    as_json: Flag = switch("--json", "Print the result as one JSON object.")

@@ -1,14 +1,21 @@
 """What verbs print alike: JSON to stdout, notes to stderr, probabilities as bars."""
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from glassformer.wording import counted
+
 if TYPE_CHECKING:
     from glassformer.predict.predictor import LikelyToken
     from glassformer.text.tokenizers import Tokenizer
+
+
+BAR = 20
 
 
 class Result(Protocol):
@@ -34,8 +41,52 @@ def print_result(found: Result, as_json: bool) -> None:
         typer.echo(found.text())
 
 
-def note(text: str) -> None:
-    typer.echo(f"note: {text}", err=True)
+def say(text: str) -> None:
+    """What is happening, to stderr."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def showing_progress(what: str) -> Iterator[None]:
+    """A bar on a terminal while something is read; nothing in a log, and nothing at the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+
+    from glassformer.evaluation.reading_progress import listening
+
+    shown = ""
+
+    def show(share: float) -> None:
+        nonlocal shown
+        filled = int(BAR * share)
+        line = f"{what} {'▰' * filled}{'▱' * (BAR - filled)} {share:.0%}" if share < 1 else ""
+        if line != shown:  # at most a hundred times
+            sys.stderr.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
+            sys.stderr.flush()
+            shown = line
+
+    with listening(show):
+        try:
+            yield
+        finally:
+            show(1.0)
+
+
+def note(*texts: str) -> None:
+    for text in texts:
+        typer.echo(f"note: {text}", err=True)
+
+
+@contextmanager
+def noting_files() -> Iterator[None]:
+    """Report at the end what was read, skipped and detected in files."""
+    from glassformer.data.reading_report import collecting
+
+    with collecting() as happened:
+        yield
+    for each in happened.notes():
+        note(each)
 
 
 def print_candidates(candidates: "Sequence[LikelyToken]") -> None:
@@ -51,6 +102,7 @@ def note_unknown(tokenizer: "Tokenizer", text: str) -> None:
     ids = tokenizer.encode(text)
     if unknown := ids.count(tokenizer.unknown):
         note(
-            f"{unknown} of the text's {len(ids)} tokens are words that the model does not know "
+            f"{unknown:,} of the text's {counted(len(ids), 'token')} are words that the model does "
+            "not know "
             f"({tokenizer.token(tokenizer.unknown)})."
         )

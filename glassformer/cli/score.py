@@ -2,17 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
 from glassformer.cli import options
-from glassformer.cli.output import note_unknown, print_result
+from glassformer.cli.output import note, note_unknown, print_result
 from glassformer.cli.stdin import read_text
 
 
 def score(
     model: options.Model,
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="Text to score (default: stdin).")
+        str | None, options.argument("TEXT", "Text or file to score (default: stdin).")
     ] = None,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -30,4 +28,6 @@ def score(
     text = read_text(text)
     predictor = load_for(model, LanguagePredictor, "score")
     note_unknown(predictor.tokenizer, text)
-    print_result(predictor.score(text), as_json)
+    found = predictor.score(text)
+    note(*found.notes)
+    print_result(found, as_json)

@@ -1,32 +1,61 @@
-"""Text from an argument or from standard input."""
+"""Text from an argument, from the file that it names, or from standard input."""
 
 import codecs
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
+from glassformer.cli.output import note
 from glassformer.errors import GlassformerError, UsageError
 
 T = TypeVar("T")
+Texts = list[str] | None
+
+
+def text_of(argument: str) -> str:
+    """The argument, or the content of the file that it names, without its last line break."""
+    return argument if (path := file_named(argument)) is None else _content(path, argument)
+
+
+def file_named(argument: str) -> Path | None:
+    """The file that an argument names, if there is one."""
+    try:
+        path = Path(argument).expanduser() if argument.startswith("~/") else Path(argument)
+        return path if path.is_file() else None
+    except (OSError, ValueError):  # a text that cannot be a name
+        return None
+
+
+def _content(path: Path, argument: str) -> str:
+    from glassformer.data.text_files import open_text
+
+    with open_text(path, "utf-8") as stream:
+        text = stream.read()
+    if "\0" in text:
+        raise GlassformerError(f"{argument} is a binary file, not text.")
+    note(f"{argument} is a file: its content is read. To use a name as text, pipe it in.")
+    return text.removesuffix("\n")
 
 
 def read_text(argument: str | None) -> str:
-    """The argument, or all of stdin without its last line break."""
+    """The argument, the file that it names, or all of stdin without its last line break."""
     if argument is not None:
-        return argument
+        return text_of(argument)
     if sys.stdin is None or sys.stdin.isatty():  # None: closed by the shell
         raise UsageError("no text. Pass it as an argument, or pipe it in.")
     try:
-        return sys.stdin.read().removeprefix("\ufeff").removesuffix("\n")
+        text = sys.stdin.buffer.read().decode()  # sys.stdin itself would decode by the locale
     except UnicodeDecodeError as error:
         raise _not_utf8(f"byte {error.start:,}") from None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n")
 
 
 def read_lines(argument: str | None) -> Iterator[str]:
-    """The argument, or the lines of stdin as they arrive."""
+    """The argument, the lines of the file that it names, or those of stdin as they arrive."""
     if argument is not None:
-        yield argument
+        yield from [argument] if file_named(argument) is None else text_of(argument).split("\n")
         return
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text. Pass it as an argument, or pipe it in, one text per line.")
@@ -39,9 +68,7 @@ def read_lines(argument: str | None) -> Iterator[str]:
             raise _not_utf8(f"line {number:,}") from None
 
 
-def check_text_or_data(
-    text: str | None, data: list[str] | None, text_column: list[str] | None
-) -> None:
+def check_text_or_data(text: str | None, data: Texts, text_column: Texts) -> None:
     """For a verb that reads a text, stdin, or files."""
     if data and text is not None:
         raise UsageError("both a text and --data were passed. Leave out one of them.")

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, print_sourced
+from glassformer.cli.output import note, noting_files, print_sourced
 from glassformer.cli.stdin import check_text_or_data, in_batches, read_lines
-from glassformer.errors import UsageError
 
 Sourced = tuple[str | Sequence[str], str]  # a sentence or its words, and its place in a file
 
@@ -17,14 +16,16 @@ def tag(
     model: options.Model,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="Sentence to tag (default: each line of stdin)."),
+        options.argument(
+            "TEXT", "Sentence, or file of sentences, to tag (default: each line of stdin)."
+        ),
     ] = None,
-    data: options.Data = None,
+    paths: options.Data = None,
     text_column: options.TextColumn = None,
     encoding: options.Encoding = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Tag every word of sentences.
+    """Tag every word of a text.
 
     Examples:
       glassformer tag runs/tagger-train "Ada lives in London"
@@ -33,22 +34,24 @@ def tag(
     from glassformer.predict.tag import TagPredictor
     from glassformer.tasks import load_for
 
-    check_text_or_data(text, data, text_column)
+    check_text_or_data(text, paths, text_column)
     predictor = load_for(model, TagPredictor, "tag")
     lines: Iterator[Sourced] = ((line, "") for line in read_lines(text))
-    files = _sentences(data or [], text_column or (), encoding or "utf-8")
+    columns = text_column or predictor.preprocessing.text_column
+    files = _sentences(paths or [], columns, encoding or "utf-8")
     total = in_pieces = 0
-    for batch in in_batches(files if data else lines):
-        tagged = predictor.tag_batch([sentence for sentence, _ in batch])
-        total += len(tagged)
-        in_pieces += sum(found.is_in_pieces for found in tagged)
-        for found, (_, source) in zip(tagged, batch, strict=True):
-            if as_json:
-                print_sourced(found.as_json(), source)
-                continue
-            for word, label in zip(found.words, found.tags, strict=True):
-                typer.echo(f"{word}\t{label}")
-            typer.echo("")
+    with noting_files():
+        for batch in in_batches(files if paths else lines):
+            tagged = predictor.tag_batch([sentence for sentence, _ in batch])
+            total += len(tagged)
+            in_pieces += sum(found.is_in_pieces for found in tagged)
+            for found, (_, source) in zip(tagged, batch, strict=True):
+                if as_json:
+                    print_sourced(found.as_json(), source)
+                    continue
+                for word, label in zip(found.words, found.tags, strict=True):
+                    typer.echo(f"{word}\t{label}")
+                typer.echo("")
     if in_pieces:
         note(predictor.in_pieces(in_pieces, total))
 
@@ -56,22 +59,22 @@ def tag(
 def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> Iterator[Sourced]:
     """Every line of a text file, every row of a table, every sentence of a tagged file."""
     from glassformer.data import text_files
-    from glassformer.data.labelled_files import read_texts
-    from glassformer.data.tables import TABLE_ENDINGS
-    from glassformer.data.tagged_files import read_sentences
+    from glassformer.data.folders import read_all
+    from glassformer.data.labelled_texts import read_texts
+    from glassformer.data.tables import is_table
+    from glassformer.data.tagged_sentences import read_sentences
 
-    text_files.check_encoding(encoding)
-    for name in paths:
+    def read(name: str) -> Iterator[Sourced]:
         path = text_files.local_path(name)
-        if path.is_dir():
-            raise UsageError(f"{name} is a folder. Pass the files in it.")
         if text_files.ending(path) in (".conll", ".conllu"):
             for each in read_sentences([name], None, encoding):
                 yield each.words, each.source
-        elif path.is_file() and text_files.ending(path) not in TABLE_ENDINGS:
-            with text_files.reading(name):
-                for number, line in enumerate(text_files.read_lines(path, encoding), 1):
-                    yield line.rstrip("\r\n"), f"{path}:{number}"
+        elif path.is_file() and not is_table(path, encoding):
+            for number, line in enumerate(text_files.read_lines(path, encoding), 1):
+                yield line.rstrip("\r\n"), f"{path}:{number}"
         else:
             for document in read_texts([name], text_column, encoding):
                 yield document.text, document.source
+
+    text_files.check_encoding(encoding)
+    return read_all(paths, read, cure="Text files and tables are read.")

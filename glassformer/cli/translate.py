@@ -3,36 +3,34 @@
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import note, print_json
-from glassformer.cli.stdin import in_batches, read_lines
+from glassformer.cli.stdin import file_named, in_batches, read_lines
 
 if TYPE_CHECKING:
-    from glassformer.predict.translate import TranslatePredictor, Translations
+    from glassformer.predict.translate import TranslatePredictor
+    from glassformer.predict.translations import Translations
 
 BATCH = 512  # lines that are sorted by length together
 
 
+@options.takes(options.TranslationBeams, options.Translations)
 def translate(
     model: options.Model,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="Text to translate (default: each line of stdin)."),
+        options.argument(
+            "TEXT", "Text, or file of lines, to translate (default: each line of stdin)."
+        ),
     ] = None,
-    num_beams: options.TranslationBeams = None,
-    length_penalty: options.LengthPenalty = None,
-    num_beam_groups: options.NumBeamGroups = None,
-    diversity_penalty: options.DiversityPenalty = None,
-    num_return_sequences: options.NumReturnSequences = None,
-    no_repeat_ngram_size: options.NoRepeatNgramSize = None,
-    prefix: options.Prefix = None,
-    copy_unknown: options.CopyUnknown = None,
+    *,
     as_json: options.JsonLines = False,
+    **values: Any,
 ) -> None:
     """Translate a text, or every line of stdin.
 
@@ -41,21 +39,25 @@ def translate(
       glassformer translate runs/translator-pairs < test.en > test.fr
       glassformer translate runs/translator-pairs "A man sleeps." --num-return-sequences 3
     """
-    settings = passed(locals(), without=("model", "text", "as_json"))
+    settings = passed(values)
 
+    from glassformer.evaluation.translation import cut_off_note
     from glassformer.predict.translate import TranslatePredictor
     from glassformer.tasks import load_for
 
     predictor = load_for(model, TranslatePredictor, "translate")
     with naming_options(predictor, settings):
         predictor.settings(settings)  # errors are reported before anything is read
-    shows_progress = sys.stderr.isatty() and text is None
+    is_text = text is not None and file_named(text) is None
+    shows_progress = sys.stderr.isatty() and not is_text
     done, begun = 0, time.perf_counter()
+    cut_off: list[str] = []
     for lines in in_batches(read_lines(text), BATCH):
         for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
-            where = "the text" if text is not None else f"line {number:,}"
-            for each in _notes(predictor, found, where):
-                note(each)
+            where = "the text" if is_text else f"line {number:,}"
+            note(*_notes(predictor, found, where))
+            if found.is_cut_off:
+                cut_off.append(where)
             _print(found, as_json)
         done += len(lines)
         if shows_progress:
@@ -63,6 +65,9 @@ def translate(
             typer.echo(f"\r{done:,} lines, {speed:.1f} lines/s", err=True, nl=False)
     if shows_progress:
         typer.echo(err=True)
+    if cut_off:
+        where = "" if is_text else f" (first: {cut_off[0]})"
+        note(cut_off_note(len(cut_off), done, predictor.model.context_length, where))
 
 
 def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -> Iterator[str]:

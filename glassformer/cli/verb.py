@@ -5,10 +5,13 @@ The help is plain text: drawing boxes would take longer than everything else.
 
 import re
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from glassformer.cli.several_values import Options, with_option_each
 
 Rows = list[tuple[str, str]]
 
@@ -23,9 +26,13 @@ class Verb(TyperCommand):
         """Further sections of the help, built when it is shown."""
         return {}
 
+    def is_argument(self, value: str) -> bool:
+        """Whether a value that follows those of an option is an argument of the verb."""
+        return any((Path(value) / name).is_file() for name in ("config.json", "recipe.yaml"))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self._with_option_each(ctx, args))
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
@@ -36,6 +43,16 @@ class Verb(TyperCommand):
                 value = "" if problem["type"] == "value_error" else f"{problem['input']!r}: "
                 error.message = f"{value}{reason(dict(problem))}."
             raise
+
+    def _with_option_each(self, ctx: Any, args: list[str]) -> list[str]:
+        params = self.get_params(ctx)
+        options = [each for each in params if each.param_type_name == "option"]
+        # Options that may be repeated take names of files; other texts may begin with anything.
+        several = [each for each in options if each.multiple and each.metavar == "PATH"]
+        single = [each for each in options if not getattr(each, "is_flag", False)]
+        names = Options(*({n for each in group for n in each.opts} for group in (several, single)))
+        needs = any(each.param_type_name == "argument" and each.required for each in params)
+        return with_option_each(args, names, self.is_argument, needs)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]

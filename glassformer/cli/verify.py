@@ -11,12 +11,12 @@ from glassformer.cli.output import print_result
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run to verify.")],
+    run: Annotated[Path, options.argument("RUN", "Run to verify.")],
     as_json: options.JsonObject = False,
 ) -> None:
     """Check that a run is reproducible.
 
-    Trains its last interval again and compares weights and state bit by bit.
+    Trains the last interval again and compares weights and state bit by bit.
 
     Examples:
       glassformer verify runs/gpt-notes

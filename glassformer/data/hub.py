@@ -9,7 +9,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from glassformer.errors import GlassformerError, UsageError
@@ -24,18 +23,9 @@ _BATCH = 256  # rows fetched at a time
 Naming = Callable[[Any], Any]  # stored value → the same with class names
 
 
-@dataclass(frozen=True, slots=True)
-class HubData:
-    """Rows of a dataset, fetched in batches."""
-
-    name: str
-    classes: frozenset[str]
-    """The columns that contain class names, not text."""
-    batches: Iterator[list[dict[str, Any]]]
-
-
-def open_hub(source: str) -> HubData:
-    """The rows of `namespace/name:config@split`, from the local cache if they are there."""
+def open_hub(source: str) -> tuple[str, frozenset[str], Iterator[list[dict[str, Any]]]]:
+    """The name of `namespace/name:config@split`, its columns that contain class names, not text,
+    and its rows in batches, from the local cache if they are there."""
     parts = HUB_NAME.fullmatch(source)
     if parts is None:
         raise UsageError(f"{source} is not a dataset name such as roneneldan/TinyStories@train.")
@@ -52,14 +42,17 @@ def open_hub(source: str) -> HubData:
         [row | {column: naming(row[column]) for column, naming in namings.items()} for row in rows]
         for rows in (batch.to_pylist() for batch in batches)
     )
-    return HubData(f"{parts['name']}@{split}", frozenset(namings), named)
+    return f"{parts['name']}@{split}", frozenset(namings), named
 
 
 def _loaded(source: str, name: str, config: str | None, split: str) -> Any:
     try:
         import datasets
     except ImportError:
-        raise GlassformerError(f"{source} requires datasets. Run {install('datasets')}.") from None
+        raise GlassformerError(
+            f"{source} is not a local file or folder. To load it from the Hugging Face hub, run "
+            f"{install('datasets')}."
+        ) from None
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry

@@ -1,82 +1,384 @@
-"""Labelled texts, split into training, validation and test data."""
+"""Labelled texts from tables, the hub, or a folder for each label: read and split.
 
-from collections.abc import Iterable
-from dataclasses import replace
+    reviews.csv       →  Example("Fine film.", ("pos",), "reviews.csv:2")  →  …
+    reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
 
-from glassformer.config import Names
-from glassformer.data.corpus import CorpusConfig
-from glassformer.data.labelled_files import Example, Labelled, read_examples
-from glassformer.data.labels import check_classes, check_kinds
-from glassformer.data.splits import Items, LabelledSplit, split_labelled
-from glassformer.errors import GlassformerError
+A label is a string, whatever its type in the file: 1, 1.0, "1" and "1.0" are the same label; see
+`labels.py`. Lists of labels make the data multi-label: each example has none, one or several.
+"""
 
-ENOUGH = 10  # examples; if each of this many has its own label, they are not labels
+import ast
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer.data.chats import TEMPLATE, with_chats
+from glassformer.data.content import content_key, normalised
+from glassformer.data.corpus import (
+    Document,
+    joined_text,
+    read_documents,
+    text_columns,
+)
+from glassformer.data.disk_list import DiskList
+from glassformer.data.encodings import NotTextError
+from glassformer.data.folders import files_for
+from glassformer.data.headerless_files import headerless_table
+from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
+from glassformer.data.labelled_items import Items, check_classes, check_kinds
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, in_order, joined, label_name, one_name
+from glassformer.data.reading_report import collecting, report
+from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.tables import (
+    TABLE_ENDINGS,
+    Row,
+    Table,
+    column,
+    columns_in_words,
+    is_table,
+    open_table,
+)
+from glassformer.data.tagged_sentences import TAGGED_ENDINGS
+from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
+    check_encoding,
+    ending,
+    local_path,
+    reading,
+)
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import counted, shortened
+
+ENOUGH = 10  # examples; if most of this many have a label of their own, they are not labels
+DIFFERENT = 0.7  # the share of different labels from which on they are not labels
+MANY = 1_000  # labels whose names are remembered while a table is read
 
 
-class LabelledConfig(CorpusConfig):
-    """Which labelled texts to train on, and which to validate on."""
+class Example(NamedTuple):
+    """A text, its labels (exactly one unless the data is multi-label), and where it was read."""
 
+    text: str
+    labels: tuple[str, ...]
+    source: str
+
+    @property
+    def input(self) -> str:
+        return self.text
+
+    @property
+    def content(self) -> str:
+        return self.text
+
+    def key(self, seed: int) -> int:
+        return content_key(self.text, seed=seed)
+
+
+@dataclass(slots=True)
+class Labelled:
+    """The examples of files, the columns they were read from, and notes on what was left out."""
+
+    examples: Any = field(default_factory=list)
+    """A list, or the `into` of `read_examples`."""
+    text_column: tuple[str, ...] = ()
+    """The columns of the first table; empty for folders of texts and files without a header."""
     label_column: str | None = None
-    """The column of the labels (null: detected by name and content)."""
-    test_paths: Names = ()
-    """Test data: the best model is evaluated on it once, at the end of training."""
+    notes: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    """How the columns of tables are used, in words, each with the first such table."""
+    first_list: str | None = None
+    """The place of the first list of labels, which makes the data multi-label."""
+
+    @property
+    def is_multi_label(self) -> bool:
+        return self.first_list is not None
 
 
-def read_labelled(config: LabelledConfig, seed: int) -> LabelledSplit[Example]:
-    """All examples, split as the config says."""
-    kinds = config.paths, config.validation_paths, config.test_paths
-    columns = config.text_column, config.label_column, config.encoding
-    read = [read_examples(paths, *columns) if paths else Labelled() for paths in kinds]
-    first = read[0]
-    training, validation, test = (
-        Items(part.examples, paths, "example", "text")
-        for part, paths in zip(read, kinds, strict=True)
-    )
-    check_kinds(training.found, training.where)
-    if not first.is_multi_label:
-        check_classes(training.found)
-        _check_repetition(first, training.where)
-    is_multi_label = first.is_multi_label or read[1].is_multi_label
+def read_labelled(
+    config: LabelledConfig, seed: int, folder: Path | None = None
+) -> LabelledSplit[Example]:
+    """All examples, split as the config says; on disk, in `folder`, or (None) in memory."""
+    parts: list[Items[Example]] = []
+    read: list[Labelled] = []
+    options = config.text_column, config.label_column, config.encoding, config.chat_template
+    for paths in (config.paths, config.validation_paths, config.test_paths):
+        store: list[Example] | DiskList[Example] = []
+        if folder is not None:
+            store = DiskList(folder, Example)
+        parts.append(Items(paths, "example", "text", store, seed))
+        read.append(read_examples(paths, *options, parts[-1]) if paths else Labelled())
+    training, validation, test = parts
+    check_kinds(training)
+    if not read[0].is_multi_label:
+        check_classes(training)
+        _check_repetition(training, read[0].label_column)
+    is_multi_label = read[0].is_multi_label or read[1].is_multi_label
     if not is_multi_label:
         _check_single_labels(test, training.where)
-    split = split_labelled(training, validation, test, config.validation_fraction, seed)
+    split = split_labelled(training, validation, test, config.validation_fraction)
+    split.notes[:0] = _doubtful_labels(training, read[0].label_column)
+    columns: dict[str, str] = {}  # how they are used, and the first table in which they are
+    for part in read:
+        columns |= {words: name for words, name in part.columns.items() if words not in columns}
     return replace(
         split,
         is_multi_label=is_multi_label,
-        text_column=first.text_column,
-        label_column=first.label_column,
+        text_column=read[0].text_column,
+        label_column=read[0].label_column,
         notes=[note for part in read for note in part.notes] + split.notes,
-        columns=_columns_of_tables(part.columns for part in read),
+        columns=[
+            f"columns{f' of {name}' if len(columns) > 1 else ''}: {words}"
+            for words, name in columns.items()
+        ],
     )
 
 
-def _columns_of_tables(parts: Iterable[dict[str, str]]) -> list[str]:
-    """How columns are used, with the name of a table if not all tables agree."""
-    found: dict[str, str] = {}
-    for part in parts:
-        for words, name in part.items():
-            found.setdefault(words, name)
-    if len(found) == 1:
-        return [f"columns: {words}" for words in found]
-    return [f"columns of {name}: {words}" for words, name in found.items()]
+def _doubtful_labels(items: Items[Example], label_column: str | None) -> Iterator[str]:
+    """Labels that look like a mistake in the data."""
+    if label_column is not None and one_name(label_column) in items.labels:
+        yield (
+            f'the label column is named "{label_column}", which is also one of its labels. If '
+            f"{items.where} has no header, its first line was taken for one: add a header"
+        )
+    alike: dict[str, list[str]] = {}
+    for label in in_order(items.labels):
+        alike.setdefault(normalised(label), []).append(label)
+    if several := [joined(each) for each in alike.values() if len(each) > 1]:
+        yield (
+            "labels that differ only in case, whitespace or Unicode normalization are separate: "
+            f"{'; '.join(several[:3])}"
+        )
 
 
 def _check_single_labels(test: Items[Example], where: str) -> None:
     """The test data must have the same kind of labels as the training data."""
-    for example in test.found:
-        if len(example.labels) != 1:
+    if others := [number for number, answer in enumerate(test.kinds) if len(answer) != 1]:
+        example = test.first(test.of_kinds(others))
+        raise GlassformerError(
+            f"{example.source}: {len(example.labels)} labels, but each text in {where} has one."
+            " Give training and test data the same kind of labels."
+        )
+
+
+def _check_repetition(items: Items[Example], label_column: str | None) -> None:
+    """Refuse labels that nearly all differ: nothing can be learned from them."""
+    number, kinds = len(items), len(items.kinds)
+    if number >= ENOUGH and kinds > DIFFERENT * number:
+        column = "" if label_column is None else f' in column "{shortened(label_column, SHOWN)}"'
+        raise GlassformerError(
+            f"{items.where} has {kinds:,} different labels for {number:,} examples{column}. Pass "
+            "the column that contains the labels (--label-column)."
+        )
+
+
+# --- reading ---
+
+
+def read_examples(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    chat_template: Sequence[str] = TEMPLATE,
+    into: Items[Example] | None = None,
+    may_lack_header: bool | None = None,
+) -> Labelled:
+    """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
+    to what is given, one by one. A file without a header is recognised (None: unless columns are
+    named)."""
+    check_encoding(encoding)
+    names = list(paths)
+    found = Labelled() if into is None else Labelled(into)
+    if may_lack_header is None:
+        may_lack_header = not (text_column or label_column)
+    reader = _Reader(
+        tuple(text_column), label_column, encoding, chat_template, found, may_lack_header
+    )
+    with collecting() as happened:
+        with reading(names[0] if names else ""):
+            in_folders = named_one_by_one(names, encoding)
+        reader.read_folders(in_folders)
+        for name in () if in_folders else names:
+            with reading(name):
+                reader.read(name)
+    found.notes += happened.notes()
+    if not len(found.examples):
+        raise EmptyError(f"{', '.join(names)} contains no labelled text.")
+    if reader.num_blank:
+        number = counted(reader.num_blank, "example")
+        found.notes.append(f"left out: {number} without text (first: {reader.first_blank})")
+    if found.is_multi_label and reader.num_single:
+        found.notes.append(
+            f"{reader.num_single:,} of {len(found.examples):,} examples have a single label, the "
+            f"others a list (first: {found.first_list}): all are treated as multi-label data"
+        )
+    return found
+
+
+def read_texts(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    encoding: str = "utf-8",
+    usual: Sequence[str] = (),
+    chat_template: Sequence[str] = TEMPLATE,
+) -> Iterator[Document]:
+    """The texts of files, with or without labels. The `usual` columns are used in tables with a
+    header if no others are named."""
+    for name in paths:
+        with reading(name):
+            table = None if text_column else headerless_table(local_path(name), encoding)
+        if table is None:
+            yield from read_documents([name], text_column or usual, encoding, chat_template)
+        else:
+            yield from (Document(row.values["text"], row.place) for row in table.rows)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one path after the other and collects the examples."""
+
+    text_column: tuple[str, ...]
+    label_column: str | None
+    encoding: str
+    chat_template: Sequence[str]
+    found: Labelled
+    may_lack_header: bool
+    num_blank: int = 0
+    """How many rows have no text."""
+    first_blank: str = ""
+    """The place of the first one."""
+    num_single: int = 0
+    """How many labels are not in a list."""
+
+    def read(self, name: str) -> None:
+        files = files_for(name)
+        if files is None:
+            self._read_table(name)
+            return
+        tables = [file for file in files if is_table(file, self.encoding)]
+        texts = [file for file in files if file not in {*tables}]
+        texts = labelled_by_folder(name, texts)
+        if texts:
+            self._note_unused(name, files, texts, "that are not directly in a label folder")
+            self.read_folders(texts)
+        elif tables:
+            why = "that are neither tables nor in a label folder"
+            self._note_unused(name, files, tables, why)
+            for file in tables:
+                with suppress(EmptyError):  # an empty file among others does no harm
+                    self._read_table(str(file))
+                    report().read(file)
+        else:
             raise GlassformerError(
-                f"{example.source}: {len(example.labels)} labels, but each text in {where} has one."
-                " Give training and test data the same kind of labels."
+                f"{name} contains neither tables ({', '.join(TABLE_ENDINGS)}) nor a subfolder of "
+                f"text files for each label. Add, for example, {name}/good and {name}/bad."
             )
 
+    def read_folders(self, texts: list[DataPath]) -> None:
+        for file in texts:
+            try:
+                (document,) = read_documents([str(file)], encoding=self.encoding)
+            except EmptyError:
+                self._leave_out(str(file))
+            except NotTextError:
+                report().skip(file, "encoding not recognised")
+            else:
+                report().read(file)
+                label = one_name(file.parent.name)
+                self.found.examples.append(Example(document.text, (label,), document.source))
 
-def _check_repetition(found: Labelled, where: str) -> None:
-    """Refuse labels that all differ: nothing can be learned from them."""
-    number = len(found.examples)
-    if number >= ENOUGH and len({example.labels for example in found.examples}) == number:
-        column = "" if found.label_column is None else f' in column "{found.label_column}"'
-        raise GlassformerError(
-            f"{where} has {number:,} different labels for {number:,} examples{column}. Pass the "
-            "column that contains the labels (--label-column)."
+    def _note_unused(
+        self, name: str, files: Sequence[DataPath], used: Collection[DataPath], why: str
+    ) -> None:
+        kept = {*used}
+        if rest := [file for file in files if file not in kept]:
+            number = counted(len(rest), "file")
+            self.found.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
+
+    def _leave_out(self, place: str) -> None:
+        self.num_blank += 1
+        self.first_blank = self.first_blank or place
+
+    def _read_table(self, name: str) -> None:
+        path = local_path(name)
+        if self.may_lack_header and (pairs := headerless_table(path, self.encoding)):
+            order = ", ".join(pairs.columns)
+            self.found.notes.append(f"{path} has no header; its columns are read as {order}")
+            self._read_rows(pairs.rows, ("text",), "label")
+            return
+        if path.is_file() and not is_table(path, self.encoding):
+            raise _of_another_kind(path)
+        table = with_chats(open_table(name, self.encoding), self.chat_template)
+        texts, label = self._columns(table)
+        if self.found.label_column is None:
+            self.found.text_column, self.found.label_column = texts, label
+        words = columns_in_words(table, {"text": texts, "label": [label]})
+        self.found.columns.setdefault(words, name)
+        self._read_rows(table.rows, texts, label)
+
+    def _columns(self, table: Table) -> tuple[tuple[str, ...], str]:
+        """The text and label columns: those asked for, else detected by name and content."""
+        label = self.label_column and column(table, self.label_column, LABEL_COLUMNS, "label")
+        if label in self.text_column:
+            raise UsageError(f'column "{label}" cannot be both the text and the label.')
+        free = [name for name in table.columns if name not in self.text_column]
+        named = [name for name in free if name.casefold() in LABEL_COLUMNS]
+        if label is None and len(named) == 1:
+            label = named[0]
+        texts = text_columns(table, self.text_column, taken=[label] if label else [])
+        rest = [name for name in table.columns if name not in texts]
+        if label is None and len(rest) == 1:
+            label = rest[0]
+        return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)
+
+    def _read_rows(self, rows: Iterable[Row], texts: tuple[str, ...], label: str) -> None:
+        known: dict[str, tuple[str, ...]] = {}  # most rows have one of few labels
+        for row in rows:
+            text, place = joined_text(row, texts), row.place
+            if not text:
+                self._leave_out(place)
+                continue
+            value = row.get(label)
+            if isinstance(value, str) and value in known:
+                self.num_single += 1
+                self.found.examples.append(Example(text, known[value], place))
+                continue
+            several = _unpacked(value)
+            if isinstance(several, list):
+                self.found.first_list = self.found.first_list or place
+            else:
+                self.num_single += 1
+                several = [several]
+            names = (label_name(each, place, f'column "{label}"') for each in several)
+            labels = tuple(dict.fromkeys(names))
+            if isinstance(value, str) and [value] == several and len(known) < MANY:
+                known[value] = labels
+            self.found.examples.append(Example(text, labels, place))
+
+
+def _unpacked(value: Any) -> Any:
+    """A .csv cell can contain a list, written as JSON or as pandas writes it: `['a', 'b']`."""
+    if isinstance(value, str) and value.strip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(value)
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return ast.literal_eval(value.strip())
+    return value
+
+
+def _of_another_kind(path: DataPath) -> UsageError:
+    """An error for a file without labelled texts, with a cure that depends on its ending."""
+    others = dict.fromkeys(
+        TAGGED_ENDINGS, "tagged words. Use train tagger or finetune --task tag"
+    ) | {".npz": "time series. Train rnn-classifier or classifier"}
+    if content := others.get(ending(path)):
+        return UsageError(
+            f"{path} is not a table of texts: it contains {content}, or pass labelled texts."
         )
+    return UsageError(
+        f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
+        "label. Pass one of these, or a folder with a subfolder of text files for each label."
+    )

@@ -1,23 +1,34 @@
-"""Labels: the columns that hold them, their names, their order, and whether they can be learned."""
+"""Labels: the columns that hold them, their names, their order, and whether they can be learned.
 
+A label is a string, whatever its type in the file. A number and its spelling have the same name:
+
+    1, 1.0, "1", "1.0"            →  1        an integer, also if it is written with ".0"
+    true, "true", "True", "TRUE"  →  true     and likewise false
+    "01", "1.10", "1.1", "1e0"    →  as they are: ids and versions are not numbers
+"""
+
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any, Protocol
 
 from glassformer.data.text_files import nul_at
 from glassformer.errors import GlassformerError
+from glassformer.wording import shortened
 
 LABEL_COLUMNS = (
     *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
     *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
 )
-MANY_KINDS = 100  # this many different real numbers are not classes, even if they repeat
+SHOWN = 40  # characters of a name in a message
+_BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0")  # 1.0, but not 01.0 or 1.00
 
 
-class LabelledItem(Protocol):
-    """A text, a sentence or a time series with its labels."""
+class Labelled(Protocol):
+    """Something with labels."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
@@ -26,9 +37,32 @@ class LabelledItem(Protocol):
     def source(self) -> str:
         """Where it was read: "path:line"."""
 
+
+class LabelledItem(Labelled, Protocol):
+    """A text, a sentence or a time series with its labels."""
+
     @property
-    def content(self) -> bytes:
-        """What makes two items the same: equal content never lands in two parts of a split."""
+    def content(self) -> Hashable:
+        """What is labelled, exactly."""
+
+    def key(self, seed: int) -> int:
+        """64 random bits, the same for equal content (of texts, up to case, blanks and Unicode
+        spelling): items with equal keys never land in two parts of a split."""
+
+
+def one_name(label: str) -> str:
+    """The name of a label that may be spelled in several ways."""
+    if label in _BOOLEANS:
+        return label.lower()
+    if label.endswith(".0") and _WHOLE.fullmatch(label):
+        return "0" if label == "-0.0" else label[:-2]
+    return label
+
+
+def spelled_as(labels: Iterable[str]) -> dict[str, str]:
+    """A model's labels by their names in data: a model may call "1.0" what is read as "1"."""
+    given = list(labels)
+    return {one_name(label): label for label in given} | {label: label for label in given}
 
 
 def label_name(value: Any, place: str, holder: str) -> str:
@@ -51,38 +85,32 @@ def label_name(value: Any, place: str, holder: str) -> str:
         raise GlassformerError(f"{place}: no label in {holder}. Fill it in, or delete the row.")
     if "\0" in name:
         raise nul_at(place)
-    return name
-
-
-def check_kinds(items: Iterable[LabelledItem], where: str) -> None:
-    """Check that there are at least two labels, or combinations of labels, to tell apart."""
-    kinds = {item.labels for item in items}
-    if len(kinds) < 2:
-        only = ", ".join(next(iter(kinds), ())) or "none"
-        raise GlassformerError(
-            f'{where} has only the label "{only}". Provide examples of at least two labels.'
-        )
-
-
-def check_classes(items: Sequence[LabelledItem]) -> None:
-    """Refuse continuous values: labels that are real numbers and hardly ever repeat."""
-    found = [(item.labels[0], item.source) for item in items]
-    kinds = {label: as_number(label) for label, _ in found}
-    numbers = {label: number for label, number in kinds.items() if number is not None}
-    if len(numbers) < len(kinds):
-        return
-    real = [(label, place) for label, place in found if not numbers[label].is_integer()]
-    if real and (2 * len(kinds) > len(found) or len(kinds) >= MANY_KINDS):
-        label, place = real[0]
-        raise GlassformerError(
-            f"{place}: the label {label} is one of {len(kinds):,} different numbers. Continuous "
-            "values cannot be classes: group them (low, high), or pass another --label-column."
-        )
+    return one_name(name)
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     """Each label once: numbers by size, 2 before 10, then words in alphabetical order."""
     return tuple(sorted(set(labels), key=_rank))
+
+
+def targets_of(
+    examples: Sequence[Labelled], labels: Sequence[str], is_multi_label: bool
+) -> list[Any]:
+    """The number of each example's label; with several labels, a 0 or 1 for every label."""
+    place = {label: index for index, label in enumerate(labels)}
+    number = {name: place[label] for name, label in spelled_as(labels).items()}
+    if unknown := {label for each in examples for label in each.labels} - number.keys():
+        raise GlassformerError(
+            f"{min(unknown)!r} is not one of the model's labels: {', '.join(labels)}."
+        )
+    if is_multi_label:
+        given = [{number[label] for label in each.labels} for each in examples]
+        return [[int(index in each) for index in range(len(labels))] for each in given]
+    if several := next((each for each in examples if len(each.labels) != 1), None):
+        raise GlassformerError(
+            f"{several.source} has {len(several.labels)} labels, but the model predicts only one."
+        )
+    return [number[each.labels[0]] for each in examples]
 
 
 def listed(labels: Iterable[str], most: int = 10) -> str:
@@ -97,8 +125,8 @@ def listed_with_counts(counts: Counter[str], most: int = 10) -> str:
 
 def joined(names: Sequence[str], most: int = 20) -> str:
     """a, b, and 7 more"""
-    more = [f"and {len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more])
+    more = [f"and {len(names) - most:,} more"] if len(names) > most else []
+    return ", ".join([*(shortened(name, SHOWN) for name in names[:most]), *more])
 
 
 def _rank(label: str) -> tuple[bool, float, str]:

@@ -45,7 +45,7 @@ def read_npz_series(
     if lengths is not None and (lengths.shape != (len(x),) or lengths.dtype.kind not in "iu"):
         raise _wrong_array(path, "lengths", lengths, f"whole numbers of shape ({len(x)},)")
     if y is not None and y.dtype.kind == "S":
-        y = np.char.decode(y, "latin-1")
+        y = _decoded(y)
     for index, label in enumerate([None] * len(x) if y is None else y.tolist()):
         place = f"{path}:{index + 1}"
         steps = x.shape[1] if lengths is None else int(lengths[index])
@@ -62,6 +62,13 @@ def read_npz_series(
                 "finite number. Correct it, or remove the sequence."
             )
         yield values, "" if y is None else label_name(label, place, 'array "y"'), place
+
+
+def _decoded(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    try:
+        return np.char.decode(labels, "utf-8")
+    except UnicodeDecodeError:
+        return np.char.decode(labels, "latin-1")
 
 
 def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) -> GlassformerError:

@@ -8,28 +8,23 @@ similar length are batched together: rows are shuffled, sorted by length within 
 and the batches are shuffled again. The rows of a batch depend only on the seed and its number.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.data.row_files import Array, stored_rows, write_columns, write_rows
 
 POOL = 64  # batches that are sorted by length together
 IGNORED = -100  # a target that the loss ignores: torch's default
-Array = npt.NDArray[Any]
 
 
 class LabelledBatch(NamedTuple):
-    """Rows padded on the right: (B, T) ids or (B, T, F) numbers, a mask of what is not padding, and
-    the targets."""
+    """Rows padded on the right, (B, T) ids or (B, T, F) numbers; a mask of what is not padding."""
 
     ids: Tensor
     is_text: Tensor
@@ -102,18 +97,16 @@ class LabelledRows(Rows):
 
     @classmethod
     def load(cls, path: Path) -> "LabelledRows":
-        with stored_arrays(path, "examples") as stored:
-            is_per_item = bool(stored["is_per_item"])
-            return cls(stored["items"], stored["lengths"], stored["targets"], is_per_item)
+        with stored_rows(path, "examples") as (items, columns):
+            is_per_item = bool(columns["is_per_item"])
+            return cls(items, columns["lengths"], columns["targets"], is_per_item)
 
     def save(self, path: Path) -> None:
-        save_arrays(
-            path,
-            items=self.items,
-            lengths=self.lengths,
-            targets=self.targets,
-            is_per_item=np.array(self.is_per_item),
-        )
+        write_rows(path, [self.items], self.items.dtype)
+        width = None if self.items.ndim == 1 else self.items.shape[1]
+        columns = {"lengths": self.lengths, "targets": self.targets}
+        is_per_item = np.array(self.is_per_item)
+        write_columns(path, self.items.dtype, width, **columns, is_per_item=is_per_item)
 
     def batch(self, indices: Iterable[int]) -> LabelledBatch:
         """The rows with these indices, padded to the longest."""
@@ -122,7 +115,7 @@ class LabelledRows(Rows):
         if self.is_per_item:
             targets = np.where(is_real, self.targets[where], IGNORED)
         else:
-            targets = self.targets[chosen]
+            targets = self.targets[chosen].astype(np.int64)
         return LabelledBatch(*map(torch.from_numpy, (items, is_real, targets)))
 
 
@@ -130,24 +123,6 @@ def end_to_end(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[Array, Array]
     """The items of all rows, and the length of each row."""
     items = np.concatenate([np.asarray(row, dtype=dtype) for row in rows])
     return items, np.array([len(row) for row in rows], dtype=np.int64)
-
-
-def save_arrays(path: Path, **arrays: Array) -> None:
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-
-
-@contextmanager
-def stored_arrays(path: Path, what: str) -> Iterator[dict[str, Array]]:
-    """The arrays of a file; errors while they are loaded and used name the file."""
-    try:
-        yield load_file(path)
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise GlassformerError(f"{path} cannot be read as {what}: {error}.") from None
-
-
-def load_arrays(path: Path) -> dict[str, Array]:
-    with stored_arrays(path, "examples") as stored:
-        return stored
 
 
 class Batches:

@@ -12,14 +12,18 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.data.corpus import cell
+from glassformer.data.encodings import NotTextError
+from glassformer.data.folders import read_all
 from glassformer.data.gettext_files import read_gettext
 from glassformer.data.headerless_files import HEADED_ENDINGS
 from glassformer.data.labels import listed
 from glassformer.data.tables import Row, Table, column, open_table
 from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
     at_least_one,
     ending,
     local_path,
@@ -47,11 +51,11 @@ glg heb hin hrv hun hye ind isl ita jpn kat kaz khm kor lao lat lav lit mal mar 
 nld nno nob nor pan per pol por ron rum rus slk slv spa sqi srp swa swe tam tel tgl tha tur ukr
 urd uzb vie yue zho
 """
+_CURE = "Tables, tab-separated lines, .po and .tmx are read."
 LANGUAGES = frozenset(_LANGUAGES.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A sentence, its translation, and where they were read."""
 
     source: str
@@ -74,8 +78,8 @@ class PairReader:
 
     def read(self, name: str) -> Iterator[Pair]:
         """The pairs of a file or hub dataset that contains both sides."""
-        with reading(name):
-            yield from at_least_one(self._pairs_of(name), f"{name} contains no sentence pairs.")
+        found = read_all([name], self._pairs_of, self._why_skipped, _CURE)
+        yield from at_least_one(found, f"{name} contains no sentence pairs.")
 
     def read_sides(self, source: str, target: str) -> Iterator[Pair]:
         """The pairs of two files: line 7 of one is the translation of line 7 of the other."""
@@ -94,8 +98,6 @@ class PairReader:
 
     def _pairs_of(self, name: str) -> Iterator[Pair]:
         path = local_path(name)
-        if path.is_dir():
-            raise GlassformerError(f"{name} is a folder. Pass the files in it.")
         kind = ending(path)
         if not path.is_file() or kind in HEADED_ENDINGS:  # not a file: a hub dataset
             return self._table_pairs(name)
@@ -107,7 +109,18 @@ class PairReader:
             return self._tabbed_pairs(path)
         return (_pair(source, target, f"{path}:{line}") for line, source, target in units)
 
-    def _tabbed_pairs(self, path: Path) -> Iterator[Pair]:
+    def _why_skipped(self, path: DataPath) -> str | None:
+        """Whether a file of a folder contains pairs."""
+        if ending(path) in (*HEADED_ENDINGS, ".po", ".tmx"):
+            return None
+        try:
+            lines = read_lines(path, self.encoding)
+            first = next((line for line in lines if line.strip()), "\t")
+        except (EmptyError, NotTextError):
+            return None  # reported when it is read
+        return None if "\t" in first else "no sentence pairs"
+
+    def _tabbed_pairs(self, path: DataPath) -> Iterator[Pair]:
         places: tuple[int, int] | None = None
         for number, line in enumerate(read_lines(path, self.encoding), 1):
             if line.isspace() and "\t" not in line:
@@ -126,7 +139,7 @@ class PairReader:
             yield Pair(fields[places[0]], fields[places[1]], f"{path}:{number}")
 
     def _places_in_header(
-        self, path: Path, number: int, fields: list[str]
+        self, path: DataPath, number: int, fields: list[str]
     ) -> tuple[int, int] | None:
         """The positions of source and target if the line is a header; None if it is a pair."""
         names = [each.casefold() for each in fields]
@@ -165,7 +178,13 @@ class PairReader:
     def _columns(self, table: Table) -> tuple[str, str]:
         """The source and target columns: those asked for, else detected by name and content."""
         if self._asks_for(table.columns):
-            return self._asked_columns(table)
+            source, target = self.source_column, self.target_column
+            if source == target:
+                raise UsageError(f'column "{source}" cannot be both the source and the target.')
+            return (  # if only one was named, the other is detected
+                column(table, source, SOURCE_COLUMNS, "source", taken=self._asked),
+                column(table, target, TARGET_COLUMNS, "target", taken=self._asked),
+            )
         sources = [name for name in table.columns if name.casefold() in SOURCE_COLUMNS]
         targets = [name for name in table.columns if name.casefold() in TARGET_COLUMNS]
         if len(sources) == len(targets) == 1:
@@ -176,23 +195,13 @@ class PairReader:
         if len(languages) == 2:
             return languages[0], languages[1]
         if len(table.worded) == 2:
-            source, target = table.worded
-            use = f'column "{source}" is used as the source, "{target}" as the target'
+            first, second = table.worded
+            use = f'column "{first}" is used as the source, "{second}" as the target'
             self.notes.append(f"{table.name}: {use}")
-            return source, target
+            return first, second
         raise GlassformerError(
             f"{table.name} has no obvious source and target columns (columns: "
             f"{listed(table.columns, most=20)}). Pass --source-column and --target-column."
-        )
-
-    def _asked_columns(self, table: Table) -> tuple[str, str]:
-        """The columns asked for; if only one was named, the other is detected."""
-        source, target = self.source_column, self.target_column
-        if source == target:
-            raise UsageError(f'column "{source}" cannot be both the source and the target.')
-        return (
-            column(table, source, SOURCE_COLUMNS, "source", taken=self._asked),
-            column(table, target, TARGET_COLUMNS, "target", taken=self._asked),
         )
 
 
@@ -211,7 +220,7 @@ def _pair(source: str, target: str, place: str) -> Pair:
     return Pair(one_line(source), one_line(target), place)
 
 
-def _text_file(name: str) -> Path:
+def _text_file(name: str) -> DataPath:
     path = local_path(name)
     with reading(name):
         if path.is_dir():
@@ -239,4 +248,4 @@ def _unpacked_row(row: Row) -> Row:
             f'{row.place}: column "{PACKED_COLUMN}" does not contain {{"en": "…", "fr": "…"}} like '
             "the rows before it. Correct the row."
         )
-    return replace(row, values=values or {})
+    return row._replace(values=values or {})

@@ -5,15 +5,20 @@ began with.
 """
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.labelled_files import Example
-from glassformer.data.tagged_files import Sentence
-from glassformer.data.time_series_files import Series
+from glassformer.data.labelled_texts import Example
+from glassformer.data.tagged_sentences import Sentence
+from glassformer.data.time_series import Series
+from glassformer.wording import shortened
 
+SHOWN = 600  # characters of a text that are kept to be shown
 OF_EXAMPLES, OF_SENTENCES = ("text", "labels"), ("tokens", "tags")  # columns of the rows
 
 
@@ -32,6 +37,30 @@ def kept_sentences(path: Path) -> list[Sentence]:
     return [
         Sentence(words, tags, f"{path}:{number}") for number, (words, tags) in enumerate(columns, 1)
     ]
+
+
+def keep_texts(path: Path, texts: Iterable[str]) -> None:
+    """The beginnings of texts, one per line, for people to look at."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for text in texts:
+            file.write(json.dumps(shortened(text, SHOWN), ensure_ascii=False) + "\n")
+
+
+class KeptTexts:
+    """What `keep_texts` wrote: read when asked for, one by one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        with self._path.open("rb") as file:
+            return array("q", accumulate(map(len, file), initial=0))
+
+    def __getitem__(self, number: int) -> str:
+        with self._path.open("rb") as file:
+            file.seek(self._starts[number])
+            return str(json.loads(file.readline()))
 
 
 def keep_series(path: Path, series: Sequence[Series]) -> None:

@@ -8,31 +8,28 @@ They are left out of training, and a note reports the number and the first place
 held-out set is random, but depends only on the source sentences and the seed.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from glassformer.config import Config, Names
-from glassformer.data.pair_files import Pair, PairReader
-from glassformer.data.splits import hold_out
+from glassformer.data.content import among
+from glassformer.data.disk_list import DiskList
+from glassformer.data.pair_cleaning import BLANK, USUAL_RATIO, Cleaner, PairFacts, held_out
+from glassformer.data.pair_files import Pair as Pair
+from glassformer.data.pair_files import PairReader
+from glassformer.data.reading_report import collecting
+from glassformer.data.row_files import Array
 from glassformer.data.text_files import check_encoding
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
-__all__ = ["Pair", "PairSplit", "PairsConfig", "pairs_of", "read_pairs"]
-
 MOST_HELD_OUT = 1_000  # pairs; more would make validation slow and hardly more precise
-SHORT = 8  # words; short sides may well differ in length by a factor of four
-
-# Words end at whitespace. In scripts without it, a Han character or a kana counts as a word, and so
-# do four letters of Thai, Lao, Burmese or Khmer: else pairs with Chinese would seem misaligned.
-_SIGNS = r"\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_LETTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_WORD = re.compile(rf"[{_SIGNS}]|[{_LETTERS}]{{1,4}}|[^\s{_SIGNS}{_LETTERS}]+")
 
 
 class PairFiles(NamedTuple):
@@ -66,8 +63,9 @@ class PairsConfig(Config):
     """Encoding of text files; not used for Parquet, TMX and the hub."""
     validation_fraction: float = Field(0.05, gt=0, lt=0.5)
     """The fraction to hold out without validation data; at most 1,000 pairs."""
-    max_length_ratio: float = Field(4.0, ge=1)
-    """Pairs whose sides differ more in their number of words are left out of training."""
+    max_length_ratio: float | None = Field(None, ge=1)
+    """Pairs whose sides differ more in their number of words are left out of training (null: 4,
+    unless this would leave out more than a fifth of the pairs)."""
 
     @model_validator(mode="after")
     def _has_both_sides(self) -> "PairsConfig":
@@ -106,40 +104,92 @@ class PairsConfig(Config):
 class PairSplit:
     """Two parts without a common source, what was held out, in words, and notes."""
 
-    training: list[Pair]
-    validation: list[Pair]
+    training: Sequence[Pair]
+    validation: Sequence[Pair]
     held_out: str
     notes: list[str]
     columns: tuple[str, str] | None
     """The source and target columns of the files, before reversing; None without columns."""
+    num_bytes: int
+    """Size of the training part in UTF-8."""
 
 
-def read_pairs(config: PairsConfig, seed: int) -> PairSplit:
-    """All usable pairs, split as the config says."""
+def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
+    """All usable pairs, split as the config says. They are kept in a file in `folder`."""
     reader = PairReader(config.source_column, config.target_column, config.encoding)
-    found = _read(reader, config.files, config.reverse)
-    training = _cleaned(found, config.max_length_ratio, reader.notes)
-    if len(training) < 2:
+    with collecting() as happened:
+        pairs, facts = _stored(reader, config, config.files, seed, folder)
+    reader.notes[:0] = happened.notes()
+    cleaner = Cleaner(pairs, facts, reader.notes)
+    cleaner.leave_out_unusable(config.max_length_ratio)
+    kept = cleaner.kept
+    if len(kept) < 2:
         remarks = "".join(f" {note[:1].upper()}{note[1:]}." for note in reader.notes)
         raise GlassformerError(
-            f"{', '.join(config.names)} has {counted(len(training), 'usable pair')}. "
+            f"{', '.join(config.names)} has {counted(len(kept), 'usable pair')}. "
             f"Provide at least 2.{remarks}"
         )
+    columns, keys = reader.chosen, facts["source"][kept]
+    validation: Sequence[Pair]
     if not config.validation_names:
-        return _held_out(training, config, seed, reader)
-    columns = reader.chosen
-    found = _read(reader, config.validation_files, config.reverse)
-    why = "in the validation data with an empty side"
-    validation = _without(found, list(map(_is_blank, found)), why, reader.notes)
-    where = ", ".join(config.validation_names)
-    if not validation:
+        if (keys == keys[0]).all():
+            raise GlassformerError(
+                f"{', '.join(config.names)}: all pairs have the same source, so none can be held "
+                "out for validation. Provide more pairs, or separate validation pairs "
+                "(--validation-data, or --valid-source and --valid-target)."
+            )
+        wanted = max(1, min(MOST_HELD_OUT, round(config.validation_fraction * len(keys))))
+        is_held_out = held_out(keys, wanted)
+        if near := len(np.unique(facts["spelled"][kept])) - len(np.unique(keys)):
+            reader.notes.append(
+                f"{counted(near, 'source')} {'differs' if near == 1 else 'differ'} from another "
+                "only in case, whitespace or Unicode normalization; such pairs are kept, on the "
+                "same side of the split"
+            )
+        training, validation = kept[~is_held_out], pairs.taken(kept[is_held_out])
+        described = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
+    else:
+        training, (validation, validated) = kept, _validation(reader, config, seed, folder)
+        if (both := among(keys, validated)).any():  # they are kept
+            reader.notes.append(
+                f"training data: {counted(int(both.sum()), 'pair')} with a source in the "
+                f"validation data (first: {pairs[int(kept[both.argmax()])].place})"
+            )
+        described = f"all of {', '.join(config.validation_names)}"
+    return PairSplit(
+        training=pairs.taken(training),
+        validation=validation,
+        held_out=described,
+        notes=reader.notes,
+        columns=columns,
+        num_bytes=int(facts["size"][training].sum(dtype=np.int64)),
+    )
+
+
+def _stored(
+    reader: PairReader, config: PairsConfig, files: PairFiles, seed: int, folder: Path
+) -> tuple[DiskList[Pair], PairFacts]:
+    """The pairs of files, which are read once, and what is known of them."""
+    pairs, facts = DiskList(folder, Pair), PairFacts(seed, config.max_length_ratio or USUAL_RATIO)
+    for pair in _read(reader, files, config.reverse):
+        pairs.append(pair)
+        facts.add(pair)
+    return pairs, facts
+
+
+def _validation(
+    reader: PairReader, config: PairsConfig, seed: int, folder: Path
+) -> tuple[Sequence[Pair], Array]:
+    """The pairs of separate validation data, and the keys of their sources."""
+    with collecting() as happened:
+        pairs, facts = _stored(reader, config, config.validation_files, seed, folder)
+    reader.notes += happened.notes()
+    cleaner = Cleaner(pairs, facts, reader.notes)
+    cleaner.leave_out(facts.has(BLANK), "in the validation data with an empty side")
+    if not len(cleaner.kept):
+        where = ", ".join(config.validation_names)
         raise GlassformerError(f"{where} has no pair with both sides. Provide validation pairs.")
-    validated = {pair.source for pair in validation}
-    if both := [pair for pair in training if pair.source in validated]:  # they are kept
-        number, first = counted(len(both), "pair"), both[0].place
-        note = f"in training: {number} with a source in the validation data (first: {first})"
-        reader.notes.append(note)
-    return PairSplit(training, validation, f"all of {where}", reader.notes, columns)
+    return pairs.taken(cleaner.kept), facts["source"][cleaner.kept]
 
 
 def pairs_of(
@@ -151,16 +201,24 @@ def pairs_of(
     encoding: str = "utf-8",
     reverse: bool = False,
     preferred: tuple[str | None, str | None] = (None, None),
+    notes: list[str] | None = None,
 ) -> list[Pair]:
     """All pairs of files, for evaluation; nothing is left out. The preferred columns are used if
-    the files have them."""
+    the files have them. What to know about the files is added to `notes`."""
     files = PairFiles(paths, source_paths, target_paths)
     if problem := _problem(files, ("--data", "--source", "--target")):
         raise UsageError(f"{problem}.")
     reader = PairReader(source_column, target_column, encoding)
     if not (source_column or target_column):
         reader = PairReader(*preferred, encoding, is_strict=False)
-    return _read(reader, files, reverse)
+    with collecting() as happened:
+        found = list(_read(reader, files, reverse))
+    if notes is not None:
+        notes += [*happened.notes(), *reader.notes]
+        if blank := [pair for pair in found if not (pair.source and pair.target)]:
+            number = counted(len(blank), "pair")
+            notes.append(f"scored as is: {number} with an empty side (first: {blank[0].place})")
+    return found
 
 
 def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
@@ -173,7 +231,7 @@ def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
         )
     if not any(files):
         return (
-            f"no sentence pairs are given: pass {both} for files with both sides, or {source} and "
+            f"no sentence pairs were given: pass {both} for files with both sides, or {source} and "
             f"{target} for files with one side each"
         )
     if bool(files.source) != bool(files.target):
@@ -187,67 +245,12 @@ def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
     return None
 
 
-def _read(reader: PairReader, files: PairFiles, reverse: bool) -> list[Pair]:
+def _read(reader: PairReader, files: PairFiles, reverse: bool) -> Iterator[Pair]:
     check_encoding(reader.encoding)
-    found = [pair for name in files.both for pair in reader.read(name)]
-    for source, target in zip(files.source, files.target, strict=True):
-        found += reader.read_sides(source, target)
-    if reverse:
-        return [Pair(pair.target, pair.source, pair.place) for pair in found]
-    return found
-
-
-# --- cleaning ---
-
-
-def _cleaned(pairs: list[Pair], max_length_ratio: float, notes: list[str]) -> list[Pair]:
-    """The usable pairs; what is left out is added to `notes`."""
-    pairs = _without(pairs, list(map(_is_blank, pairs)), "with an empty side", notes)
-    is_copy = [pair.source == pair.target for pair in pairs]
-    if 2 * sum(is_copy) > len(pairs):  # then copying is the task
-        number = f"{sum(is_copy):,} of {counted(len(pairs), 'pair')}"
-        notes.append(f"kept: {number} with both sides equal")
-    else:
-        pairs = _without(pairs, is_copy, "with both sides equal", notes)
-    is_uneven = [_length_ratio(pair) > max_length_ratio for pair in pairs]
-    why = f"with one side more than {max_length_ratio:g} times as long as the other"
-    pairs = _without(pairs, is_uneven, why, notes)
-    first = {(pair.source, pair.target): pair for pair in reversed(pairs)}
-    is_repeated = [first[pair.source, pair.target] is not pair for pair in pairs]
-    return _without(pairs, is_repeated, "identical to an earlier one", notes)
-
-
-def _without(pairs: list[Pair], is_bad: list[bool], why: str, notes: list[str]) -> list[Pair]:
-    if any(is_bad):
-        first = pairs[is_bad.index(True)].place
-        notes.append(f"left out: {counted(sum(is_bad), 'pair')} {why} (first: {first})")
-    return [pair for pair, is_left_out in zip(pairs, is_bad, strict=True) if not is_left_out]
-
-
-def _is_blank(pair: Pair) -> bool:
-    return not (pair.source and pair.target)
-
-
-def _length_ratio(pair: Pair) -> float:
-    shorter, longer = sorted(len(_WORD.findall(side)) for side in (pair.source, pair.target))
-    return longer / shorter if longer > SHORT else 1.0
-
-
-def _held_out(pairs: list[Pair], config: PairsConfig, seed: int, reader: PairReader) -> PairSplit:
-    fraction = min(config.validation_fraction, MOST_HELD_OUT / len(pairs))
-    sources = (pair.source.encode("utf-8", "surrogatepass") for pair in pairs)
-    no_labels: list[tuple[str, ...]] = [()] * len(pairs)
-    chosen = hold_out(sources, no_labels, fraction, seed, slack=1.0)
-    if not chosen:
-        raise GlassformerError(
-            f"{', '.join(config.names)}: all pairs have the same source, so none can be held out "
-            "for validation. Provide more pairs, or separate validation pairs (--validation-data, "
-            "or --valid-source and --valid-target)."
-        )
-    return PairSplit(
-        training=[pair for index, pair in enumerate(pairs) if index not in chosen],
-        validation=[pair for index, pair in enumerate(pairs) if index in chosen],
-        held_out=f"{len(chosen):,} of {counted(len(pairs), 'pair')}, a random sample",
-        notes=reader.notes,
-        columns=reader.chosen,
+    sides = zip(files.source, files.target, strict=True)
+    found = chain(
+        chain.from_iterable(map(reader.read, files.both)),
+        chain.from_iterable(reader.read_sides(*paths) for paths in sides),
     )
+    for pair in found:
+        yield Pair(pair.target, pair.source, pair.place) if reverse else pair

@@ -1,28 +1,30 @@
-"""Tables as streams of rows: CSV, TSV, JSONL, Parquet and the datasets on the Hugging Face hub.
+"""Tables as streams of rows: CSV, TSV, JSON, Parquet and the datasets on the Hugging Face hub.
 
     reviews.csv  →  Row({"text": "Fine film.", "stars": "4"}, place "reviews.csv:2")  →  …
 
 A row remembers its place, so that later errors can report it. In a .csv, quotes protect commas and
 line breaks; in a .tsv each line is a row and a quote is an ordinary character. Every format may be
-gzipped. Rows are streamed; only gzipped Parquet is unpacked in memory.
+compressed. Rows are streamed; only compressed Parquet is unpacked in memory.
 """
 
 import csv
 import difflib
-import gzip
 import io
 import itertools
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from glassformer.data.column_kinds import holds_words, is_prose, lacks_header, num_categories
 from glassformer.data.hub import HUB_NAME, open_hub
-from glassformer.data.labels import joined
+from glassformer.data.json_files import json_layout, read_json_array, read_json_lines
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
+from glassformer.data.reading_report import report
 from glassformer.data.text_files import (
+    DataPath,
     EmptyError,
-    at_least_one,
+    SkippedError,
     ending,
     local_path,
     missing,
@@ -31,17 +33,29 @@ from glassformer.data.text_files import (
     reading,
 )
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import counted, first_line, install
+from glassformer.wording import counted, first_line, install, shortened
 
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")  # and .json, if it contains rows
+
+TEXT_COLUMNS = (
+    *("text", "content", "body", "document", "sentence", "review"),
+    *("article", "story", "comment", "message", "post", "passage", "paragraph"),
+)
+_OTHERS = "id title headline name date time step source target src tgt url author index year score"
+KNOWN_COLUMNS = frozenset((*TEXT_COLUMNS, *LABEL_COLUMNS, *_OTHERS.split()))
 
 _SAMPLE = 100  # rows that are read to learn the columns
 _BATCH = 256  # rows read from Parquet at a time
 _NO_LIMIT = 2**31 - 1  # the largest limit that csv accepts on every platform
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class NoTextColumnError(SkippedError):
+    """A table has no column that is obviously text."""
+
+    reason = "no text column"
+
+
+class Row(NamedTuple):
     """One row and its place: the first line in a text file, the row number elsewhere."""
 
     values: dict[str, Any]
@@ -51,6 +65,15 @@ class Row:
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def get(self, name: str) -> Any:
+        """The value in a column, or at a dotted path into nested objects; None if there is none."""
+        if name in self.values or "." not in name:
+            return self.values.get(name)
+        value: Any = self.values
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,20 @@ class Table:
     worded: tuple[str, ...]
     """The columns that contain words, not only numbers."""
     rows: Iterator[Row]
+    prose: tuple[str, ...] = ()
+    """The columns that contain text of several words."""
+    categories: tuple[str, ...] = ()
+    """The columns with few different values, those with the fewest first."""
+    head: tuple[Row, ...] = ()
+    """The first rows."""
+
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """The columns whose neighbouring rows have equal values."""
+        pairs = list(itertools.pairwise(self.head))
+        return tuple(
+            name for name in self.columns if any(a.get(name) == b.get(name) for a, b in pairs)
+        )
 
 
 def open_table(source: str | Path, encoding: str) -> Table:
@@ -76,23 +113,35 @@ def open_table(source: str | Path, encoding: str) -> Table:
         elif HUB_NAME.fullmatch(str(path)) and not (
             path.suffix[1:].isalpha() or path.parent.is_dir()  # a local file that is missing
         ):
-            found = open_hub(str(source))
-            rows, classes = _arrow_rows(found.name, found.batches), found.classes
+            name, classes, batches = open_hub(str(source))
+            rows = _arrow_rows(name, batches)
         else:
             raise missing(path)
     head = list(itertools.islice(rows, _SAMPLE))
     if not head:
         raise EmptyError(f"{source} has no rows.")
     columns = tuple(dict.fromkeys(name for row in head for name in row.values))
-    worded = tuple(
-        name
-        for name in columns
-        if name not in classes and _holds_words(row.values.get(name) for row in head)
+    values = {name: [row.values.get(name) for row in head] for name in columns}
+    few = {name: number for name in columns if (number := num_categories(values[name]))}
+    return Table(
+        name=str(source),
+        columns=columns,
+        worded=tuple(each for each in columns if each not in classes and holds_words(values[each])),
+        rows=itertools.chain(head, rows),
+        prose=tuple(each for each in columns if each not in classes and is_prose(values[each])),
+        categories=tuple(sorted(few, key=lambda name: few[name])),
+        head=tuple(head),
     )
-    return Table(str(source), columns, worded, itertools.chain(head, rows))
 
 
-def read_rows(path: Path, encoding: str) -> Iterator[Row]:
+def is_table(path: DataPath, encoding: str) -> bool:
+    """Whether a file contains rows and columns, by its ending or, if that is .json, its content."""
+    if ending(path) == ".json" and path.is_file():
+        return json_layout(path, encoding) is not None
+    return ending(path) in TABLE_ENDINGS
+
+
+def read_rows(path: DataPath, encoding: str) -> Iterator[Row]:
     """The rows of a file, whose ending determines the format."""
     match ending(path):
         case ".csv":
@@ -104,7 +153,15 @@ def read_rows(path: Path, encoding: str) -> Iterator[Row]:
             cure = "Fields cannot contain a tab or a line break; use .csv for these."
             return _with_header(path, records, cure)
         case ".jsonl":
-            return _jsonl_rows(path, encoding)
+            return (Row(row, str(path), line) for line, row in read_json_lines(path, encoding))
+        case ".json":
+            layout = json_layout(path, encoding)
+            if layout is None:
+                raise UsageError(
+                    f"{path} is not a table: write an array of objects, or an object on each line."
+                )
+            read = read_json_array if layout == "array" else read_json_lines
+            return (Row(row, str(path), line) for line, row in read(path, encoding))
         case ".parquet":
             return _parquet_rows(path)
     raise UsageError(f"{path} is not a table. Supported extensions: {', '.join(TABLE_ENDINGS)}.")
@@ -119,21 +176,32 @@ def column(
 ) -> str:
     """The column for `role`: the one asked for, else the one whose name or content suggests it."""
     free = [name for name in table.columns if name not in taken]
+
+    def short(name: str) -> str:
+        """A name to type; the number of a column with a long one."""
+        return name if len(name) <= SHOWN else str(table.columns.index(name) + 1)
+
     if wanted is not None:
-        if wanted in table.columns:
+        if wanted in table.columns or any(row.get(wanted) is not None for row in table.head):
             return wanted
-        problem, likely = f'has no column "{wanted}"', difflib.get_close_matches(wanted, free, n=1)
+        if wanted.isdecimal() and 1 <= int(wanted) <= len(table.columns):
+            return table.columns[int(wanted) - 1]
+        problem = f'has no column "{shortened(wanted, SHOWN)}"'
+        likely = difflib.get_close_matches(wanted, free, n=1)
     else:
         named = [name for name in free if name.casefold() in candidates]
         likely = named or [name for name in free if name in table.worded]
         if len(likely) == 1:
             return likely[0]
+        if role == "label" and not named:
+            likely = [name for name in table.categories if name in free] or likely
         problem = f"has no obvious {role} column"
         if named:
             problem = f"has several columns that could be the {role}"
-    raise GlassformerError(
+    kind = NoTextColumnError if wanted is None and role == "text" else GlassformerError
+    raise kind(
         f"{table.name} {problem} (columns: {joined(table.columns) or 'none'}). "
-        f"Pass --{role}-column {' or '.join(likely[:3]) or 'NAME'}."
+        f"Pass --{role}-column {' or '.join(map(short, likely[:3])) or 'NAME'}."
     )
 
 
@@ -147,7 +215,7 @@ def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
 # --- formats ---
 
 
-def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(path: DataPath, encoding: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(_NO_LIMIT)  # a document is often longer than the default of 128 KiB
     lines = read_lines(path, encoding)
     first = next(lines, "")
@@ -164,14 +232,29 @@ def _csv_records(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
         ) from None
 
 
-def _with_header(path: Path, records: Iterator[tuple[int, list[str]]], cure: str) -> Iterator[Row]:
-    filled = ((line, fields) for line, fields in records if any(map(str.strip, fields)))
+def _with_header(
+    path: DataPath, records: Iterator[tuple[int, list[str]]], cure: str
+) -> Iterator[Row]:
+    filled: Iterator[tuple[int, list[str]]] = (
+        (line, fields) for line, fields in records if any(map(str.strip, fields))
+    )
     top, header = next(filled, (0, []))
     if not header:
         raise EmptyError(f"{path} is empty.")
     names = [name.strip() for name in header]
+    ahead = list(itertools.islice(filled, _SAMPLE))
+    filled = itertools.chain(ahead, filled)
+    if lacks_header(names, [fields for _, fields in ahead], KNOWN_COLUMNS):
+        filled = itertools.chain([(top, header)], filled)
+        names = [str(number) for number in range(1, len(header) + 1)]
+        report().remark(
+            f"{path} has no header: its first line is read as a row, and its columns are called "
+            f"{joined(names)}"
+        )
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise GlassformerError(f'{path}:{top}: two columns are named "{twice[0]}". Rename one.')
+        raise GlassformerError(
+            f'{path}:{top}: two columns are named "{shortened(twice[0], SHOWN)}". Rename one.'
+        )
     for line, fields in filled:
         if len(fields) != len(names):
             raise GlassformerError(
@@ -181,39 +264,14 @@ def _with_header(path: Path, records: Iterator[tuple[int, list[str]]], cure: str
         yield Row(dict(zip(names, fields, strict=True)), str(path), line)
 
 
-def _jsonl_rows(path: Path, encoding: str) -> Iterator[Row]:
-    lines = enumerate(read_lines(path, encoding), 1)
-    filled = ((number, line) for number, line in lines if line.strip())
-    for number, line in at_least_one(filled, f"{path} is empty."):
-        yield Row(_json_object(line, f"{path}:{number}"), str(path), number)
-
-
-def _json_object(line: str, place: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-        if "\\ud" in line or "\\uD" in line:  # JSON can express half a character; UTF-8 cannot
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise GlassformerError(
-            f"{place}: unpaired surrogate (\\ud…). Correct or remove it."
-        ) from None
-    except (ValueError, RecursionError) as error:
-        reason = str(error).replace("line 1 ", "")  # the line of the file is already in `place`
-        raise GlassformerError(
-            f"{place}: invalid JSON ({reason}). Each line must be one object."
-        ) from None
-    if not isinstance(value, dict):
-        raise GlassformerError(f'{place}: not a JSON object. Write each line as {{"text": "…"}}.')
-    return value
-
-
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _parquet_rows(path: DataPath) -> Iterator[Row]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise GlassformerError(f"{path} requires pyarrow. Run {install('pyarrow')}.") from None
     with open_bytes(path) as raw:
-        seekable = io.BytesIO(raw.read()) if isinstance(raw, gzip.GzipFile) else raw
+        is_plain = isinstance(path, Path) and path.suffix.lower() == ".parquet"
+        seekable = raw if is_plain else io.BytesIO(raw.read())
         try:
             file = parquet.ParquetFile(seekable)
         except ArrowException as error:
@@ -231,19 +289,3 @@ def _arrow_rows(name: str, batches: Iterable[list[dict[str, Any]]]) -> Iterator[
             yield Row(values, name, number)
     except (ArrowException, ValueError, OverflowError) as error:  # e.g. text that is not UTF-8
         raise GlassformerError(f"{name}, after row {number:,}: {first_line(error)}") from None
-
-
-def _holds_words(values: Iterable[Any]) -> bool:
-    present = [value for value in values if value not in (None, "")]
-    texts = [value for value in present if isinstance(value, str)]
-    # A stray number among texts is reported when its row is read; it does not hide the column.
-    is_mostly_text = 10 * len(texts) >= 9 * len(present)
-    return is_mostly_text and not all(map(_is_number, texts))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -1,16 +1,69 @@
-"""Tagged sentences, split into training, validation and test data."""
+"""Sentences with a tag for every word (named entities, parts of speech): read and split.
 
-from dataclasses import replace
+    EU       B-ORG
+    rejects  O        →  Sentence(("EU", "rejects"), ("B-ORG", "O"), "train.conll:1")
 
-from glassformer.data.labelled_texts import LabelledConfig
-from glassformer.data.labels import in_order
-from glassformer.data.splits import Items, LabelledSplit, split_labelled
-from glassformer.data.tables import columns_in_words, open_table
-from glassformer.data.tagged_files import Sentence, is_table, read_sentences, table_columns
-from glassformer.data.text_files import ending, local_path
-from glassformer.errors import GlassformerError
+Three formats are read: columns of words and tags with a blank line after each sentence (like CoNLL
+2003 and WNUT), CoNLL-U (.conllu), and tables whose columns contain lists (.jsonl, .parquet, the
+hub).
+"""
 
-TaggedSplit = LabelledSplit[Sentence]
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+
+from glassformer.data.content import content_key
+from glassformer.data.encodings import NotTextError
+from glassformer.data.folders import is_group, read_all
+from glassformer.data.labelled_items import Items
+from glassformer.data.labels import in_order, label_name, one_name
+from glassformer.data.reading_report import collecting
+from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.tables import Row, Table, column, columns_in_words, is_table, open_table
+from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
+    at_least_one,
+    check_encoding,
+    ending,
+    local_path,
+    read_lines,
+)
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import counted
+
+WORD_COLUMNS = ("tokens", "words", "token", "word", "sentence", "text", "form")
+TAG_COLUMNS = (
+    *("tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos"),
+    *("chunk_tags", "entities"),
+)
+TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
+FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
+_SAMPLE = 200  # lines in which tagged words are recognised
+CONLLU_COLUMNS = (
+    *("id", "form", "lemma", "upos", "xpos"),
+    *("feats", "head", "deprel", "deps", "misc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, a tag for each, and the place of the first word."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    source: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.tags
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        return self.words
+
+    def key(self, seed: int) -> int:
+        return content_key(*self.words, seed=seed)
 
 
 class TaggedConfig(LabelledConfig):
@@ -21,20 +74,21 @@ class TaggedConfig(LabelledConfig):
     other columns: a number (null: the last); tables: a name."""
 
 
-def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
+def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
     """All sentences, split as the config says."""
     options = config.label_column, config.encoding, config.text_column
-    training, validation, test = (
-        Items(list(read_sentences(paths, *options)), paths, "sentence", "sentence", True)
-        for paths in (config.paths, config.validation_paths, config.test_paths)
-    )
-    tags = {tag for sentence in training.found for tag in sentence.tags}
-    if len(tags) < 2:
+    parts: list[Items[Sentence]] = []
+    with collecting() as happened:
+        for paths in (config.paths, config.validation_paths, config.test_paths):
+            parts.append(Items(paths, "sentence", "sentence", [], seed, is_per_word=True))
+            parts[-1].extend(read_sentences(paths, *options))
+    training, validation, test = parts
+    if len(tags := training.labels) < 2:
         raise GlassformerError(
             f'{training.where}: every word has the same tag ("{min(tags)}"). Provide sentences '
             "with at least two tags, or pass another --label-column."
         )
-    split = split_labelled(training, validation, test, config.validation_fraction, seed)
+    split = split_labelled(training, validation, test, config.validation_fraction)
     label_column, columns = _columns_of(config)
     outside = {"O"} & {*split.labels}  # the tag of words outside entities comes first
     return replace(
@@ -43,14 +97,229 @@ def read_tagged(config: TaggedConfig, seed: int) -> TaggedSplit:
         text_column=config.text_column,
         label_column=label_column,
         columns=columns,
+        notes=[*happened.notes(), *split.notes],
     )
 
 
 def _columns_of(config: TaggedConfig) -> tuple[str | None, list[str]]:
     """The name of the tag column, and how the columns of a table are used, in words."""
     first, label = local_path(config.paths[0]), config.label_column
-    if first.is_dir() or not is_table(first):
+    if is_group(config.paths[0]) or not _is_table(first, config.encoding):
         return label or ("upos" if ending(first) == ".conllu" else None), []
-    table = open_table(first, config.encoding)
-    words, tags = table_columns(table, next(iter(config.text_column), None), label)
+    table = open_table(config.paths[0], config.encoding)
+    words, tags = _table_columns(table, next(iter(config.text_column), None), label)
     return tags, [f"columns: {columns_in_words(table, {'words': [words], 'tags': [tags]})}"]
+
+
+def read_sentences(
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    text_column: Sequence[str] = (),
+) -> Iterator[Sentence]:
+    """The sentences of files, folders and hub datasets, one at a time and in a fixed order.
+
+    `text_column` is the column of the words in a table.
+    """
+    check_encoding(encoding)
+    if len(text_column) > 1:
+        raise UsageError(f"the words must be in one column, not in {', '.join(text_column)}.")
+    words = text_column[0] if text_column else None
+    return read_all(
+        paths,
+        read=lambda name: _sentences_of(name, label_column, encoding, words),
+        why_skipped=lambda path: _why_skipped(path, encoding),
+        cure="Columns of words and tags, CoNLL-U, .jsonl and .parquet are read.",
+    )
+
+
+def _why_skipped(path: DataPath, encoding: str) -> str | None:
+    """Whether a file of a folder contains tagged words: by its ending, else by its first lines."""
+    if ending(path) in FOLDER_ENDINGS or _is_table(path, encoding):
+        return None
+    try:
+        first = list(islice(read_lines(path, encoding), _SAMPLE))
+    except (EmptyError, NotTextError):
+        return None  # reported when it is read
+    fields = [_fields(line) for line in first if line.strip() and not line.startswith("#")]
+    widths = {len(each) for each in fields if not each[0].startswith("-DOCSTART-")}
+    is_tagged = len(widths) == 1 and widths != {1}
+    return None if is_tagged and any(not line.strip() for line in first) else "no tagged words"
+
+
+def _sentences_of(
+    name: str, label_column: str | None, encoding: str, words: str | None
+) -> Iterator[Sentence]:
+    path = local_path(name)
+    if ending(path) == ".csv":
+        raise UsageError(
+            f"{name} is a table of texts, which a classifier reads. Pass words with tags to "
+            "train a tagger: CoNLL, CoNLL-U, or lists of both in .jsonl or .parquet."
+        )
+    if _is_table(path, encoding):
+        found = _table_sentences(name, label_column, encoding, words)
+    elif ending(path) == ".conllu":
+        found = _joined(_conllu_words(path, label_column, encoding))
+    else:
+        found = _joined(_column_words(path, label_column, encoding))
+    return at_least_one(found, f"{name} contains no sentences.")
+
+
+# --- lines of words and tags ---
+
+
+_Word = tuple[str, str, str]  # text, tag, place
+
+
+def _joined(lines: Iterable[_Word | None]) -> Iterator[Sentence]:
+    """The sentences; None ends one."""
+    for is_end, group in groupby(lines, lambda line: line is None):
+        if not is_end:
+            words, tags, places = zip(*filter(None, group), strict=True)
+            yield Sentence(words, tags, places[0])
+
+
+def _column_words(
+    path: DataPath, label_column: str | None, encoding: str
+) -> Iterator[_Word | None]:
+    tag_at = -1 if label_column is None else _position(path, label_column)
+    lines = list(read_lines(path, encoding))
+    plain = [
+        _fields(line)
+        for line in lines
+        if line.strip() and not line.startswith(("# ", "-DOCSTART-"))
+    ]
+    width, known = len(plain[0]) if plain else 0, {fields[-1] for fields in plain}
+    for number, line in enumerate(lines, 1):
+        fields, place = _fields(line), f"{path}:{number}"
+        if fields[0].startswith("-DOCSTART-") or not line.strip():
+            yield None
+            continue
+        # "# O" is the word # with its tag if formed like other lines; "# id = 7" is a comment.
+        if line.startswith("# ") and not (fields[-1] in known and len(fields) == width):
+            continue
+        word = fields[0].strip()
+        if not word:
+            raise GlassformerError(
+                f"{place}: a tag without a word. Fill in the word, or delete the line."
+            )
+        if len(fields) < 2:
+            raise GlassformerError(
+                f'{place}: no tag for "{word}". Separate word and tag by a tab or a space, and '
+                "end each sentence with a blank line."
+            )
+        if len(fields) != width:
+            raise GlassformerError(
+                f"{place}: expected {counted(width, 'column')} as in the first line of words, "
+                f"found {len(fields)}. Give every word the same columns."
+            )
+        _check_position(tag_at, width, place)
+        tag = fields[tag_at].strip()
+        if not tag:
+            raise GlassformerError(f'{place}: no tag for "{word}". Fill it in.')
+        yield word, one_name(tag), place
+
+
+def _fields(line: str) -> list[str]:
+    """Split at tabs if there are any, so that a word can contain a space; else at spaces."""
+    line = line.rstrip(" \t\n")
+    return line.split("\t") if "\t" in line else [each for each in line.split(" ") if each] or [""]
+
+
+def _position(path: DataPath, label_column: str, names: Sequence[str] = ()) -> int:
+    """The position of a column that is given by its name or by its number, counted from 1."""
+    if label_column.lower() in names:
+        return names.index(label_column.lower())
+    if label_column.isdecimal() and int(label_column) > 0:
+        return int(label_column) - 1
+    problem = ": its columns have no names. Pass a column number, counted from 1, as --label-column"
+    if names:
+        problem = f" (columns of CoNLL-U: {', '.join(names)}). Pass another --label-column"
+    raise UsageError(f'{path} has no column "{label_column}"{problem}.')
+
+
+def _check_position(tag_at: int, width: int, place: str) -> None:
+    if tag_at >= width:
+        raise UsageError(
+            f"{place} has {counted(width, 'column')}, so there is no column {tag_at + 1}. "
+            "Pass another --label-column."
+        )
+
+
+def _conllu_words(
+    path: DataPath, label_column: str | None, encoding: str
+) -> Iterator[_Word | None]:
+    tag_at = _position(path, label_column or "upos", CONLLU_COLUMNS)
+    _check_position(tag_at, len(CONLLU_COLUMNS), str(path))
+    for number, line in enumerate(read_lines(path, encoding), 1):
+        place = f"{path}:{number}"
+        if not line.strip():
+            yield None
+            continue
+        if line.startswith("#"):
+            continue
+        fields = line.rstrip("\n").split("\t")
+        if len(fields) != len(CONLLU_COLUMNS):
+            raise GlassformerError(
+                f"{place}: expected the {len(CONLLU_COLUMNS)} tab-separated columns of CoNLL-U, "
+                f"found {len(fields)}. Correct the line."
+            )
+        if not fields[0].isdecimal():  # 1-2 joins two words, 1.1 is not in the text
+            continue
+        word, tag = fields[1], fields[tag_at].strip()
+        if not tag or (tag == "_" and CONLLU_COLUMNS[tag_at] in ("upos", "xpos")):
+            raise GlassformerError(
+                f'{place}: no {CONLLU_COLUMNS[tag_at]} for "{word}". '
+                "Fill it in, or pass another --label-column."
+            )
+        yield word, one_name(tag), place
+
+
+# --- tables ---
+
+
+def _table_sentences(
+    name: str, label_column: str | None, encoding: str, words: str | None
+) -> Iterator[Sentence]:
+    table = open_table(name, encoding)
+    word_column, tag_column = _table_columns(table, words, label_column)
+    for row in table.rows:
+        found, tags = _list(row, word_column), _list(row, tag_column)
+        if len(found) != len(tags):
+            raise GlassformerError(
+                f'{row.place}: {counted(len(found), "word")} in "{word_column}" but '
+                f'{counted(len(tags), "tag")} in "{tag_column}". Give each word one tag.'
+            )
+        if found:
+            holder = f'column "{tag_column}"'
+            names = tuple(label_name(tag, row.place, holder) for tag in tags)
+            spelled = tuple(_word(each, row, word_column) for each in found)
+            yield Sentence(spelled, names, row.place)
+
+
+def _is_table(path: DataPath, encoding: str) -> bool:
+    """A file of lists, or a hub dataset, which is not a file."""
+    return not path.is_file() or (ending(path) != ".tsv" and is_table(path, encoding))
+
+
+def _table_columns(table: Table, words: str | None, tags: str | None) -> tuple[str, str]:
+    found = column(table, words, WORD_COLUMNS, taken=[tags] if tags else [])
+    return found, column(table, tags, TAG_COLUMNS, "label", taken=[found])
+
+
+def _word(value: object, row: Row, name: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise GlassformerError(
+            f'{row.place}: column "{name}" contains {value!r} among its words. Each must be text.'
+        )
+    return value
+
+
+def _list(row: Row, name: str) -> list[object]:
+    value = row.values.get(name)
+    if not isinstance(value, list):
+        raise GlassformerError(
+            f'{row.place}: column "{name}" does not contain a list. Write each row as '
+            '{"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}.'
+        )
+    return value

@@ -1,41 +1,269 @@
-"""Labelled time series, split into training, validation and test data."""
+"""Labelled time series, such as sensor readings, heartbeats and pen strokes: read and split.
 
-from dataclasses import replace
+    id,step,x,y,label
+    a,0,0.1,0.2,walk   →  Series([[0.1, 0.2], …], "walk", "walks.csv:2")
 
-from glassformer.data.labelled_texts import LabelledConfig
-from glassformer.data.labels import check_classes, check_kinds
-from glassformer.data.splits import Items, LabelledSplit, split_labelled
-from glassformer.data.tables import columns_in_words, open_table
-from glassformer.data.text_files import ending, local_path
-from glassformer.data.time_series_files import Series, read_each, series_columns
+Two formats are read: .csv with a row for each step, and .npz with arrays x (N, T, F) or (N, T),
+y (N,) and, if the sequences differ in length, lengths (N,).
+"""
 
-SeriesSplit = LabelledSplit[Series]
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.data.content import bytes_key
+from glassformer.data.labelled_items import Items, check_classes, check_kinds
+from glassformer.data.labels import LABEL_COLUMNS, as_number, label_name
+from glassformer.data.npz_files import read_npz_series
+from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, columns_in_words, open_table
+from glassformer.data.text_files import ending, local_path, reading
+from glassformer.errors import GlassformerError
+from glassformer.wording import counted
+
+ID_COLUMNS = ("id", "series", "series_id", "sequence", "sequence_id", "sample", "sample_id")
+LABELS = tuple(name for name in LABEL_COLUMNS if name != "y")  # a coordinate here
+STEP_COLUMNS = ("step", "time", "t", "timestep", "time_step", "timestamp", "frame", "tick")
+_LARGEST = float(np.finfo(np.float32).max)
+_SAMPLE = 100  # rows that are read to tell numbers from text
 
 
-def read_series_split(config: LabelledConfig, seed: int) -> SeriesSplit:
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A sequence of numbers, its label, and where it was read."""
+
+    values: npt.NDArray[np.float32]
+    """(steps, features)"""
+    label: str
+    """Empty if labels were not read."""
+    source: str
+
+    @property
+    def input(self) -> npt.NDArray[np.float32]:
+        return self.values
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @property
+    def num_features(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def content(self) -> bytes:
+        return self.values.tobytes()
+
+    def key(self, seed: int) -> int:
+        return bytes_key(self.content, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the columns of a table are used for."""
+
+    key: str
+    step: str
+    label: str | None
+    """None if labels are not read."""
+    values: tuple[str, ...]
+
+
+def read_series_split(config: LabelledConfig, seed: int) -> LabelledSplit[Series]:
     """All time series, split as the config says."""
     # Read in one go, so that all parts have the same features in the same order.
     kinds = config.paths, config.validation_paths, config.test_paths
     names = [name for paths in kinds for name in paths]
-    found = iter(read_each(names, config.label_column, config.encoding))
-    training, validation, test = (
-        Items([series for _ in paths for series in next(found)], paths, "sequence", "sequence")
-        for paths in kinds
-    )
-    check_kinds(training.found, training.where)
-    check_classes(training.found)
-    split = split_labelled(training, validation, test, config.validation_fraction, seed)
-    features, columns = _columns_of(config)
-    return replace(split, text_column=features, label_column=config.label_column, columns=columns)
+    found = iter(_read_each(names, config.label_column, config.encoding))
+    parts: list[Items[Series]] = []
+    for paths in kinds:
+        parts.append(Items(paths, "sequence", "sequence", [], seed))
+        parts[-1].extend(series for _ in paths for series in next(found))
+    training, validation, test = parts
+    check_kinds(training)
+    check_classes(training)
+    split = split_labelled(training, validation, test, config.validation_fraction)
+    features, label, columns = _columns_of(config)
+    return replace(split, text_column=features, label_column=label, columns=columns)
 
 
-def _columns_of(config: LabelledConfig) -> tuple[tuple[str, ...], list[str]]:
-    """The features of the first table and how its columns are used; an .npz has none."""
+def _columns_of(config: LabelledConfig) -> tuple[tuple[str, ...], str | None, list[str]]:
+    """Features and label of the first table, and how its columns are used; an .npz has none."""
     for name in config.paths:
         if ending(local_path(name)) != ".npz":
             table = open_table(name, config.encoding)
-            found = series_columns(table, config.label_column)
+            found = _series_columns(table, config.label_column)
             roles = {"sequence": [found.key], "step": [found.step], "values": found.values}
-            roles["label"] = [str(found.label)]
-            return found.values, [f"columns: {columns_in_words(table, roles)}"]
-    return (), []
+            words = columns_in_words(table, roles | {"label": [str(found.label)]})
+            return found.values, found.label, [f"columns: {words}"]
+    return (), config.label_column, []
+
+
+def is_series(
+    paths: Sequence[str], label_column: str | None = None, encoding: str = "utf-8"
+) -> bool:
+    """Whether all of these contain sequences of numbers: .npz, or .csv with id, step and values. A
+    missing label is reported when they are read."""
+    return bool(paths) and all(_is_series(name, label_column, encoding) for name in paths)
+
+
+def read_series(
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    features: Sequence[str] = (),
+    is_labelled: bool = True,
+) -> list[Series]:
+    """The sequences of files, in a fixed order. All have the same features: those named, if any.
+    Without `is_labelled`, labels are neither required nor read."""
+    found = _read_each(paths, label_column, encoding, features, is_labelled)
+    return [series for each in found for series in each]
+
+
+def _read_each(
+    paths: Iterable[str],
+    label_column: str | None,
+    encoding: str,
+    features: Sequence[str] = (),
+    is_labelled: bool = True,
+) -> list[list[Series]]:
+    """The sequences of each file."""
+    found: list[list[Series]] = []
+    for name in paths:
+        with reading(name):
+            path = local_path(name)
+            if isinstance(path, Path) and path.is_file() and ending(path) == ".npz":
+                found.append([Series(*each) for each in read_npz_series(path, is_labelled)])
+                continue
+            table = open_table(name, encoding)
+            columns = _series_columns(table, label_column, features, is_labelled)
+            features = columns.values
+            found.append(list(_table_series(table, columns)))
+    firsts = [each[0] for each in found]
+    for series in firsts:
+        if series.num_features != firsts[0].num_features:
+            raise GlassformerError(
+                f"{series.source} has {counted(series.num_features, 'value')} per step, but "
+                f"{firsts[0].source} has {firsts[0].num_features}. Give all sequences the same "
+                "number of values."
+            )
+    return found
+
+
+def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
+    path = local_path(name)
+    if not path.is_file() or ending(path) != ".csv":
+        return ending(path) == ".npz"
+    try:
+        table = open_table(name, encoding)
+    except GlassformerError:
+        return False  # what is wrong is reported when it is read
+    roles = [
+        [each for each in table.columns if each in candidates or each.casefold() in candidates]
+        for candidates in (ID_COLUMNS, STEP_COLUMNS, [label_column] if label_column else LABELS)
+    ]
+    if not all(roles[:2]):
+        return False
+    head = list(islice(table.rows, _SAMPLE))
+    rest = [each for each in table.columns if not any(each in role for role in roles)]
+    numbers = [*rest, *roles[1]]  # the step is a number, too
+    return bool(rest) and all(
+        each.casefold() not in TEXT_COLUMNS
+        and any(_as_number(row.values.get(each)) is not None for row in head)
+        for each in numbers
+    )
+
+
+def _as_number(value: Any) -> float | None:
+    """A number that float32 can hold, or None."""
+    number = as_number(value)
+    return number if number is not None and abs(number) <= _LARGEST else None
+
+
+def _series_columns(
+    table: Table, label_column: str | None, known: Sequence[str] = (), is_labelled: bool = True
+) -> _Columns:
+    """The columns by their names and content. The value columns are those `known`, if any."""
+    label = label_column
+    if is_labelled:
+        keys = [each for each in table.columns if each.casefold() in (*ID_COLUMNS, *STEP_COLUMNS)]
+        free = [each for each in table.columns if each not in keys]
+        likely = [each for each in free if each.casefold() in LABELS or each in table.worded]
+        if label is None and not likely:
+            raise GlassformerError(
+                f"{table.name} has no label column (columns: {', '.join(table.columns)}). Add one, "
+                "or pass --label-column NAME."
+            )
+        label = column(table, label, LABELS, "label", taken=keys)
+    key, step = _only(table, ID_COLUMNS, label), _only(table, STEP_COLUMNS, label)
+    roles = [name for name in (key, step, label) if name in table.columns]
+    values = [name for name in table.columns if name not in roles]
+    if not is_labelled:
+        values = list(known) or [name for name in values if name.casefold() not in LABELS]
+        if missing := [name for name in known if name not in table.columns]:
+            raise GlassformerError(
+                f"{table.name} has no column {' and '.join(missing)}, which the model requires "
+                f"(columns: {', '.join(table.columns)}). Add it."
+            )
+    if not values:
+        raise GlassformerError(
+            f"{table.name} has no value column besides {', '.join(roles)}. Add one."
+        )
+    if known and {*values} != {*known}:
+        raise GlassformerError(
+            f"{table.name} has the value columns {', '.join(values)}; expected "
+            f"{', '.join(known)}. Give all tables the same columns."
+        )
+    return _Columns(key, step, label if is_labelled else None, tuple(known or values))
+
+
+def _only(table: Table, candidates: tuple[str, ...], taken: str | None) -> str:
+    found = [name for name in table.columns if name.casefold() in candidates and name != taken]
+    if len(found) != 1:
+        raise GlassformerError(
+            f"{table.name} must have exactly one column named {' or '.join(candidates[:2])}, but "
+            f"has {', '.join(found) or 'none'} (columns: {', '.join(table.columns)}). Rename one."
+        )
+    return found[0]
+
+
+def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
+    key, step, label = columns.key, columns.step, columns.label
+    growing: dict[str, tuple[str, str, dict[float, list[float]]]] = {}  # label, place, steps
+    for row in table.rows:
+        own = row.values.get(key)
+        if own is None or not str(own).strip():
+            raise GlassformerError(f'{row.place}: column "{key}" is empty. Fill it in.')
+        name = ""
+        if label is not None:
+            name = label_name(row.values.get(label), row.place, f'column "{label}"')
+        known, place, steps = growing.setdefault(str(own), (name, row.place, {}))
+        if name != known:
+            raise GlassformerError(
+                f'{row.place}: {key} {own} has the label "{name}", but "{known}" at {place}. '
+                "Give each sequence one label."
+            )
+        at = _number_in(row, step)
+        if at in steps:
+            raise GlassformerError(
+                f"{row.place}: {step} {row.values[step]} of {key} {own} is repeated. Delete one."
+            )
+        steps[at] = [_number_in(row, feature) for feature in columns.values]
+    for name, place, steps in growing.values():
+        values = [steps[at] for at in sorted(steps)]
+        yield Series(np.asarray(values, dtype=np.float32), name, place)
+
+
+def _number_in(row: Row, name: str) -> float:
+    number = _as_number(row.values.get(name))
+    if number is None:
+        raise GlassformerError(
+            f'{row.place}: column "{name}" contains {row.values.get(name)!r}, not a finite 32-bit '
+            "number. Correct it, or delete the row."
+        )
+    return number

@@ -5,16 +5,17 @@
 
 Languages are compared by their first part, ignoring case: "en" also matches "en-US" and "EN_gb".
 Only the text of a segment is kept; formatting codes are dropped. The file is parsed in chunks
-without building a tree. Custom entities are refused: a few lines can expand to gigabytes.
+without building a tree, once for the languages and once for the units. Custom entities are refused:
+a few lines can expand to gigabytes.
 """
 
-from pathlib import Path
+from collections.abc import Collection, Iterator
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from glassformer.data.labels import listed
-from glassformer.data.text_files import EmptyError, open_bytes
+from glassformer.data.text_files import DataPath, EmptyError, open_bytes
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
@@ -24,29 +25,35 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(
-    path: Path, source: str | None, target: str | None, notes: list[str]
-) -> tuple[tuple[str, str], list[tuple[int, str, str]]]:
+    path: DataPath, source: str | None, target: str | None, notes: list[str]
+) -> tuple[tuple[str, str], Iterator[tuple[int, str, str]]]:
     """Two languages of a translation memory, those named or else the only two, and the line and
     both texts of each unit that has them; what is left out is added to `notes`."""
-    found = _parsed(path, [_primary(name) for name in (source, target) if name])
+    found = _Units(path, ())
+    for _ in _parsed(found):
+        pass
     if not found.languages:
         raise EmptyError(f"{path} contains no translation units.")
     sources, targets = _sides(path, found, source, target, notes)
-    units, lacking = [], []
-    for line, texts in found.units:
-        first = next((text for language, text in texts.items() if language in sources), None)
-        second = next((text for language, text in texts.items() if language in targets), None)
-        if first is None or second is None:
-            lacking.append(line)
-        else:
-            units.append((line, first, second))
     languages = found.languages[sources[0]], found.languages[targets[0]]
-    if not units:
-        raise EmptyError(f"{path} contains no unit with both {' and '.join(languages)}.")
-    if lacking:
-        missing = f"{counted(len(lacking), 'unit')} without {' or '.join(languages)}"
-        notes.append(f"left out: {missing} (first: {path}:{lacking[0]})")
-    return languages, units
+
+    def pairs() -> Iterator[tuple[int, str, str]]:
+        num_pairs, num_lacking, first_lacking = 0, 0, 0
+        for line, texts in _parsed(_Units(path, {*sources, *targets})):
+            first = next((text for language, text in texts.items() if language in sources), None)
+            second = next((text for language, text in texts.items() if language in targets), None)
+            if first is None or second is None:
+                num_lacking, first_lacking = num_lacking + 1, first_lacking or line
+            else:
+                num_pairs += 1
+                yield line, first, second
+        if not num_pairs:
+            raise EmptyError(f"{path} contains no unit with both {' and '.join(languages)}.")
+        if num_lacking:
+            missing = f"{counted(num_lacking, 'unit')} without {' or '.join(languages)}"
+            notes.append(f"left out: {missing} (first: {path}:{first_lacking})")
+
+    return languages, pairs()
 
 
 # --- languages ---
@@ -61,7 +68,7 @@ def _primary(language: str) -> str:
 
 
 def _sides(
-    path: Path, found: "_Units", source: str | None, target: str | None, notes: list[str]
+    path: DataPath, found: "_Units", source: str | None, target: str | None, notes: list[str]
 ) -> tuple[list[str], list[str]]:
     """The languages of both sides. One side can have several variants: en-us, en-gb."""
     sources, targets = found.matching(source), found.matching(target)
@@ -106,19 +113,18 @@ def _sides(
 
 
 class _Units:
-    """Parser target that collects the units of a file."""
+    """Parser target that collects the units of a file, with their texts in some languages."""
 
-    def __init__(self, path: Path, wanted: list[str]) -> None:
+    def __init__(self, path: DataPath, wanted: Collection[str]) -> None:
         self.root = ""
         self.source_language = ""
         self.languages: dict[str, str] = {}
         """All languages, in order, and how each was first written."""
         self.units: list[tuple[int, dict[str, str]]] = []
-        """The line of each unit, and its text in each language that may be wanted."""
-        self._path = path
+        """The line of each unit since the last time, and its text in each wanted language."""
+        self.path = path
         self.parser = DefusedXMLParser(target=self)
-        self._primaries: set[str] = set()
-        self._wanted = wanted if len(wanted) == 2 else []
+        self._wanted = wanted
         self._language = ""
         self._words: list[str] | None = None  # of the current segment
         self._depth_of_codes = 0
@@ -142,7 +148,14 @@ class _Units:
         elif tag == "tu":
             self.units.append((self.line, {}))
         elif tag == "tuv":
-            self._open_variant(attributes.get(_XML_LANGUAGE, attributes.get("lang", "")))
+            language = attributes.get(_XML_LANGUAGE, attributes.get("lang", ""))
+            if not language.strip():
+                raise GlassformerError(
+                    f"{self.path}:{self.line}: a <tuv> has no language. "
+                    'Write it as <tuv xml:lang="en">.'
+                )
+            self._language = _tag(language)
+            self.languages.setdefault(self._language, language)
         elif tag == "seg":
             self._words = []
         elif tag in _CODES:
@@ -157,34 +170,27 @@ class _Units:
         if tag in _CODES:
             self._depth_of_codes -= 1
         elif tag == "seg":
-            if self.units and self._may_be_wanted():
+            if self.units and self._language in self._wanted:
                 self.units[-1][1].setdefault(self._language, "".join(self._words or []))
             self._words = None
 
-    def _open_variant(self, language: str) -> None:
-        if not language.strip():
-            raise GlassformerError(
-                f"{self._path}:{self.line}: a <tuv> has no language. "
-                'Write it as <tuv xml:lang="en">.'
-            )
-        self._language = _tag(language)
-        self._primaries.add(_primary(language))
-        self.languages.setdefault(self._language, language)
-
-    def _may_be_wanted(self) -> bool:
-        """With three languages and none named, they are only listed in an error."""
-        if self._wanted:
-            return _primary(self._language) in self._wanted
-        return len(self._primaries) <= 2
+    def taken(self, is_last: bool) -> list[tuple[int, dict[str, str]]]:
+        """The units that are complete: all but the last, which may go on."""
+        place = len(self.units) if is_last else max(0, len(self.units) - 1)
+        done, self.units = self.units[:place], self.units[place:]
+        return done
 
 
-def _parsed(path: Path, wanted: list[str]) -> _Units:
+def _parsed(found: _Units) -> Iterator[tuple[int, dict[str, str]]]:
+    """The units of a file, as they are read."""
+    path = found.path
     with open_bytes(path) as raw:
-        found = _Units(path, wanted)
         try:
             while piece := raw.read(_PIECE):
                 found.parser.feed(piece)
+                yield from found.taken(is_last=False)
             found.parser.close()
+            yield from found.taken(is_last=True)
         except ParseError as error:
             line, _ = error.position
             reason = str(error).partition(":")[0]
@@ -202,4 +208,3 @@ def _parsed(path: Path, wanted: list[str]) -> _Units:
         raise GlassformerError(
             f"{path} is not a translation memory: it begins with <{found.root}>, not <tmx>."
         )
-    return found

@@ -6,49 +6,32 @@ The file is memory-mapped: only the windows that are read are in memory. The win
 depend only on the seed and the step, so a resumed run needs no saved position.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
-from glassformer.data.corpus import Document
 from glassformer.errors import GlassformerError
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.word_cache import Ids as Ids
+from glassformer.text.word_cache import id_type
 
-Ids = npt.NDArray[np.unsignedinteger]
 WindowBatch = npt.NDArray[np.int64]
 
 
-def ids_of(documents: Iterable[Document], tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """The token ids, in chunks, with an end-of-text token before and after every document."""
-    end = [] if tokenizer.end_of_text is None else [tokenizer.end_of_text]
-    yield end
-    for document in documents:
-        try:
-            yield from tokenizer.encode_chunks(document.text)
-        except GlassformerError as error:
-            raise GlassformerError(f"{document.source}: {error}") from None
-        yield end
+def write_tokens(file: IO[bytes], pieces: Iterable[Ids]) -> int:
+    """Append ids to a file. Returns how many."""
+    return sum(file.write(piece.tobytes()) // piece.itemsize for piece in pieces)
 
 
-def write_tokens(path: Path, pieces: Iterable[list[int]], vocab_size: int) -> None:
-    with path.open("wb") as file:
-        for piece in pieces:
-            file.write(np.array(piece, dtype=_dtype(vocab_size)).tobytes())
-
-
-def open_tokens(path: Path, vocab_size: int) -> Ids:
+def open_tokens(file: Path | IO[bytes], vocab_size: int) -> Ids:
     """The ids, memory-mapped read-only."""
     try:
-        return np.memmap(path, dtype=_dtype(vocab_size), mode="r")
+        return np.memmap(file, dtype=id_type(vocab_size), mode="r")
     except (OSError, ValueError) as error:
-        raise GlassformerError(f"{path} cannot be read as tokens: {error}.") from None
-
-
-def _dtype(vocab_size: int) -> np.dtype[np.unsignedinteger]:
-    return np.dtype("<u2" if vocab_size <= 2**16 else "<u4")
+        raise GlassformerError(f"{file} cannot be read as tokens: {error}.") from None
 
 
 class Windows(Dataset[WindowBatch]):

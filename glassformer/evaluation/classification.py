@@ -13,7 +13,7 @@ imports scipy.signal and transformers), and it refuses a single label.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,13 +21,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.data.padded_batches import LabelledBatch, LabelledRows, sorted_batches
+from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.confusion import Counts, of_counts
+from glassformer.evaluation.mistakes import Mistake
 from glassformer.evaluation.precision_recall import ClassScore, by_label, shown, table, wilson
-from glassformer.evaluation.result import Result
+from glassformer.evaluation.reading_progress import tracked
+from glassformer.evaluation.result import Result, evaluating
 from glassformer.generation.logits import refuse_nan
+from glassformer.models.labeller import Labeller
 from glassformer.wording import counted
 
 COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
+READ_AT_ONCE = 8192  # items, with padding
 ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
 
 
@@ -50,6 +57,9 @@ class Classification(Result):
     unknown_labels: dict[str, int] = field(default_factory=dict)
     """Labels of the data that the model does not have, and how often they occur."""
     notes: tuple[str, ...] = ()
+    confusion: Counts | None = None
+    """How often each true label was predicted as which; None with several labels per example."""
+    errors: tuple[Mistake, ...] | None = None
 
     def with_wrong(self, number: int) -> "Classification":
         """The same with `number` more examples, all answered wrongly."""
@@ -62,21 +72,42 @@ class Classification(Result):
 
     def as_json(self) -> dict[str, Any]:
         first = {"accuracy": self.accuracy, "accuracy_interval": list(self.interval)}
-        last = {"classes": by_label(self.classes), "unknown_labels": self.unknown_labels}
+        last = {"classes": by_label(self.classes), "confusion_matrix": self.confusion}
+        last["unknown_labels"] = self.unknown_labels
         return first | super().as_json() | last
 
-    def headline(self) -> str:
-        return (
-            f"accuracy {self.accuracy:.4f} {shown(self.interval)}, macro F1 {self.macro_f1:.4f}, "
-            f"{counted(self.num_examples, 'example')}"
-        )
+    def parts(self) -> list[str]:
+        return [
+            f"accuracy {self.accuracy:.4f} {shown(self.interval)}",
+            f"macro F1 {self.macro_f1:.4f}",
+            f"loss {self.loss:.4f}",
+            f"calibration error {self.expected_calibration_error:.4f}",
+            counted(self.num_examples, "example"),
+        ]
 
-    def text(self) -> str:
-        return (
-            f"accuracy {self.accuracy:.4f} {shown(self.interval)}  macro F1 {self.macro_f1:.4f}  "
-            f"loss {self.loss:.4f}  calibration error {self.expected_calibration_error:.4f}  "
-            f"{counted(self.num_examples, 'example')}\n{table('class', self.classes)}"
-        )
+    def lines(self) -> list[str]:
+        return table("class", self.classes)
+
+
+def read_batches(
+    model: Labeller, rows: LabelledRows
+) -> Iterator[tuple[Array, LabelledBatch, Tensor]]:
+    """Every row once, in batches of rows alike in length: their numbers, the batch, its logits."""
+    with evaluating(model):
+        batches = sorted_batches(rows.lengths, READ_AT_ONCE)
+        for numbers in tracked(batches, [int(rows.lengths[each].sum()) for each in batches]):
+            batch = rows.batch(numbers)
+            logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
+            refuse_nan(logits.abs())  # -∞, too, is refused
+            yield numbers, batch, logits.float().cpu()
+
+
+def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
+    """(N, C) of all rows in their order, before the temperature."""
+    logits = torch.empty(len(rows), len(model.labels))
+    for numbers, _, found in read_batches(model, rows):
+        logits[torch.from_numpy(numbers)] = found
+    return logits
 
 
 def judge(
@@ -91,7 +122,7 @@ def judge(
     if not (0 < temperature < math.inf):
         raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
     logits, targets = _checked(logits, targets, len(labels), multi_label)
-    scaled = logits / temperature
+    scaled, counts_of_pairs = logits / temperature, None
     if multi_label:
         predicted, true = logits > 0, targets.bool()  # (N, C)
         is_right = predicted == true
@@ -101,6 +132,7 @@ def judge(
         predicted, true = (F.one_hot(each, len(labels)).bool() for each in (chosen, targets))
         is_right = chosen == targets
         confidence = scaled.softmax(-1).amax(-1)
+        counts_of_pairs = _counted(targets, chosen, labels)
     num_right = int((predicted == true).all(-1).sum())
     counts = torch.stack([predicted & true, predicted, true]).sum(1).T.tolist()  # (C, 3)
     classes = tuple(ClassScore.of(label, *row) for label, row in zip(labels, counts, strict=True))
@@ -113,7 +145,14 @@ def judge(
         num_examples=len(logits),
         classes=classes,
         interval=wilson(num_right, len(logits)),
+        confusion=counts_of_pairs,
     )
+
+
+def _counted(targets: Tensor, chosen: Tensor, labels: Sequence[str]) -> Counts:
+    pairs, numbers = torch.stack([targets, chosen]).unique(dim=1, return_counts=True)
+    names = [(labels[true], labels[found]) for true, found in pairs.T.tolist()]
+    return of_counts(dict(zip(names, numbers.tolist(), strict=True)), labels)
 
 
 def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) -> float:

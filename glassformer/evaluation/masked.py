@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch.nn import functional as F
 
 from glassformer.data.token_windows import Ids, ValidationWindows
+from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
 from glassformer.models.bert import Bert
 from glassformer.preprocessing.masking import Masking
@@ -22,12 +23,11 @@ class MaskedResult(Result):
     loss: float
     accuracy: float
     num_tokens: int
+    notes: tuple[str, ...] = ()
 
-    def headline(self) -> str:
-        return (
-            f"loss {self.loss:.4f} per masked token, {self.accuracy:.1%} of {self.num_tokens:,} "
-            "predicted correctly"
-        )
+    def parts(self) -> list[str]:
+        right = f"{self.accuracy:.1%} of {self.num_tokens:,} predicted correctly"
+        return [f"loss {self.loss:.4f} per masked token", right]
 
 
 def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
@@ -35,7 +35,7 @@ def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
     windows = ValidationWindows(ids, masking.room, max(1, BATCH_TOKENS // masking.room))
     total, right, count = 0.0, 0, 0
     with evaluating(model):
-        for number in range(len(windows)):
+        for number in tracked(range(len(windows)), [1] * len(windows)):
             batch = masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
             if not len(batch.targets):
                 continue

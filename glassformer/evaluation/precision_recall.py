@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of one class, and the confidence interval of a share.
+"""Precision, recall and F1 of one class, and the confidence intervals of F1 and of a share.
 
 precision  right of a class / predicted as the class
 recall     right of a class / all there are of the class
@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+DRAWS = 1000  # bootstrap samples of the sentences
 NORMAL_95 = 1.959963984540054  # 95% of a normal distribution lie within this many deviations
 
 
@@ -39,16 +42,15 @@ def by_label(scores: Sequence[ClassScore]) -> dict[str, Any]:
     return {row.pop("label"): row for row in rows}
 
 
-def table(heading: str, scores: Sequence[ClassScore]) -> str:
+def table(heading: str, scores: Sequence[ClassScore]) -> list[str]:
     """A line for each class, in columns."""
     width = max([len(heading), *(len(score.label) for score in scores)])
-    lines = [f"{heading:<{width}}  precision  recall      F1  support"]
-    lines += [
+    lines = (
         f"{score.label:<{width}}  {score.precision:>9.4f}  {score.recall:.4f}  {score.f1:.4f}"
         f"  {score.support:>7,}"
         for score in scores
-    ]
-    return "\n".join(lines)
+    )
+    return [f"{heading:<{width}}  precision  recall      F1  support", *lines]
 
 
 def shown(interval: tuple[float, float]) -> str:
@@ -71,3 +73,20 @@ def wilson(successes: int, total: int) -> tuple[float, float]:
         max(0.0, (middle - reach) / (1 + squared)) if successes else 0.0,
         min(1.0, (middle + reach) / (1 + squared)) if successes < total else 1.0,
     )
+
+
+def f1_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The 95% interval of F1 by the bootstrap: sentences are resampled with replacement, always in
+    the same way. Wilson's interval does not apply, because F1 is not a share of independent
+    answers. The entities of a sentence are resampled together, because they are correlated.
+
+    `counts` are, for each sentence, the right entities, and the predicted and the true together.
+    """
+    table = np.array(counts)  # (sentences, 2)
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(DRAWS):
+        right, total = table[draw.integers(len(table), size=len(table))].sum(0)
+        found.append(2 * right / max(total, 1))
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)

@@ -2,12 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
+
+from glassformer.evaluation.mistakes import Mistake
+from glassformer.tables import html_table, html_text
 
 SMALLER_IS_BETTER = {"loss", "perplexity", "bits_per_byte", "expected_calibration_error"}
 
@@ -16,7 +19,7 @@ class Result(ABC):
     """How good a model is."""
 
     score_names: ClassVar[tuple[str, ...]] = ("loss",)
-    """The one that models are compared by comes first, and `loss` is among them."""
+    """Names of the scores, including `loss`. The first one is used to compare models."""
     details: ClassVar[tuple[str, ...]] = ()
     """The names of what else is written as JSON."""
     loss: float
@@ -24,6 +27,8 @@ class Result(ABC):
     """What to know about the data or the scores."""
     interval: tuple[float, float] | None = None
     """95% confidence interval of the first score."""
+    errors: tuple[Mistake, ...] | None = None
+    """The worst answers, if they were asked for."""
 
     @property
     def perplexity(self) -> float:
@@ -35,21 +40,50 @@ class Result(ABC):
         return {name: value for name, value in found.items() if value is not None}
 
     @abstractmethod
+    def parts(self) -> list[str]:
+        """The scores in words, and what they were computed on."""
+
+    def lines(self) -> list[str]:
+        """More for people to see, below the scores."""
+        return []
+
     def headline(self) -> str:
         """One line, for model cards and summaries."""
+        return ", ".join(self.parts())
 
     def text(self) -> str:
         """For people; several lines where there is more to see."""
-        return self.headline()
+        errors = [] if self.errors is None else _listed(self.errors)
+        return "\n".join(["  ".join(self.parts()), *self.lines(), *errors])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores as a table, and below it what `text` shows below them."""
+        scores = self.scores()
+        names = [name.removeprefix("expected_").replace("_", " ") for name in scores]
+        table = html_table(names, [[f"{value:.4f}" for value in scores.values()]])
+        _, _, rest = self.text().partition("\n")
+        return table + (html_text(rest.strip("\n")) if rest else "")
 
     def as_json(self) -> dict[str, Any]:
-        return self.scores() | {name: getattr(self, name) for name in self.details}
+        """Depending on the task; with the worst answers, if they were asked for."""
+        found = self.scores() | {name: getattr(self, name) for name in self.details}
+        if self.errors is not None:
+            found["errors"] = [each.as_json() for each in self.errors]
+        return found
 
 
-def order(scores: dict[str, float], measure: str) -> tuple[float, float]:
-    """A key to sort by, the best first: the measure decides, then the loss."""
-    sign = 1 if measure in SMALLER_IS_BETTER else -1
-    return sign * scores[measure], scores["loss"]
+def _listed(errors: Sequence[Mistake]) -> list[str]:
+    if not errors:
+        return ["no errors"]
+    return ["", "errors, the worst first:", *(line for each in errors for line in each.lines())]
+
+
+def order(measure: str, value: float, loss: float) -> tuple[float, float]:
+    """A key to sort by, the best first: the value of the measure decides, then the loss."""
+    return value if measure in SMALLER_IS_BETTER else -value, loss
 
 
 @contextmanager

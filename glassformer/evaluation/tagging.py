@@ -1,7 +1,7 @@
 """The quality of predicted tags, word by word and entity by entity.
 
 An entity is (type, first word, last word). It counts as found only if all three are right: a wrong
-boundary counts as a false entity and a missed one.
+boundary counts as a false entity and a missed one. `tag_schemes.py` defines which tags mark one.
 """
 
 from collections import Counter
@@ -14,11 +14,19 @@ import torch
 from torch import Tensor
 
 from glassformer.data.padded_batches import IGNORED, LabelledRows
+from glassformer.data.tag_schemes import Entity, Scheme, Tags, find_scheme
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import judge
-from glassformer.evaluation.entities import Tags, f1_interval, has_entities, numbered_spans
-from glassformer.evaluation.labelled_reading import read_batches
-from glassformer.evaluation.precision_recall import ClassScore, by_label, shown, table, wilson
+from glassformer.evaluation.classification import judge, read_batches
+from glassformer.evaluation.confusion import Counts, confusion
+from glassformer.evaluation.mistakes import Mistake
+from glassformer.evaluation.precision_recall import (
+    ClassScore,
+    by_label,
+    f1_interval,
+    shown,
+    table,
+    wilson,
+)
 from glassformer.evaluation.result import Result
 from glassformer.models.labeller import Labeller
 from glassformer.preprocessing.text import TextPreprocessing
@@ -31,51 +39,53 @@ class Tagging(Result):
     """How good a tagger is. Tags that mark no entities are scored one by one."""
 
     score_names = ("f1", "accuracy", "loss", "expected_calibration_error")
-    details = ("expected_calibration_error", "num_words", "num_sentences")
+    details = ("scheme", "expected_calibration_error", "num_words", "num_sentences")
     loss: float
     accuracy: float
     """The share of words with the right tag."""
     precision: float | None
     recall: float | None
     f1: float | None
-    """Of entities, all types together; None where the tags mark none."""
+    """Precision, recall and F1 of entities of all types; None if the tags do not mark entities."""
     num_words: int
     num_sentences: int
     types: tuple[ClassScore, ...]
     """Per type of entity; per tag where there are no entities."""
     interval: tuple[float, float]
     """95% interval: of F1 by the bootstrap, of accuracy by Wilson's score."""
+    scheme: str | None = None
+    """How the tags of the model mark entities: IOB1, IOB2, BIOES, BILOU or BMES."""
     expected_calibration_error: float | None = None
-    """Of the words whose tag the model knows."""
+    """Calibration error on the words whose tag the model knows."""
     unknown_tags: dict[str, int] = field(default_factory=dict)
     """Tags of the data that the model does not have, and how often they occur."""
     notes: tuple[str, ...] = ()
+    confusion: Counts = field(default_factory=dict)
+    """How often each tag was predicted as which."""
+    errors: tuple[Mistake, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
         names = ("accuracy", "precision", "recall", "f1")
         first: dict[str, Any] = {name: getattr(self, name) for name in names}
         first["f1_interval"] = None if self.f1 is None else list(self.interval)
-        last = {"types": by_label(self.types), "unknown_tags": self.unknown_tags}
+        last = {"types": by_label(self.types), "confusion_matrix": self.confusion}
+        last["unknown_tags"] = self.unknown_tags
         return first | super().as_json() | last
 
-    def headline(self) -> str:
-        f1 = "" if self.f1 is None else f"entity F1 {self.f1:.4f}, "
-        return f"{f1}accuracy {self.accuracy:.4f}, {counted(self.num_words, 'word')}"
+    def parts(self) -> list[str]:
+        names = {"precision": self.precision, "recall": self.recall, "F1": self.f1}
+        names |= {"accuracy": self.accuracy, "loss": self.loss}
+        names["calibration error"] = self.expected_calibration_error
+        found = {name: f"{value:.4f}" for name, value in names.items() if value is not None}
+        if "F1" in found:
+            found["F1"] += f" {shown(self.interval)}, scheme {self.scheme}"
+        return [
+            *(f"{name} {value}" for name, value in found.items()),
+            f"{counted(self.num_words, 'word')} in {counted(self.num_sentences, 'sentence')}",
+        ]
 
-    def text(self) -> str:
-        of_entities = calibration = ""
-        if self.f1 is not None:
-            of_entities = (
-                f"precision {self.precision:.4f}  recall {self.recall:.4f}  F1 {self.f1:.4f} "
-                f"{shown(self.interval)}  "
-            )
-        if self.expected_calibration_error is not None:
-            calibration = f"calibration error {self.expected_calibration_error:.4f}  "
-        return (
-            f"{of_entities}accuracy {self.accuracy:.4f}  loss {self.loss:.4f}  {calibration}"
-            f"{counted(self.num_words, 'word')} in {counted(self.num_sentences, 'sentence')}\n"
-            f"{table('tag' if self.f1 is None else 'type', self.types)}"
-        )
+    def lines(self) -> list[str]:
+        return table("tag" if self.f1 is None else "type", self.types)
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,11 @@ def known_words(
 
 
 def evaluate_tags(
-    logits: Sequence[Tensor], gold: Sequence[Tags], labels: Tags, temperature: float
+    logits: Sequence[Tensor],
+    gold: Sequence[Tags],
+    labels: Tags,
+    temperature: float,
+    scheme: Scheme | None,
 ) -> Tagging:
     """Judge the likeliest tag of every word. Tags that are not among `labels` count as wrong."""
     known, targets = known_words(logits, gold, labels)
@@ -152,29 +166,33 @@ def evaluate_tags(
         found = judge(known, targets, labels, temperature=temperature)
         loss, calibration_error = found.loss, found.expected_calibration_error
     predicted = [[labels[best] for best in rows.argmax(-1)] for rows in logits]
-    return judge_tags(gold, predicted, loss, labels, calibration_error)
+    return judge_tags(gold, predicted, loss, scheme, calibration_error)
 
 
 def judge_tags(
     gold: Sequence[Tags],
     predicted: Sequence[Tags],
     loss: float,
-    labels: Tags = (),
+    scheme: Scheme | None,
     calibration_error: float | None = None,
 ) -> Tagging:
-    """Compare the tags of sentences, given and predicted. `labels` are all the tags of a model:
-    they show whether it marks entities, even if there are none in these sentences."""
+    """Compare the tags of sentences, given and predicted. `scheme` is that of all the tags of the
+    model, whatever part of them these sentences have; None if they mark no entities."""
     pairs = [pair for both in zip(gold, predicted, strict=True) for pair in zip(*both, strict=True)]
     if not pairs:
         raise GlassformerError("there are no words to score.")
     num_right = sum(given == found for given, found in pairs)
-    marks_entities = has_entities((*labels, *(tag for pair in pairs for tag in pair)))
-    # Tags that mark no entities are scored as if each word were one.
-    true, claimed = (numbered_spans(tags, marks_entities) for tags in (gold, predicted))
-    parts = (true & claimed, claimed, true)
-    total = ClassScore.of("all", *map(len, parts)) if marks_entities else None
-    right, found, given = (Counter(kind for _, (kind, *_) in part) for part in parts)
+    of_data = _scheme_of(gold, scheme)
+    true, claimed = _spans(gold, of_data), _spans(predicted, scheme)
+    parts = [(a & b, b, a) for a, b in zip(true, claimed, strict=True)]
+    right, found, given = (
+        Counter(kind for spans in part for kind, *_ in spans) for part in zip(*parts, strict=True)
+    )
     types = (ClassScore.of(kind, right[kind], found[kind], given[kind]) for kind in found | given)
+    total = ClassScore.of("all", right.total(), found.total(), given.total()) if scheme else None
+    interval = wilson(num_right, len(pairs))
+    if total:
+        interval = f1_interval([(len(both), len(b) + len(a)) for both, b, a in parts])
     return Tagging(
         loss=loss,
         accuracy=num_right / len(pairs),
@@ -184,6 +202,32 @@ def judge_tags(
         num_words=len(pairs),
         num_sentences=len(gold),
         types=tuple(sorted(types, key=lambda score: score.label)),
-        interval=f1_interval(gold, predicted) if total else wilson(num_right, len(pairs)),
+        interval=interval,
+        scheme=scheme.name if scheme else None,
         expected_calibration_error=calibration_error,
+        notes=_notes(of_data, scheme),
+        confusion=confusion(pairs, sorted({name for pair in pairs for name in pair})),
+    )
+
+
+def _scheme_of(gold: Sequence[Tags], scheme: Scheme | None) -> Scheme | None:
+    """The model's scheme if the data can be read in it, so that a part of the data is read like all
+    of it; otherwise that of the data."""
+    tags = {tag for each in gold for tag in each}
+    return scheme if scheme is None or scheme.covers(tags) else find_scheme(tags, gold) or scheme
+
+
+def _spans(sentences: Sequence[Tags], scheme: Scheme | None) -> list[set[Entity]]:
+    """The entities of each sentence; if tags mark none, each word is scored as if it were one."""
+    if scheme is not None:
+        return [scheme.entities(tags) for tags in sentences]
+    return [{(tag, place, place) for place, tag in enumerate(tags)} for tags in sentences]
+
+
+def _notes(of_data: Scheme | None, scheme: Scheme | None) -> tuple[str, ...]:
+    if of_data is None or scheme is None or of_data == scheme:
+        return ()
+    return (
+        f"the data is tagged in {of_data.name}, but the model in {scheme.name}: entities are "
+        "compared by their words, but accuracy compares the tags as they are",
     )

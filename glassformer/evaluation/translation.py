@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.padded_batches import Array, Rows, end_to_end, sorted_batches
+from glassformer.data.padded_batches import Rows, end_to_end, sorted_batches
 from glassformer.data.pair_batches import PairBatch, PairedRows
+from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.bleu_tokenizer import choose, tokenized_bleu
 from glassformer.evaluation.losses import next_token_loss
+from glassformer.evaluation.mistakes import Mistake
+from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
-from glassformer.generation.beam import beam_search
+from glassformer.generation.beam import Trace, beam_search
 from glassformer.generation.beam_settings import Beams
-from glassformer.generation.beam_trace import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.translator import Translator
@@ -36,7 +39,10 @@ class TranslationResult(Result):
     """BLEU and chrF by sacreBLEU, and the model's own loss on the reference translations."""
 
     score_names = ("bleu", "chrf", "loss")
-    details = ("perplexity", "signature", "num_sentences", "sentences_per_second", "num_too_long")
+    details = (
+        *("perplexity", "signature", "num_sentences", "sentences_per_second"),
+        *("num_too_long", "num_cut_off"),
+    )
     bleu: float
     chrf: float
     signature: str
@@ -46,30 +52,26 @@ class TranslationResult(Result):
     seconds: float
     num_too_long: int = 0
     """Pairs longer than the model's context: translated in pieces, and excluded from the loss."""
+    num_cut_off: int = 0
+    """Translations that reached the maximum length before their end."""
     notes: tuple[str, ...] = ()
+    errors: tuple[Mistake, ...] | None = None
 
     @property
     def sentences_per_second(self) -> float:
         return self.num_sentences / self.seconds
 
-    def headline(self) -> str:
-        return (
-            f"BLEU {self.bleu:.2f}, chrF {self.chrf:.2f} ("
-            f"{counted(self.num_sentences, 'sentence')}), loss {self.loss:.4f} per token, "
-            f"perplexity {self.perplexity:.3f}"
-        )
+    def parts(self) -> list[str]:
+        return [
+            f"BLEU {self.bleu:.2f}",
+            f"chrF {self.chrf:.2f}",
+            f"loss {self.loss:.4f} per token",
+            f"perplexity {self.perplexity:.3f}",
+            counted(self.num_sentences, "sentence"),
+        ]
 
-    def text(self) -> str:
-        return (
-            f"BLEU {self.bleu:.2f}  chrF {self.chrf:.2f}  loss {self.loss:.4f}  perplexity "
-            f"{self.perplexity:.3f}  ({counted(self.num_sentences, 'sentence')}, "
-            f"{self.sentences_per_second:.1f} per second)\n{self.signature}"
-        )
-
-
-def longest_answer(num_source: int, model: Translator) -> int:
-    """The most tokens of a translation: far more than a good one needs."""
-    return min(model.context_length, 2 * num_source + 10)
+    def lines(self) -> list[str]:
+        return [f"{self.sentences_per_second:.1f} sentences per second", self.signature]
 
 
 def search_translations(
@@ -79,12 +81,17 @@ def search_translations(
     beams: Beams,
     prefix: Sequence[int] = (),
     trace: Trace | None = None,
+    max_new_tokens: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The best translations of each row of source tokens, in the order of the rows. All begin with
-    `prefix`, which is not returned. A trace records the search of a single row."""
+    `prefix`, which is not returned. A trace records the search of a single row. The default length
+    limit follows from the training data."""
     if not rows:
         return []
     sources = Rows(*end_to_end(rows, np.int64))
+
+    def limit(num_source: int) -> int:
+        return max_new_tokens or preprocessing.longest_target(num_source, model.context_length)
 
     @torch.inference_mode()
     def searched(numbers: Array) -> list[list[Hypothesis]]:
@@ -96,7 +103,7 @@ def search_translations(
             model,
             [[preprocessing.start, *prefix]] * len(numbers),
             beams,
-            max_new_tokens=[longest_answer(int(n), model) for n in sources.lengths[numbers]],
+            max_new_tokens=[limit(int(n)) for n in sources.lengths[numbers]],
             end=preprocessing.end,
             memory=memory,
             device=model.device,
@@ -106,7 +113,10 @@ def search_translations(
     batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams)
     at_a_time = side_by_side if model.device.type == "cpu" else map
     with evaluating(model):
-        results = [each for part in at_a_time(searched, batches) for each in part]
+        parts = tracked(
+            at_a_time(searched, batches), [int(sources.lengths[each].sum()) for each in batches]
+        )
+        results = [each for part in parts for each in part]
     found = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
     return [found[number] for number in range(len(rows))]
 
@@ -115,12 +125,17 @@ def evaluate_translation(
     model: Translator,
     pairs: PairedRows,
     references: Sequence[str],
-    translate: Callable[[], Sequence[str]],
+    translate: Callable[[], tuple[Sequence[str], int]],
+    bleu_tokenizer: str | None = None,
+    remarks: Sequence[str] = (),
 ) -> TranslationResult:
-    """The loss of `pairs`, and how close the translations by `translate` are to the references."""
-    from sacrebleu.metrics.bleu import BLEU
+    """The loss of `pairs`, and how close the translations by `translate` are to the references. It
+    also returns how many of its translations were cut off. `bleu_tokenizer` is sacreBLEU's; None:
+    chosen by the script of the references."""
     from sacrebleu.metrics.chrf import CHRF
 
+    tokenizer, note = choose(references) if bleu_tokenizer is None else (bleu_tokenizer, None)
+    bleu = tokenized_bleu(tokenizer)
     longest = np.maximum(pairs.source.lengths, pairs.target.lengths - 1)
     fits = (longest <= model.context_length).nonzero()[0]
     if not len(fits):
@@ -129,11 +144,16 @@ def evaluate_translation(
         )
     loss = _mean_loss(model, pairs.taken(fits))
     begin = time.perf_counter()
-    texts = translate()
+    texts, cut_off = translate()
     seconds = time.perf_counter() - begin
-    bleu = BLEU()
     too_long = len(longest) - len(fits)
-    notes = (f"the loss excludes {counted(too_long, 'pair')} longer than the model's context",)
+    notes = [*remarks, *([note] if note else [])]
+    if too_long:
+        notes.append(
+            f"the loss excludes {counted(too_long, 'pair')} longer than the model's context"
+        )
+    if cut_off:
+        notes.append(cut_off_note(cut_off, len(texts), model.context_length))
     return TranslationResult(
         bleu=bleu.corpus_score(texts, [references]).score,
         chrf=CHRF().corpus_score(texts, [references]).score,
@@ -142,7 +162,17 @@ def evaluate_translation(
         num_sentences=len(texts),
         seconds=seconds,
         num_too_long=too_long,
-        notes=notes if too_long else (),
+        num_cut_off=cut_off,
+        notes=tuple(notes),
+    )
+
+
+def cut_off_note(number: int, of: int, context: int, where: str = "") -> str:
+    """What to tell users about translations that were cut off."""
+    return (
+        f"{number:,} of {counted(of, 'translation')} reached the maximum length and "
+        f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
+        f"the model's context of {context:,} tokens."
     )
 
 
@@ -162,7 +192,8 @@ def _mean_loss(model: Translator, pairs: PairedRows) -> float:
     lengths = pairs.source.lengths + pairs.target.lengths
     total, count = 0.0, 0
     with evaluating(model):
-        for numbers in sorted_batches(lengths, READ_AT_ONCE):
+        batches = sorted_batches(lengths, READ_AT_ONCE)
+        for numbers in tracked(batches, [int(lengths[each].sum()) for each in batches]):
             batch = PairBatch(*(part.to(model.device) for part in pairs.batch(numbers)))
             hidden, targets = hidden_and_targets(model, batch)
             mean = refuse_nan(next_token_loss(hidden, model.head, targets))

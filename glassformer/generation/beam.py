@@ -11,12 +11,21 @@ The search of a sentence ends at `max_new_tokens`, or sooner, when no running be
 the best `num_return_sequences`: each further token makes Σ log p smaller, so the score it can still
 reach has a bound. With one beam, which is greedy decoding, the first end completes the search.
 
+At `max_new_tokens`, beams are still running. A translation is a whole sentence, so any complete one
+is preferred to them. A text that is continued may stop anywhere: there, beams that were cut off
+compete with complete ones by their score, otherwise the empty text, which is complete at once,
+would win against all that have no end within reach (`prefer_complete`).
+
+At the end of the context the window moves on as in sampling (`sample.py`), unless the decoder has a
+memory.
+
 Many sentences are searched side by side; a finished one makes room at once. Scores add up the
 model's own probabilities: a forbidden token changes what may be chosen, not how likely it is.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -24,15 +33,45 @@ import torch
 from torch import Tensor
 
 from glassformer.generation.beam_settings import Beams
-from glassformer.generation.beam_trace import Trace
 from glassformer.generation.hypotheses import Hypotheses, Hypothesis
-from glassformer.generation.logits import Sampling, refuse_nan, warps
+from glassformer.generation.logits import NO_TOKEN, Sampling, refuse_nan, warps
 from glassformer.generation.protocol import Decoder
-from glassformer.generation.sample import read_on, read_prompts
+from glassformer.generation.sample import read_again, read_on, read_prompts
 from glassformer.nn.cache import is_in_order
 from glassformer.runtime.threads import check_wanted
 
 NEVER = -math.inf
+
+
+@dataclass(frozen=True)
+class SearchNode:
+    """A token that beam search considered, after the tokens of its parents."""
+
+    node: int
+    parent: int | None
+    """None: the prompt."""
+    sentence: int
+    step: int
+    token: int
+    logprob: float
+    score: float
+    fate: str
+    """complete; kept: other nodes follow it; or why it was dropped: outscored by others, hopeless
+    when the search ended, cut off at max_new_tokens."""
+
+
+@dataclass
+class Trace:
+    """Every candidate that was ranked: twice as many in each step as there are beams."""
+
+    nodes: list[SearchNode] = field(default_factory=list)
+
+    def add(self, **values: Any) -> int:
+        self.nodes.append(SearchNode(node=len(self.nodes), **values))
+        return len(self.nodes) - 1
+
+    def drop(self, node: int, fate: str) -> None:
+        self.nodes[node] = replace(self.nodes[node], fate=fate)
 
 
 class _Offer(NamedTuple):
@@ -55,25 +94,35 @@ def beam_search(
     memory: Any = None,
     device: torch.device | None = None,
     trace: Trace | None = None,
+    prefer_complete: bool = True,
 ) -> list[list[Hypothesis]]:
     """The best sequences after each prompt, best first. `end` is the token that completes one."""
     if not prompts:
         return []
     limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
-    longest = max(map(len, prompts))
     if min(limits) < 1:
         raise ValueError("max_new_tokens must be at least 1")
-    if decoder.context_length is not None:
-        limits = [min(limit, decoder.context_length + 1 - longest) for limit in limits]
+    window = decoder.context_length
+    if window is not None and memory is not None:
+        room = window + 1 - max(map(len, prompts))
+        limits = [min(limit, room) for limit in limits]
     logits, state, ids = read_prompts(decoder, prompts, memory, max(limits), device)
-    search = _Search(beams, ids, limits, end, trace)
+    search = _Search(beams, ids, limits, end, trace, prefer_complete)
     state = state.reorder(search.copies.to(device))
     logits = logits[search.copies]
+    seen = (search.ids != NO_TOKEN).sum(dim=1)  # (B · K,): how many tokens are in the state
+    width = ids.size(1)  # with padding, which stays when the longest rows are finished
     while True:
         check_wanted()
         rows = search.advance(logits)
         if not search.alive:
             return [search.results[number] for number in range(len(prompts))]
+        seen, width = seen[rows] + 1, width + 1
+        if window is not None and width > window:
+            more = max(limits) - search.step
+            logits, state, seen = read_again(decoder, search.ids, seen, window, more, device)
+            width = int(seen.max())
+            continue
         if not is_in_order(rows, len(logits)):
             state = state.reorder(rows.to(device))
         logits, state = read_on(decoder, search.ids[:, -1:], state, device)
@@ -89,6 +138,7 @@ class _Search:
         limits: Sequence[int],
         end: int | None,
         trace: Trace | None,
+        prefer_complete: bool,
     ) -> None:
         self.beams = beams
         self.end = end
@@ -97,7 +147,7 @@ class _Search:
         self.alive = list(range(len(prompts)))  # numbers of the sentences
         self.limits = list(limits)
         self.results: dict[int, list[Hypothesis]] = {}
-        self.found = [Hypotheses(beams) for _ in prompts]
+        self.found = [Hypotheses(beams, prefer_complete) for _ in prompts]
         self.copies = torch.arange(len(prompts)).repeat_interleave(beams.num_beams)
         self.ids = prompts[self.copies]  # (B · K, T)
         self.num_prompt = prompts.size(1)
@@ -192,7 +242,10 @@ class _Search:
             if not is_last:
                 best = float(running.max())
                 settled &= best == NEVER or found.beat(group, best, (self.step + 1, limit))
-            elif not found.has_enough(group):  # a sequence cut off is better than none
+                continue
+            found.cut_off(group, float(running.max()), self.step)
+            # If complete ones are preferred and there are enough, none that was cut off is needed.
+            if not (found.prefer_complete and found.has_enough(group)):
                 for beam, logprob in enumerate(running.tolist(), group * size):
                     if logprob > NEVER:
                         found.add(group, self._written(place, beam), logprob, is_complete=False)

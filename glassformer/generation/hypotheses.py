@@ -1,7 +1,7 @@
 """What beam search has found for one sentence: the best hypotheses of each group of beams."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.generation.beam_settings import Beams
@@ -18,13 +18,21 @@ class Hypothesis:
     score: float
     is_complete: bool
     """It reached its end; otherwise it was cut off at max_new_tokens."""
+    is_second_best: bool = False
+    """A sequence with a better score was cut off at max_new_tokens."""
+
+    @property
+    def finish_reason(self) -> str:
+        """stop: it is what the search looked for; length: the search ran out of tokens."""
+        return "stop" if self.is_complete and not self.is_second_best else "length"
 
 
 class Hypotheses:
     """The best sequences of each group so far, as many as a group has beams, best first."""
 
-    def __init__(self, beams: Beams) -> None:
+    def __init__(self, beams: Beams, prefer_complete: bool) -> None:
         self.beams = beams
+        self.prefer_complete = prefer_complete
         self.groups: list[list[Hypothesis]] = [[] for _ in range(beams.num_beam_groups)]
 
     @property
@@ -39,7 +47,7 @@ class Hypotheses:
         score = self.beams.score(logprob, len(ids) + is_complete)
         found = self.groups[group]
         found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
-        found.sort(key=_rank)
+        found.sort(key=self._rank)
         del found[self.beams.group_size :]
 
     def beat(self, group: int, logprob: float, lengths: tuple[int, int]) -> bool:
@@ -53,16 +61,23 @@ class Hypotheses:
         bound = max(self.beams.score(logprob, length) for length in lengths)
         return self.groups[group][self.share - 1].score >= bound
 
+    def cut_off(self, group: int, logprob: float, length: int) -> None:
+        """Mark the sequences with a worse score than a running beam that is cut off now."""
+        score = self.beams.score(logprob, length)
+        self.groups[group] = [
+            replace(each, is_second_best=True) if each.score < score else each
+            for each in self.groups[group]
+        ]
+
     def best(self) -> list[Hypothesis]:
         """The best of each group; where groups have found the same, their next best."""
         first = [each for found in self.groups for each in found[: self.share]]
         rest = [each for found in self.groups for each in found[self.share :]]
         distinct: dict[Any, Hypothesis] = {}
-        for each in (*first, *sorted(rest, key=_rank)):
+        for each in (*first, *sorted(rest, key=self._rank)):
             distinct.setdefault((each.ids, each.is_complete), each)
-        return sorted([*distinct.values()][: self.beams.num_return_sequences], key=_rank)
+        return sorted([*distinct.values()][: self.beams.num_return_sequences], key=self._rank)
 
-
-def _rank(found: Hypothesis) -> tuple[bool, float]:
-    """Complete sequences before those that were cut off, then by score."""
-    return not found.is_complete, -found.score
+    def _rank(self, found: Hypothesis) -> tuple[bool, float]:
+        """By score; if complete sequences are preferred, they come first."""
+        return self.prefer_complete and not found.is_complete, -found.score

@@ -2,7 +2,7 @@
 
     state         = decoder.start(memory, padding, capacity)
     logits, state = decoder.step(ids, state)        repeated
-    state         = state.reorder(rows)             to keep, repeat or drop rows
+    state         = state.reorder(rows)             row b continues row rows[b] of the old state
 
 A Transformer keeps keys and values in its state, a recurrent network its hidden vectors; the
 samplers need not know. A step may write into its state: continue with the one that it returns.
@@ -12,11 +12,6 @@ samplers need not know. A step may write into its state: continue with the one t
 from typing import Any, Protocol
 
 from torch import Tensor
-
-
-class State(Protocol):
-    def reorder(self, indices: Tensor) -> Any:
-        """Row b of the result continues row `indices[b]`."""
 
 
 class Decoder(Protocol):

@@ -67,9 +67,7 @@ def decode(
         if window is not None and seen.max() > window:
             if memory is not None:
                 return  # an answer to a memory is not cut off from its beginning
-            seen = seen.where(seen <= window, max(1, window // 2))
-            recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
-            logits, state, _ = read_prompts(decoder, recent, None, max_new_tokens, device)
+            logits, state, seen = read_again(decoder, ids, seen, window, max_new_tokens, device)
         else:
             logits, state = read_on(decoder, chosen[:, None], state, device)
 
@@ -92,6 +90,22 @@ def read_prompts(
     state = decoder.start(memory, padding, capacity)
     logits, state = read_on(decoder, ids.masked_fill(ids == NO_TOKEN, FILLER), state, device)
     return logits, state, ids
+
+
+def read_again(
+    decoder: Decoder,
+    ids: Tensor,
+    seen: Tensor,
+    window: int,
+    max_new_tokens: int,
+    device: torch.device | None,
+) -> tuple[Tensor, Any, Tensor]:
+    """Move the windows on: read the newer half of the rows that have seen more than `window` tokens
+    and the others whole. Returns logits, state, and how many tokens of each row are in it."""
+    seen = seen.where(seen <= window, max(1, window // 2))
+    recent = [row[-count:] for row, count in zip(ids.tolist(), seen.tolist(), strict=True)]
+    logits, state, _ = read_prompts(decoder, recent, None, max_new_tokens, device)
+    return logits, state, seen
 
 
 def read_on(

@@ -42,6 +42,14 @@ class Alignment:
     """(T, S), rows sum to one."""
     score: float | None = None
     """The log-probability of the output, by its length."""
+    is_cut_off: bool = False
+    """The output reached the maximum length before its end."""
+    heads: Array | None = None
+    """(layers, heads, T, S): the weights of each head, if they are known."""
+    chosen: tuple[int | None, int | None] = (None, None)
+    """The layer and the head of `weights`; None: the mean of all."""
+    model: str | None = None
+    """The name of the model that translated."""
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -73,13 +81,18 @@ class Alignment:
         columns = _starts(source_starts, len(self.source_tokens))
         rows = _starts(target_starts, len(self.target_tokens))
         sizes = np.diff([*rows, len(self.target_tokens)])
-        weights = np.add.reduceat(self.weights, columns, axis=1)  # (T, source words)
-        weights = np.add.reduceat(weights, rows, axis=0) / sizes[:, None]  # (target words, …)
+
+        def merged(weights: Array) -> Array:
+            weights = np.add.reduceat(weights, columns, axis=-1)  # (…, T, source words)
+            mean: Array = np.add.reduceat(weights, rows, axis=-2) / sizes[:, None]
+            return mean  # (…, target words, source words)
+
         return replace(
             self,
             source_tokens=_spelled(self.source_tokens, columns, spell),
             target_tokens=_spelled(self.target_tokens, rows, spell),
-            weights=weights,
+            weights=merged(self.weights),
+            heads=None if self.heads is None else merged(self.heads),
         )
 
     def text(self) -> str:

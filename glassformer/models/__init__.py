@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ class ModelRow:
     """Name of the pre-trained model that `finetune` can build it on."""
     from_scratch: bool = True
     """False if only `finetune` makes it."""
+    habits: Mapping[str, Any] = field(default_factory=dict)
+    """How it is usually trained, where that differs from its task's other models."""
 
     @property
     def config(self) -> type[Config]:
@@ -80,12 +82,19 @@ MODELS: dict[str, ModelRow] = {
         "language", "rnn.RNNLanguageModel", "a recurrent language model", presets.RNN_LM
     ),
     "bert": _row("masked", "bert.Bert", "a masked language model", presets.ENCODER),
-    "bag": _row("classify", "bag.Bag", "a bag-of-words text classifier", presets.BAG),
+    "bag": _row(
+        "classify",
+        "bag.Bag",
+        "a bag-of-words text classifier",
+        presets.BAG,
+        habits={"optimizer": "sgd", "sgd": 0.2, "epochs": 6, "weight_decay": 0.0},
+    ),
     "rnn-classifier": _row(
         "classify",
         "rnn.RNNClassifier",
         "a recurrent classifier of texts or time series",
         presets.RNN_CLASSIFIER,
+        habits={"epochs": 4},  # learns more slowly than a Transformer
     ),
     "classifier": _row(
         "classify",

@@ -11,7 +11,6 @@ from typing import Self
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.headed_model import HeadedModel
 from glassformer.models.stack import initialize, make_norm
@@ -39,8 +38,7 @@ class Bert(HeadedModel):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        if config.vocab_size is None:
-            raise GlassformerError("a BERT needs vocab_size, the number of tokens.")
+        vocab_size = self.needed(config.vocab_size, "a BERT")
         self.config = config
         self.context_length = config.context_length
         self.encoder = Encoder(config)
@@ -49,7 +47,7 @@ class Bert(HeadedModel):
             nn.GELU(),
             make_norm(config),
         )
-        self.head = Linear(config.d_model, config.vocab_size)
+        self.head = Linear(config.d_model, vocab_size)
         initialize(self.transform, config.initialization, config.num_layers)
         initialize(self.head, config.initialization, config.num_layers)
         if config.tie_weights:

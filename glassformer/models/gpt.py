@@ -14,7 +14,6 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Count
-from glassformer.errors import GlassformerError
 from glassformer.models import stack
 from glassformer.models.fields import Context, Heads, Layers, VocabSize, Width, check_length
 from glassformer.models.language_model import LanguageModel
@@ -85,19 +84,18 @@ class GPT(LanguageModel):
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        if config.vocab_size is None:
-            raise GlassformerError("a GPT needs vocab_size, the number of tokens.")
+        vocab_size = self.needed(config.vocab_size, "a GPT")
         self.config = config
         self.context_length = config.context_length
         d_embedding = config.d_embedding or config.d_model
-        self.embedding = nn.Embedding(config.vocab_size, d_embedding)
+        self.embedding = nn.Embedding(vocab_size, d_embedding)
         is_narrow = d_embedding != config.d_model
         self.widen = Linear(d_embedding, config.d_model) if is_narrow else nn.Identity()
         self.positions = stack.make_positions(config, config.context_length, config.rotary_base)
         self.dropout = Dropout(config.dropout)
         self.blocks = stack.make_stack(config)
         self.final_norm = stack.make_final_norm(config)
-        self.head = Linear(config.d_model, config.vocab_size, bias=config.output_bias)
+        self.head = Linear(config.d_model, vocab_size, bias=config.output_bias)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
         stack.initialize(self, config.initialization, config.num_layers)

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from glassformer.errors import GlassformerError
+
 
 class HeadedModel(nn.Module):
     """A model whose last layer is `head`."""
@@ -12,3 +14,10 @@ class HeadedModel(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.head.weight.device
+
+    @staticmethod
+    def needed(vocab_size: int | None, model: str) -> int:
+        """The size of the vocabulary, which only a recipe may leave open."""
+        if vocab_size is None:
+            raise GlassformerError(f"{model} needs vocab_size, the number of tokens.")
+        return vocab_size

@@ -5,6 +5,7 @@ logits = head(dropout(represent(ids)))        (B, C) per text, (B, T, C) per tok
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterable
 from typing import ClassVar, Self
 
 import torch
@@ -24,7 +25,7 @@ class LabelsConfig(Config):
     """The labels that a model can predict."""
 
     labels: tuple[str, ...] = ()
-    """Empty in a recipe: those of the data."""
+    """Names of the labels; empty in a recipe: taken from the data."""
     multi_label: bool = False
     """Any number of labels may apply at once: a yes/no decision for each."""
     head_dropout: Rate = 0.1
@@ -43,6 +44,8 @@ class Labeller(HeadedModel, ABC):
 
     default_context: ClassVar[int | None] = 512
     """Longest context that is chosen for it by default; None: texts of any length."""
+    default_words: ClassVar[int | None] = None
+    """Number of words in its vocabulary by default; None: as the amount of text suggests."""
     is_causal: ClassVar[bool] = False
     """Each position sees only itself and the past."""
     body_name: ClassVar[str | None] = None
@@ -62,6 +65,9 @@ class Labeller(HeadedModel, ABC):
         self.head = Linear(width, len(config.labels))
         initialize(self.head, "bert", 1)
         self.register_buffer("temperature", torch.tensor(1.0))
+
+    def see(self, texts: Iterable[Tensor]) -> None:
+        """Learn what follows from the texts alone, before the first step."""
 
     @abstractmethod
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:

@@ -94,14 +94,23 @@ TRANSFORMER: Choice = (TRANSFORMER_PRESETS, TRANSFORMER_SIZES)
 
 # --- bag of words, recurrent networks ---
 
-BAG: Choice = ({"small": {"d_model": 128, "head_dropout": 0.5}}, ((0, "small"),))
+BAG_PRESETS: Presets = {
+    # The lecture's: the mean of the embeddings of single words.
+    "lecture": {"d_model": 128, "weighting": "mean", "ngrams": 1, "head_dropout": 0.5},
+    "small": {"num_buckets": 2**16, "head_dropout": 0.0},
+    "medium": {"num_buckets": 2**18, "head_dropout": 0.0},
+}
+BAG: Choice = (BAG_PRESETS, ((3e5, "medium"), (0, "small")))
 RNN_LM_PRESETS: Presets = {
     "small": {"num_layers": 2, "d_embedding": 256, "d_model": 256},
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.1},
 }
 RNN_CLASSIFIER_PRESETS: Presets = {
-    "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1},
-    "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2},
+    # The maximum over all states: the last of many hundred has forgotten most of a text.
+    "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1}
+    | {"pooling": "max"},
+    "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2}
+    | {"pooling": "max"},
 }
 RNN_SIZES: Sizes = ((3e6, "medium"), (0, "small"))
 RNN_LM: Choice = (RNN_LM_PRESETS, RNN_SIZES)

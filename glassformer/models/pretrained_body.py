@@ -2,19 +2,21 @@
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, built_on, name_of, row
 from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
+from glassformer.nn.positions import Positions
 
 
 def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str, Any]]:
     """The model for `task` to build on the pre-trained model `name`, and the values of its config.
 
-    The values are complete: no preset of that model may change the shape of its body.
+    The values are complete: no preset of that model may change the shape of its body. Only the
+    context may be another one.
     """
     built = built_on(name, task)
     if built is None:
@@ -33,6 +35,19 @@ def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str
     return built, values
 
 
+def _fit_positions(body: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Adapt the weights of positions to the context of a body."""
+    for name, part in body.named_modules():
+        if isinstance(part, Positions):
+            own = {
+                key: weights[f"{name}.{key}"]
+                for key in part.state_dict()
+                if f"{name}.{key}" in weights
+            }
+            if own:
+                weights |= {f"{name}.{key}": each for key, each in part.fitted(own).items()}
+
+
 def load_body(model: nn.Module, pretrained: nn.Module) -> None:
     """Copy the weights of a pre-trained model into the body of a model that is built on it."""
     name, source_name = name_of(model), name_of(pretrained)
@@ -42,6 +57,7 @@ def load_body(model: nn.Module, pretrained: nn.Module) -> None:
         raise GlassformerError(f"a {name} cannot start from the weights of a {source_name}.")
     weights = source.state_dict().items()
     found = {name: weight for name, weight in weights if not name.startswith("head.")}
+    _fit_positions(body, found)
     ours, theirs = (
         {name: tuple(weight.shape) for name, weight in each.items()}
         for each in (body.state_dict(), found)

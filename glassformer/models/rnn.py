@@ -14,7 +14,6 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Config, Count
-from glassformer.errors import GlassformerError
 from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, Width
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.models.language_model import LanguageModel
@@ -103,15 +102,14 @@ class RNNLanguageModel(LanguageModel):
 
     def __init__(self, config: RNNLanguageModelConfig) -> None:
         super().__init__()
-        if config.vocab_size is None:
-            raise GlassformerError("a language model needs vocab_size, the number of tokens.")
+        vocab_size = self.needed(config.vocab_size, "a language model")
         self.config = config
         self.context_length = config.context_length
-        self.embedding = nn.Embedding(config.vocab_size, config.d_embedding)
+        self.embedding = nn.Embedding(vocab_size, config.d_embedding)
         self.dropout = Dropout(config.dropout)
         sizes = (config.d_embedding, config.d_model, config.num_layers)
         self.recurrence = Recurrence(config.cell, *sizes, config.dropout)
-        self.head = Linear(config.d_model, config.vocab_size)
+        self.head = Linear(config.d_model, vocab_size)
         if config.tie_weights:
             self.head.weight = self.embedding.weight
         for weight in (self.embedding.weight, self.head.weight):

@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.config import Config
-from glassformer.errors import GlassformerError
 from glassformer.models.fields import Context, VocabSize
 from glassformer.models.memory_decoder import MemoryDecoder
 
@@ -27,12 +26,11 @@ class Translator(MemoryDecoder):
 
     def __init__(self, config: TranslatorConfig, d_embedding: int) -> None:
         super().__init__()
-        if config.vocab_size is None:
-            raise GlassformerError("a translator needs vocab_size, the number of tokens.")
+        vocab_size = self.needed(config.vocab_size, "a translator")
         self.config = config
         self.context_length = config.context_length
-        self.num_targets = config.target_vocab_size or config.vocab_size
-        self.embedding = nn.Embedding(config.vocab_size, d_embedding)
+        self.num_targets = config.target_vocab_size or vocab_size
+        self.embedding = nn.Embedding(vocab_size, d_embedding)
         self.target_embedding = self.embedding
         if config.target_vocab_size is not None:
             self.target_embedding = nn.Embedding(self.num_targets, d_embedding)

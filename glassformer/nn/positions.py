@@ -35,6 +35,11 @@ class Positions(nn.Module):
         """Added to the attention scores: (H, T, S)."""
         return None
 
+    def fitted(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Weights of such positions that were trained with another context, for this one. Texts
+        that fit into both contexts are read alike."""
+        return weights
+
     def both_ways(self, x: Tensor, is_text: Tensor | None = None) -> tuple[Tensor, AttentionRules]:
         """Place embeddings (B, T, D) that attend to each other, but not to padding.
 
@@ -87,6 +92,14 @@ class LearnedPositions(Positions):
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + self.table(positions).to(x.dtype)
 
+    def fitted(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A longer table begins again with the first vectors, which are closer to what has to be
+        learned than random ones."""
+        table = weights["table.weight"]
+        repeats = -(-self.table.num_embeddings // len(table))
+        longer = table.repeat(repeats, 1)[: self.table.num_embeddings]
+        return weights | {"table.weight": longer}
+
 
 class RelativePositions(Positions):
     """A trained bias per head for each distance, the same everywhere in the text.
@@ -105,6 +118,13 @@ class RelativePositions(Positions):
         distance = key - key[num_keys - num_queries :, None]  # (T, S)
         limit = self.max_distance
         return self.scores[:, distance.clamp(-limit, limit) + limit]
+
+    def fitted(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The outermost biases stand for all longer distances."""
+        scores = weights["scores"]
+        known = scores.size(1) // 2
+        distance = torch.arange(-self.max_distance, self.max_distance + 1)
+        return weights | {"scores": scores[:, distance.clamp(-known, known) + known]}
 
 
 class RotaryPositions(Positions):

@@ -3,20 +3,20 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-from glassformer.data.labels import listed_with_counts
+from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.padded_batches import LabelledRows
+from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import Classification, judge
-from glassformer.evaluation.labelled_reading import read_logits
+from glassformer.evaluation.classification import Classification, judge, read_logits
+from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.predictor import Predictor, names_of
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
-from glassformer.wording import counted
 
 YES = 0.5  # the least probability of a label that is given, where several can be
 
@@ -53,14 +53,31 @@ class ClassifyPredictor(Predictor):
     model: TextClassifier
     preprocessing: LabelledInputs
 
-    def classify(self, content: Any) -> Prediction:
-        """A text, or (steps, features) of numbers."""
-        (prediction,) = self.classify_batch([content])
-        return prediction
+    @overload
+    def classify(self, content: str | Array) -> Prediction: ...
+    @overload
+    def classify(self, content: list[Any] | tuple[Any, ...]) -> list[Prediction]: ...
+    def classify(self, content: Any) -> Prediction | list[Prediction]:
+        """Classify a text or a time series, an array (steps, features). A list gives a list.
+
+        >>> model.classify("a good film").label
+        'good'
+        >>> [each.label for each in model.classify(["a good film", "a bad film"])]
+        ['good', 'bad']
+        >>> model.classify("a good film").scores
+        {'good': 0..., 'bad': 0...}
+        """
+        if self.preprocessing.is_one(content):
+            return self.classify_batch([content])[0]
+        return self.classify_batch(list(content))
 
     def classify_batch(self, contents: Sequence[Any]) -> list[Prediction]:
         """Classify every input, in order; a text without words gets no label. Inputs of similar
-        length are read together."""
+        length are read together.
+
+        >>> [each.label for each in model.classify_batch(["a good film", ""])]
+        ['good', '']
+        """
         shown = [self.preprocessing.shown(content) for content in contents]
         found = [Prediction(text, (), {}, self.model.config.multi_label) for text in shown]
         places = [place for place, text in enumerate(shown) if text.strip()]
@@ -83,7 +100,7 @@ class ClassifyPredictor(Predictor):
     def _read(self, contents: Sequence[Any]) -> tuple[Tensor, list[bool]]:
         """The logits (N, C) before the temperature, and which inputs were shortened."""
         encoded = self.preprocessing.encode(contents)
-        rows, is_shortened = self.preprocessing.fit(encoded, self.model.context_length)
+        rows, is_shortened = self.preprocessing.rows(encoded, self.model.context_length)
         targets, dtype = [0] * len(rows), self.preprocessing.dtype
         unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
         return read_logits(self.model, unlabelled), is_shortened
@@ -94,9 +111,15 @@ class ClassifyPredictor(Predictor):
         text_column: Sequence[str] = (),
         label_column: str | None = None,
         encoding: str = "utf-8",
+        errors: int | None = None,
     ) -> Classification:
         """Accuracy, macro F1 and more on labelled files, from the training's columns by default.
-        Labels that the model does not have count as wrong."""
+        Labels that the model does not have count as wrong. With `errors`, the result has that many
+        of the wrong answers, the surest first.
+
+        >>> model.evaluate("test.csv", label_column="sentiment").accuracy
+        1.0
+        """
         names = names_of(paths)
         examples, notes = self.preprocessing.read_labelled(
             names, text_column, label_column, encoding
@@ -120,14 +143,28 @@ class ClassifyPredictor(Predictor):
             multi_label=self.model.config.multi_label,
         )
         scores = replace(scores, unknown_labels=dict(unknown), notes=tuple(notes))
+        if errors is not None:
+            scores = replace(scores, errors=tuple(self._mistakes(known, logits)[:errors]))
         return scores.with_wrong(num_wrong)
+
+    def _mistakes(self, examples: Sequence[LabelledExample], logits: Tensor) -> list[WrongLabel]:
+        several, temperature = self.model.config.multi_label, float(self.model.temperature)
+        found = []
+        for row, probability in surest_errors(logits, self.targets(examples), temperature, several):
+            example = examples[row]
+            predicted = chosen_labels(logits[row], self.model.labels, several)
+            shown = self.preprocessing.shown(example.input)
+            found.append(
+                WrongLabel(shown, example.labels, predicted, probability, example.source, several)
+            )
+        return found
 
     def known(
         self, examples: Sequence[LabelledExample], where: str
     ) -> tuple[list[LabelledExample], Counter[str]]:
         """The examples whose labels the model has, and the other labels with their counts."""
-        labels = set(self.model.labels)
-        kept = [each for each in examples if labels.issuperset(each.labels)]
+        labels = spelled_as(self.model.labels).keys()
+        kept = [each for each in examples if all(label in labels for label in each.labels)]
         unknown = Counter(
             label for each in examples for label in each.labels if label not in labels
         )
@@ -140,28 +177,7 @@ class ClassifyPredictor(Predictor):
 
     def shortened(self, number: int, total: int) -> str:
         """A note on inputs that were too long."""
-        return (
-            f"{number:,} of {counted(total, 'input')} exceed the model's context of "
-            f"{self.model.context_length:,}: {self.preprocessing.what_is_kept}"
-        )
+        return self.exceeding(number, total, "input", f": {self.preprocessing.what_is_kept}")
 
     def targets(self, examples: Sequence[LabelledExample]) -> Tensor:
         return torch.tensor(targets_of(examples, self.model.labels, self.model.config.multi_label))
-
-
-def targets_of(
-    examples: Sequence[LabelledExample], labels: Sequence[str], is_multi_label: bool
-) -> list[Any]:
-    """The number of each label; with several labels per example, 0 or 1 for each that exists."""
-    if unknown := {label for each in examples for label in each.labels} - {*labels}:
-        raise GlassformerError(
-            f"{min(unknown)!r} is not one of the model's labels: {', '.join(labels)}."
-        )
-    if is_multi_label:
-        return [[int(label in each.labels) for label in labels] for each in examples]
-    number = {label: index for index, label in enumerate(labels)}
-    if several := next((each for each in examples if len(each.labels) != 1), None):
-        raise GlassformerError(
-            f"{several.source} has {len(several.labels)} labels, but the model predicts only one."
-        )
-    return [number[each.labels[0]] for each in examples]

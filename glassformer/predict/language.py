@@ -1,11 +1,13 @@
 """A language model in use: it continues texts and scores them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from secrets import randbelow
-from typing import Any
+from typing import Any, overload
 
 import torch
 
+from glassformer.data.reading_report import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.generation.beam import beam_search
@@ -16,6 +18,7 @@ from glassformer.predict.predictor import LikelyToken, Predictor, names_of
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.byte_count import notes_on_bytes
 from glassformer.text.tokenizers import Tokenizer
 
 
@@ -32,13 +35,35 @@ class LanguagePredictor(Predictor):
     def tokenizer(self) -> Tokenizer:
         return self.preprocessing.tokenizer
 
-    def generate(self, prompt: str, **settings: Any) -> Completion:
-        """Continue `prompt`. The settings are those of `GenerationSettings`."""
-        (completion,) = self.generate_batch([prompt], **_one_text(settings))
-        return completion
+    @overload
+    def generate(self, prompt: str, **settings: Any) -> Completion: ...
+    @overload
+    def generate(
+        self, prompt: list[str] | tuple[str, ...], **settings: Any
+    ) -> list[Completion]: ...
+    def generate(
+        self, prompt: str | Sequence[str], **settings: Any
+    ) -> Completion | list[Completion]:
+        """Continue a prompt. A list gives a list, `num_return_sequences` for each prompt. The
+        settings are those of `GenerationSettings`.
+
+        >>> model.generate("the quick", max_new_tokens=8, temperature=0.8, seed=1).text
+        '...'
+        >>> len(model.generate(["the quick", "a lazy"], max_new_tokens=8))
+        2
+        >>> len(model.generate(["the quick"], max_new_tokens=8, num_return_sequences=3))
+        3
+        """
+        if isinstance(prompt, str):
+            return self.generate_batch([prompt], **_one_text(settings))[0]
+        return self.generate_batch(list(prompt), **settings)
 
     def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Completion]:
-        """Continue every prompt, each `num_return_sequences` times, all at once."""
+        """Continue every prompt, each `num_return_sequences` times, all at once.
+
+        >>> [each.prompt for each in model.generate_batch(["the", "a"], max_new_tokens=2)]
+        ['the', 'a']
+        """
         chosen = self._settings(settings)
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
         if chosen.num_beams > 1:
@@ -53,7 +78,11 @@ class LanguagePredictor(Predictor):
         return [writer.completion() for writer in writers]
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
-        """The text of `generate`, piece by piece while it is being written."""
+        """The text of `generate`, piece by piece while it is being written.
+
+        >>> for piece in model.stream("the quick", max_new_tokens=8, seed=1):
+        ...     print(piece, end="")
+        """
         chosen = self._settings(_one_text(settings))
         ids = self._prompt_ids(prompt)
         if chosen.num_beams > 1:  # the best text is known only at the end
@@ -74,7 +103,11 @@ class LanguagePredictor(Predictor):
 
     @torch.inference_mode()
     def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]:
-        """The `top` likeliest next tokens with their probabilities."""
+        """The `top` likeliest next tokens with their probabilities.
+
+        >>> model.next_tokens("the quick", top=1)
+        [LikelyToken(token='...', probability=0...)]
+        """
         if top < 1:
             raise UsageError(f"top is {top}, but must be at least 1.")
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
@@ -84,9 +117,22 @@ class LanguagePredictor(Predictor):
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [LikelyToken(self.tokenizer.token(id), probability) for id, probability in pairs]
 
-    def score(self, text: str) -> TextScore:
-        """How likely a text is, token by token."""
-        return score_text(self.model, self.tokenizer, text)
+    @overload
+    def score(self, text: str) -> TextScore: ...
+    @overload
+    def score(self, text: list[str] | tuple[str, ...]) -> list[TextScore]: ...
+    def score(self, text: str | Sequence[str]) -> TextScore | list[TextScore]:
+        """How likely a text is, token by token. A list gives a list.
+
+        >>> model.score("the quick brown fox").perplexity > 1
+        True
+        >>> likely, unlikely = model.score(["the quick brown fox", "xof nworb"])
+        >>> likely.total, likely.tokens, likely.logprobs
+        (-..., [...], [None, -...])
+        """
+        if isinstance(text, str):
+            return score_text(self.model, self.tokenizer, text)
+        return [score_text(self.model, self.tokenizer, each) for each in text]
 
     def evaluate(
         self,
@@ -95,17 +141,23 @@ class LanguagePredictor(Predictor):
         encoding: str = "utf-8",
         context_length: int | None = None,
     ) -> LanguageResult:
-        """Loss, perplexity and bits per byte on files of text."""
+        """Loss, perplexity and bits per byte on files of text.
+
+        >>> model.evaluate("held_out.txt").perplexity > 1
+        True
+        """
         context = self.model.context_length if context_length is None else context_length
         if not 1 <= context <= self.model.context_length:
             raise UsageError(
                 f"a context of {context:,} tokens is not possible: the model supports 1 to "
                 f"{self.model.context_length:,}."
             )
-        ids, num_bytes = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
-        found = evaluate_language(self.model, ids, num_bytes, context)
+        with collecting() as happened:
+            ids, size = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+        found = evaluate_language(self.model, ids, size, context)
         refuse_nan(torch.tensor(found.loss))
-        return found
+        notes = (*happened.notes(), *notes_on_bytes(self.tokenizer, size))
+        return replace(found, notes=notes)
 
     def _settings(self, settings: dict[str, Any]) -> GenerationSettings:
         found: GenerationSettings = self.chosen_settings(settings)
@@ -125,24 +177,21 @@ class LanguagePredictor(Predictor):
     def _searched(
         self, prompts: list[tuple[str, list[int]]], chosen: GenerationSettings
     ) -> list[Completion]:
-        """The best continuations of each prompt by beam search. If a prompt fills the context, only
-        the end of it is read, half a context long."""
-        context = self.model.context_length
-        completions = []
-        for prompt, ids in prompts:  # one at a time: each leaves different room
-            read = ids if len(ids) < context else ids[-max(1, context // 2) :]
-            (found,) = beam_search(
-                self.model,
-                [read],
-                chosen.beams,
-                max_new_tokens=chosen.max_new_tokens,
-                end=self.tokenizer.end_of_text,
-                device=self.model.device,
-            )
-            for each in found:
-                writer = Writer(prompt, ids, self.tokenizer, chosen.stop)
-                completions.append(writer.written(each))
-        return completions
+        """The best continuations of each prompt by beam search."""
+        found = beam_search(
+            self.model,
+            [ids for _, ids in prompts],
+            chosen.beams,
+            max_new_tokens=chosen.max_new_tokens,
+            end=self.tokenizer.end_of_text,
+            device=self.model.device,
+            prefer_complete=False,
+        )
+        return [
+            Writer(prompt, ids, self.tokenizer, chosen.stop).written(each)
+            for (prompt, ids), several in zip(prompts, found, strict=True)
+            for each in several
+        ]
 
     def _decode(
         self, prompts: list[list[int]], chosen: GenerationSettings, writers: list[Writer]
@@ -165,6 +214,6 @@ def _one_text(settings: dict[str, Any]) -> dict[str, Any]:
     if (number := settings.get("num_return_sequences", 1)) != 1:
         raise GlassformerError(
             f"num_return_sequences is {number}, but this method generates one text. "
-            "Use generate_batch([prompt], …) for several."
+            "Pass a list for several: generate([prompt], …)."
         )
     return settings | {"num_return_sequences": 1}

@@ -9,6 +9,7 @@ from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.result import Result
 from glassformer.preprocessing import SETTINGS, Preprocessing
+from glassformer.wording import counted
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,13 @@ class Predictor(ABC):
     def evaluate(self, paths: str | Sequence[str]) -> Result:
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
+
+    def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
+        """A note on inputs that are longer than the model's context."""
+        return (
+            f"{number:,} of {counted(total, what)} exceed the model's context of "
+            f"{self.model.context_length:,}{consequence}"
+        )
 
     def check_defaults(self, where: str) -> None:
         """Raise unless the defaults of generation are valid."""

@@ -3,20 +3,24 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import torch
 
-from glassformer.data.labels import listed_with_counts
-from glassformer.data.tagged_files import read_sentences
+from glassformer.data.labels import listed_with_counts, spelled_as
+from glassformer.data.reading_report import collecting
+from glassformer.data.tag_schemes import Scheme, find_scheme
+from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.entities import entities
+from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
 from glassformer.evaluation.tagging import SpelledSentences, Tagging, evaluate_tags, read_words
 from glassformer.models.labeller import TokenTagger
 from glassformer.predict.predictor import Predictor, names_of
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.words_and_subwords import split_words
-from glassformer.wording import counted
+
+Sentences = list[str] | list[list[str]] | list[str | list[str]] | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,18 @@ class Tagged:
     tags: tuple[str, ...]
     scores: tuple[float, ...]
     """The probability of each tag."""
+    scheme: Scheme | None
+    """How the tags mark entities; None if they mark none."""
     is_in_pieces: bool = False
     """It was longer than the model's context and was read in independent pieces."""
 
     @property
     def entities(self) -> list[dict[str, Any]]:
-        """The spans that the tags B-… and I-… mark, in order."""
+        """The spans that the tags mark, in order."""
+        found = self.scheme.entities(self.tags) if self.scheme else ()
         return [
             {"type": kind, "text": " ".join(self.words[first : last + 1]), "words": [first, last]}
-            for kind, first, last in sorted(entities(self.tags), key=lambda found: found[1])
+            for kind, first, last in sorted(found, key=lambda each: each[1])
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -55,13 +62,36 @@ class TagPredictor(Predictor):
     model: TokenTagger
     preprocessing: TextPreprocessing
 
-    def tag(self, sentence: str | Sequence[str]) -> Tagged:
-        """A text, which is split into words, or the words themselves."""
-        (found,) = self.tag_batch([sentence])
-        return found
+    @cached_property
+    def scheme(self) -> Scheme | None:
+        """The scheme of the training data, so that it is the same whatever data is evaluated."""
+        return find_scheme(self.model.labels, known=self.preprocessing.tag_scheme)
+
+    @overload
+    def tag(self, sentence: str) -> Tagged: ...
+    @overload
+    def tag(self, sentence: Sentences) -> list[Tagged]: ...
+    def tag(self, sentence: str | Sentences) -> Tagged | list[Tagged]:
+        """Tag the words of a sentence. A list gives a list; each sentence is a text, which is split
+        into words, or a list of the words themselves.
+
+        >>> model.tag("Ada meets Grace").tags
+        ('B-NAME', 'O', 'B-NAME')
+        >>> model.tag("Ada meets Grace").entities[0]
+        {'type': 'NAME', 'text': 'Ada', 'words': [0, 0]}
+        >>> [len(each.words) for each in model.tag(["Ada", ["Carl", "works"]])]
+        [1, 2]
+        """
+        if isinstance(sentence, str):
+            return self.tag_batch([sentence])[0]
+        return self.tag_batch(list(sentence))
 
     def tag_batch(self, sentences: Sequence[str | Sequence[str]]) -> list[Tagged]:
-        """Tag every sentence, in order; a long one is read in pieces."""
+        """Tag every sentence, in order; a long one is read in pieces.
+
+        >>> [each.tags for each in model.tag_batch([["Ada"], ["the"]])]
+        [('B-NAME',), ('O',)]
+        """
         words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
         spelled = self._spelled(words)
         logits = read_words(self.model, spelled)
@@ -74,14 +104,11 @@ class TagPredictor(Predictor):
         device = self.model.device
         scores, best = self.model.probabilities(logits.to(device)).cpu().max(dim=-1)
         tags = tuple(self.model.labels[index] for index in best.tolist())
-        return Tagged(tuple(words), tags, tuple(scores.tolist()), pieces > 1)
+        return Tagged(tuple(words), tags, tuple(scores.tolist()), self.scheme, pieces > 1)
 
     def in_pieces(self, number: int, total: int) -> str:
         """A note on sentences that were read in pieces."""
-        return (
-            f"{number:,} of {counted(total, 'sentence')} exceed the model's context of "
-            f"{self.model.context_length:,} tokens and are read in pieces"
-        )
+        return self.exceeding(number, total, "sentence", " tokens and are read in pieces")
 
     def evaluate(
         self,
@@ -89,30 +116,52 @@ class TagPredictor(Predictor):
         text_column: Sequence[str] = (),
         label_column: str | None = None,
         encoding: str = "utf-8",
+        errors: int | None = None,
     ) -> Tagging:
-        """Entity precision, recall and F1, or accuracy, on files of tagged sentences."""
+        """Entity precision, recall and F1, or accuracy, on files of tagged sentences. With
+        `errors`, the result has that many sentences with wrong tags, the surest first.
+
+        >>> model.evaluate("test.conll").f1
+        1.0
+        """
         names = names_of(paths)
         column = label_column or self.preprocessing.label_column
         columns = text_column or self.preprocessing.text_column
-        sentences = list(read_sentences(names, column, encoding, columns))
-        known = set(self.model.labels)
+        with collecting() as happened:
+            sentences = list(read_sentences(names, column, encoding, columns))
+        known = spelled_as(self.model.labels)
+        sentences = [
+            replace(each, tags=tuple(known.get(tag, tag) for tag in each.tags))
+            for each in sentences
+        ]
         unknown = Counter(tag for each in sentences for tag in each.tags if tag not in known)
         if unknown.total() == sum(len(each.tags) for each in sentences):
             raise GlassformerError(
                 f"{', '.join(names)} has only tags that the model does not know: "
                 f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
             )
-        notes = []
+        notes = happened.notes()
         if unknown:
             wrong = "words with tags that the model does not know count as wrong"
             notes.append(f"{wrong}: {listed_with_counts(unknown)}")
         spelled = self._spelled([each.words for each in sentences])
         if number := sum(pieces > 1 for pieces in spelled.num_pieces):
             notes.append(self.in_pieces(number, len(sentences)))
+        logits = read_words(self.model, spelled)
         scores = evaluate_tags(
-            read_words(self.model, spelled),
+            logits,
             [each.tags for each in sentences],
             self.model.labels,
             float(self.model.temperature),
+            self.scheme,
         )
-        return replace(scores, unknown_tags=dict(unknown), notes=tuple(notes))
+        scores = replace(scores, unknown_tags=dict(unknown), notes=(*notes, *scores.notes))
+        if errors is None:
+            return scores
+        compared = []
+        for each, rows, pieces in zip(sentences, logits, spelled.num_pieces, strict=True):
+            found = self._tagged([*each.words], rows, pieces)
+            compared.append(
+                WrongTags(found.words, each.tags, found.tags, found.scores, each.source)
+            )
+        return replace(scores, errors=wrong_sentences(compared, errors))

@@ -2,18 +2,24 @@
 
     p(t1 … tN) = p(t1) · Π p(tn | t<n)        n = 2 … N
 
-p(t1) exists only given a begin-of-text token; it is reported on its own, outside the total.
+p(t1) exists only given the end-of-text token that stands between documents in training. It is
+reported on its own, outside the total and the perplexity. Bits per byte are those of `evaluate` on
+a file with this text: of a whole document, from its first token to the end-of-text token after it.
+In a vocabulary without such a token, they begin after t1.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.language_model import LanguageModel
+from glassformer.text.byte_count import count_bytes, notes_on_bytes
 from glassformer.text.tokenizers import Tokenizer
 
 
@@ -26,7 +32,10 @@ class TextScore:
     """log p(token | the ones before it); None for the first."""
     first_logprob: float | None
     """log p(first token | begin of text), if the model has such a token."""
-    num_bytes: int
+    document: LanguageResult | None
+    """The text evaluated as a document; None if there is only one token, and its probability is
+    not known."""
+    notes: tuple[str, ...] = ()
 
     @property
     def total(self) -> float:
@@ -42,17 +51,14 @@ class TextScore:
 
     @property
     def bits_per_byte(self) -> float | None:
-        """None if there is only one token, whose probability is not known."""
-        if len(self.tokens) < 2:
-            return None
-        return -self.total / math.log(2) / self.num_bytes
+        return None if self.document is None else self.document.bits_per_byte
 
     def text(self) -> str:
         """A line for each token, and one for the whole text."""
         logprobs = [self.first_logprob, *self.logprobs[1:]]
         pairs = zip(self.tokens, logprobs, strict=True)
         lines = [f"{_shown(logprob):>8}  {token!r}" for token, logprob in pairs]
-        lines[0] += "  (given the beginning of text; not in the total)"
+        lines[0] += "  (given the beginning of the text; counted only in the bits per byte)"
         perplexity, bits = _shown(self.perplexity), _shown(self.bits_per_byte)
         lines.append(f"total {self.total:.3f}  perplexity {perplexity}  bits per byte {bits}")
         return "\n".join(lines)
@@ -81,11 +87,15 @@ def score_text(model: LanguageModel, tokenizer: Tokenizer, text: str) -> TextSco
         window = ids[start : start + context]
         fresh = min(len(ids), start + context) - (len(logprobs) + 1)
         logprobs += _logprobs(model, window)[len(window) - 1 - fresh :] if fresh > 0 else []
+    size = count_bytes([text], tokenizer)
+    framed = np.array(ids if begin is None else [begin, *ids, begin])
+    document = evaluate_language(model, framed, size, context) if len(framed) > 1 else None
     return TextScore(
         tokens=[tokenizer.token(id) for id in ids],
         logprobs=[None, *logprobs],
         first_logprob=None if begin is None else _logprobs(model, [begin, ids[0]])[0],
-        num_bytes=len(text.encode()),
+        document=document,
+        notes=notes_on_bytes(tokenizer, size),
     )
 
 

@@ -2,88 +2,47 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
-from pydantic import Field
 
-from glassformer.config import Count
 from glassformer.data.pair_batches import PairedRows
 from glassformer.data.pair_files import one_line
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import UsageError
+from glassformer.evaluation.mistakes import PERFECT, PoorTranslation, sentence_chrf
 from glassformer.evaluation.translation import (
     TranslationResult,
     evaluate_translation,
     search_translations,
 )
-from glassformer.generation.beam_settings import MOST_BEAMS, Beams
-from glassformer.generation.beam_trace import Trace
+from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.alignment import Alignment
+from glassformer.models import name_of
 from glassformer.models.translator import Translator
 from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.translations import (
+    Translation,
+    Translations,
+    TranslationScore,
+    TranslationSettings,
+)
 from glassformer.predict.word_alignment import (
-    attention_weights,
-    begins_word,
+    attention_of_heads,
+    chosen_weights,
     decode_with_unknown,
     shown_tokens,
+    word_starts,
 )
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.text.sentences import fitting_pieces
-
-
-class TranslationSettings(Beams):
-    """How to translate. Names follow Hugging Face's."""
-
-    num_beams: Count = Field(5, ge=1, le=MOST_BEAMS)
-    prefix: str = ""
-    """The beginning of every translation. The score is that of the rest."""
-    copy_unknown: bool = True
-    """Copy words that the model does not know from the source."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    text: str
-    score: float
-    """Its log-probability, divided by its length to the power of length_penalty."""
-
-
-@dataclass(frozen=True)
-class Translations:
-    """The translations of a text, the best first."""
-
-    source: str
-    translations: list[Translation]
-    num_pieces: int = 1
-    """More than one if the source is longer than the model's context."""
-
-    @property
-    def text(self) -> str:
-        return self.translations[0].text
-
-    def as_json(self) -> dict[str, Any]:
-        return {"source": self.source, "translations": [asdict(each) for each in self.translations]}
-
-
-@dataclass(frozen=True)
-class TranslationScore:
-    """How likely a given translation is, token by token, with its end. Logarithms are natural."""
-
-    tokens: list[str]
-    logprobs: list[float]
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self.logprobs)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"total": self.total}
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import counted
 
 
 class TranslatePredictor(Predictor):
@@ -95,12 +54,36 @@ class TranslatePredictor(Predictor):
     model: Translator
     preprocessing: PairPreprocessing
 
-    def translate(self, text: str, **settings: Any) -> Translations:
-        """The best translations of a text. The settings are those of `TranslationSettings`."""
-        return self.translate_batch([text], **settings)[0]
+    @overload
+    def translate(self, text: str, **settings: Any) -> Translations: ...
+    @overload
+    def translate(
+        self, text: list[str] | tuple[str, ...], **settings: Any
+    ) -> list[Translations]: ...
+    def translate(
+        self, text: str | Sequence[str], **settings: Any
+    ) -> Translations | list[Translations]:
+        """The best translations of a text. A list gives a list. The settings are those of
+        `TranslationSettings`.
+
+        >>> model.translate("one two").text
+        '...'
+        >>> found = model.translate("one two", num_beams=4, num_return_sequences=2)
+        >>> [(each.text, each.score) for each in found.translations]
+        [('...', -...), ('...', -...)]
+        >>> [each.text for each in model.translate(["one two", "two"])]
+        ['...', '...']
+        """
+        if isinstance(text, str):
+            return self.translate_batch([text], **settings)[0]
+        return self.translate_batch(list(text), **settings)
 
     def translate_batch(self, texts: Sequence[str], **settings: Any) -> list[Translations]:
-        """Translate every text, in order; an empty one stays empty."""
+        """Translate every text, in order; an empty one stays empty.
+
+        >>> [each.text for each in model.translate_batch(["one two", ""], num_beams=1)]
+        ['...', '']
+        """
         chosen, pieces = self.settings(settings), list[list[str]]()
         rows = list[list[int]]()
         cleaned = [one_line(text) for text in texts]
@@ -111,7 +94,10 @@ class TranslatePredictor(Predictor):
         if chosen.prefix and any(len(parts) > 1 for parts in pieces):
             raise UsageError("a text longer than the model's context cannot have a prefix.")
         prefix = self._prefix(chosen)
-        results = iter(search_translations(self.model, self.preprocessing, rows, chosen, prefix))
+        model, limit = self.model, chosen.max_new_tokens
+        results = iter(
+            search_translations(model, self.preprocessing, rows, chosen, prefix, None, limit)
+        )
         answers = []
         for text, parts in zip(texts, pieces, strict=True):
             found = self._joined(parts, [*islice(results, len(parts))], chosen, prefix)
@@ -119,25 +105,52 @@ class TranslatePredictor(Predictor):
         return answers
 
     def cut(self, text: str) -> list[str]:
-        """The text if it fits into the model, otherwise pieces of it, cut where it harms least."""
+        """The text if it fits into the model, otherwise pieces of it, cut where it harms least.
+
+        >>> model.cut("one two")
+        ['one two']
+        """
         return fitting_pieces(one_line(text), self._fits)
 
     def tree(self, text: str, **settings: Any) -> list[dict[str, Any]]:
         """Everything that beam search considered: each token with its parent, its score, and why it
-        was kept or dropped."""
+        was kept or dropped.
+
+        >>> model.tree("one two", num_beams=2)[0].keys()
+        dict_keys([...])
+        """
         trace = Trace()
         source, _ = self._rows(text, "")
         chosen = self.settings(settings)
-        prefix = self._prefix(chosen)
-        search_translations(self.model, self.preprocessing, [source], chosen, prefix, trace)
+        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
+        search_translations(self.model, self.preprocessing, [source], chosen, prefix, trace, limit)
         return [
             asdict(each) | {"token": shown_tokens(self.preprocessing.target, [each.token])[0]}
             for each in trace.nodes
         ]
 
+    @overload
+    def score(self, source: str, target: str) -> TranslationScore: ...
+    @overload
+    def score(self, source: list[str], target: list[str]) -> list[TranslationScore]: ...
+    def score(self, source: Any, target: Any) -> TranslationScore | list[TranslationScore]:
+        """How likely `target` is as the translation of `source`. Two lists give a list.
+
+        >>> model.score("one two", "eno owt").total
+        -...
+        >>> [each.tokens for each in model.score(["one"], ["eno"])]
+        [[...]]
+        """
+        if isinstance(source, str) != isinstance(target, str):
+            raise UsageError("pass a source and its target, or a list of each.")
+        if isinstance(source, str):
+            return self._score(source, target)
+        if len(source) != len(target):
+            raise UsageError(f"there are {len(source):,} sources, but {len(target):,} targets.")
+        return [self._score(*pair) for pair in zip(source, target, strict=True)]
+
     @torch.inference_mode()
-    def score(self, source: str, target: str) -> TranslationScore:
-        """How likely `target` is as the translation of `source`."""
+    def _score(self, source: str, target: str) -> TranslationScore:
         source_ids, target_ids = (
             torch.tensor([ids], device=self.model.device) for ids in self._rows(source, target)
         )
@@ -157,10 +170,19 @@ class TranslatePredictor(Predictor):
         source_column: str | None = None,
         target_column: str | None = None,
         encoding: str = "utf-8",
+        max_new_tokens: int | None = None,
+        bleu_tokenizer: str | None = None,
+        errors: int | None = None,
         **settings: Any,
     ) -> TranslationResult:
-        """Translate the sources of pairs and compare with their targets."""
-        known = self.preprocessing
+        """Translate the sources of pairs and compare with their targets. `bleu_tokenizer` is one of
+        sacreBLEU's (None: chosen by the script of the targets). With `errors`, the result has that
+        many of the translations, the one with the lowest chrF first.
+
+        >>> 0 <= model.evaluate("test.tsv").bleu <= 100
+        True
+        """
+        known, notes = self.preprocessing, list[str]()
         pairs = pairs_of(
             names_of(paths),
             source_paths,
@@ -170,6 +192,7 @@ class TranslatePredictor(Predictor):
             encoding,
             reverse=known.reverse and not source_paths,
             preferred=(known.source_column, known.target_column),
+            notes=notes,
         )
         sources = [pair.source for pair in pairs]
         references = [pair.target for pair in pairs]
@@ -177,10 +200,25 @@ class TranslatePredictor(Predictor):
             known.encode_source(sources), known.encode_target(references), np.int64
         )
 
-        def translate() -> list[str]:
-            return [each.text for each in self.translate_batch(sources, **settings)]
+        if max_new_tokens is not None:
+            settings["max_new_tokens"] = max_new_tokens
 
-        return evaluate_translation(self.model, rows, references, translate)
+        texts = list[str]()
+
+        def translate() -> tuple[list[str], int]:
+            found = self.translate_batch(sources, **settings)
+            texts.extend(each.text for each in found)
+            return texts, sum(each.is_cut_off for each in found)
+
+        notes += _unknown_characters("source", known.source, sources)
+        notes += _unknown_characters("reference", known.target, references)
+        found = evaluate_translation(self.model, rows, references, translate, bleu_tokenizer, notes)
+        if errors is None:
+            return found
+        scores, places = sentence_chrf(texts, references), [pair.place for pair in pairs]
+        compared = zip(sources, references, texts, scores, places, strict=True)
+        poor = [PoorTranslation(*each) for each in compared if each[3] < PERFECT]
+        return replace(found, errors=tuple(sorted(poor, key=lambda each: each.chrf)[:errors]))
 
     def align(
         self,
@@ -191,29 +229,44 @@ class TranslatePredictor(Predictor):
         words: bool = False,
     ) -> Alignment:
         """Which tokens of the source each token of its translation looked at. Without `layer` or
-        `head`, the mean of all."""
+        `head`, the mean of all.
+
+        >>> model.align("one two", target="eno owt", words=True).source_tokens
+        ['one', 'two', ...]
+        """
         source = one_line(text)
-        written = self.translate(source).text if target is None else one_line(target)
-        source_ids, target_ids = self._rows(source, written)
-        weights = attention_weights(self.model, source_ids, target_ids, layer, head)  # (T, S)
-        total = self.score(source, written).total
+        own = self.translate(source) if target is None else None
+        written = one_line(target or "") if own is None else own.text
+        is_cut_off = own is not None and own.is_cut_off
+        source_ids, target_ids = self._rows(source, written, has_end=not is_cut_off)
+        heads = attention_of_heads(self.model, source_ids, target_ids)  # (layers, H, T, S)
+        weights = chosen_weights(heads, layer, head)  # (T, S)
+        if own is None:
+            total = self.score(source, written).total
+            score = self.settings({}).score(total, len(target_ids) - 1)
+        else:
+            score = own.translations[0].score
         read = self.preprocessing.source, source_ids
         wrote = self.preprocessing.target, target_ids[1:]
         found = Alignment(
             source=source,
             target=written,
-            score=self.settings({}).score(total, len(target_ids) - 1),
+            score=score,
             source_tokens=shown_tokens(*read),
             target_tokens=shown_tokens(*wrote),
             weights=weights.double().numpy(),
+            is_cut_off=is_cut_off,
+            heads=heads.double().numpy(),
+            chosen=(layer, head),
+            model=name_of(self.model),
         )
-        return found.in_words(begins_word(*read), begins_word(*wrote)) if words else found
+        return found.in_words(word_starts(*read), word_starts(*wrote)) if words else found
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
         chosen: TranslationSettings = self.chosen_settings(settings)
         if settings.get("copy_unknown") and self.preprocessing.target.unknown is None:
             raise UsageError(
-                "copy_unknown changes nothing: this model can write every word. Leave it out."
+                "copy_unknown has no effect: this model can write every word. Leave it out."
             )
         self._prefix(chosen)  # raises if it is invalid
         return chosen
@@ -245,7 +298,12 @@ class TranslatePredictor(Predictor):
                 for source, part in zip(sources, parts, strict=True)
             ]
             total = math.fsum(part.logprob for part in parts)
-            yield Translation(" ".join(filter(None, texts)), chosen.score(total, length))
+            is_whole = all(part.finish_reason == "stop" for part in parts)
+            yield Translation(
+                text=" ".join(filter(None, texts)),
+                score=chosen.score(total, length),
+                finish_reason="stop" if is_whole else "length",
+            )
 
     def _prefix(self, chosen: TranslationSettings) -> list[int]:
         if not chosen.prefix:
@@ -264,15 +322,29 @@ class TranslatePredictor(Predictor):
             )
         return ids
 
-    def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
-        """The ids of a sentence pair."""
+    def _rows(self, source: str, target: str, has_end: bool = True) -> tuple[list[int], list[int]]:
+        """The ids of a sentence pair; a target that was cut off has no end."""
         (source_ids,) = self.preprocessing.encode_source([one_line(source)])
         (target_ids,) = self.preprocessing.encode_target([one_line(target)])
+        target_ids = target_ids if has_end else target_ids[:-1]
         room = self.model.context_length
         for side, length in (("source", len(source_ids)), ("translation", len(target_ids) - 1)):
             if length > room:
                 raise UsageError(
-                    f"the {side} has {length:,} tokens with its end token, but the model sees "
-                    f"only {room:,} at once. Use a shorter one."
+                    f"the {side} has {length:,} tokens including its end token, but the model "
+                    f"reads at most {room:,}. Use a shorter one."
                 )
         return source_ids, target_ids
+
+
+def _unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[str]:
+    """A note on characters that a tokenizer cannot spell, if there are any."""
+    if tokenizer.kind != "char":
+        return
+    if unknown := set(tokenizer.unknown_characters("".join(sorted(set().union(*texts))))):
+        number = sum(not unknown.isdisjoint(text) for text in texts)
+        yield (
+            f"{counted(number, side)} {'has' if number == 1 else 'have'} characters that the model "
+            f"does not know and cannot {'read' if side == 'source' else 'write'}; the loss "
+            f"excludes them: {' '.join(sorted(unknown)[:10])}"
+        )

@@ -4,44 +4,48 @@ that it copies from there because it does not know them.
 Ada visits Timbuktu.  →  Ada besucht <|unk|>.  →  Ada besucht Timbuktu.
 """
 
+import re
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import UsageError
+from glassformer.evaluation.chapter import Chapter
+from glassformer.evaluation.mistakes import PoorTranslation
+from glassformer.inspection.alignment import Alignment
 from glassformer.models.translator import Translator
 from glassformer.nn.observe import listening
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.text.tokenizers import Tokenizer
 
 END = "<end>"  # how the end of a sentence is shown
+_WORD = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’-]\w+)*|[^\w\s]")
+_BYTES = re.compile(r"<0x[0-9A-F]{2}>")  # a part of a letter
+SHOWN_TOKENS = 40  # of a sentence whose alignment is in a report
 
 
 @torch.inference_mode()
-def attention_weights(
-    model: Translator,
-    source: Sequence[int],
-    target: Sequence[int],
-    layer: int | None = None,
-    head: int | None = None,
-) -> Tensor:
-    """(T, S): how much each target token but the first looked at each source token. Without `layer`
-    or `head`, the mean of all."""
+def attention_of_heads(model: Translator, source: Sequence[int], target: Sequence[int]) -> Tensor:
+    """(layers, H, T, S): how much each target token but the first looked at each source token."""
     taps = model.taps
     if not taps:
         raise UsageError("this translator has no attention, so there is no alignment to show.")
-    if layer is not None and not 0 <= layer < len(taps):
-        raise UsageError(f"there is no layer {layer}: the last one is {len(taps) - 1}.")
     memory = model.encode(torch.tensor([source], device=model.device))
-    with listening(taps if layer is None else [taps[layer]]) as heard:
+    with listening(taps) as heard:
         model.hidden(torch.tensor([target[:-1]], device=model.device), memory)
     # A recurrent decoder is heard once for every token, and has one head.
     layers = [seen[0][0] if seen[0].dim() == 4 else torch.cat(seen, dim=1) for seen in heard]
-    weights = torch.stack(layers).cpu()  # (layers, H, T, S)
-    if head is not None and not 0 <= head < weights.size(1):
-        raise UsageError(f"there is no head {head}: the last one is {weights.size(1) - 1}.")
-    return (weights if head is None else weights[:, head : head + 1]).mean(dim=(0, 1))
+    return torch.stack(layers).cpu()
+
+
+def chosen_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
+    """(T, S): those of one layer and head; without `layer` or `head`, the mean of all."""
+    for name, number, most in (("layer", layer, heads.size(0)), ("head", head, heads.size(1))):
+        if number is not None and not 0 <= number < most:
+            raise UsageError(f"there is no {name} {number}: the last one is {most - 1}.")
+    heads = heads if layer is None else heads[layer : layer + 1]
+    return (heads if head is None else heads[:, head : head + 1]).mean(dim=(0, 1))
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -49,15 +53,65 @@ def shown_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return [END if id == tokenizer.end_of_text else tokenizer.token(id) for id in ids]
 
 
-def begins_word(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
-    """Whether a word begins with each token."""
+def word_starts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
+    """Whether a word begins with each token. Punctuation is a word of its own, unless it joins two
+    parts of a word, as in "don't"."""
     shown = shown_tokens(tokenizer, ids)
-    if tokenizer.carries_blanks:
-        return [token == END or token.startswith(" ") for token in shown]
-    if tokenizer.kind == "char":
-        before = ["", *shown]
-        return [token == END or last == " " for token, last in zip(shown, before, strict=False)]
-    return [not token.startswith("##") for token in shown]
+    if not (tokenizer.carries_blanks or tokenizer.kind == "char"):
+        return [not token.startswith("##") for token in shown]
+    letters = [
+        token if id != tokenizer.end_of_text else "" for id, token in zip(ids, shown, strict=True)
+    ]
+    letters = [_BYTES.sub(lambda found: "x" * len(found[0]), token) for token in letters]
+    starts = {found.start() for found in _WORD.finditer("".join(letters))}
+    begins, place = [], 0
+    for token in letters:
+        first = place + len(token) - len(token.lstrip())
+        # The end of the text is a word of its own; a blank belongs to the word before it.
+        begins.append(not token or (not token.isspace() and first in starts))
+        place += len(token)
+    return begins
+
+
+def alignment_chapter(
+    model: Translator, preprocessing: PairPreprocessing, found: Sequence[PoorTranslation]
+) -> list[Chapter]:
+    """Where the model looked in its best, its middling and its worst translation, if it attends."""
+    ranked = sorted((each for each in found if each.translation), key=lambda each: -each.chrf)
+    pairs = [(each, _rows(preprocessing, each)) for each in ranked]
+    fitting = [pair for pair in pairs if max(map(len, pair[1])) <= SHOWN_TOKENS]
+    if not (model.taps and fitting):
+        return []
+    places = sorted({0, len(fitting) // 2, len(fitting) - 1})
+    maps = []
+    for each, (source, target) in (fitting[place] for place in places):
+        aligned = Alignment(
+            source=each.source,
+            target=each.translation,
+            source_tokens=shown_tokens(preprocessing.source, source),
+            target_tokens=shown_tokens(preprocessing.target, target[1:]),
+            weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
+        )
+        words = aligned.in_words(
+            word_starts(preprocessing.source, source), word_starts(preprocessing.target, target[1:])
+        )
+        maps.append(
+            {
+                "title": f"chrF {each.chrf:.1f}",
+                "columns": words.source_tokens,
+                "rows": words.target_tokens,
+                "weights": words.weights.tolist(),
+            }
+        )
+    note = "The best, a middling and the worst of the short translations. Rows are words of the "
+    note += "translation, columns those of the source; the mean over all layers and heads."
+    return [Chapter("Alignment", "heat_maps", {"maps": maps}, note)]
+
+
+def _rows(preprocessing: PairPreprocessing, each: PoorTranslation) -> tuple[list[int], list[int]]:
+    (source,) = preprocessing.encode_source([each.source])
+    (target,) = preprocessing.encode_target([each.translation])
+    return source, target
 
 
 def decode_with_unknown(
@@ -75,7 +129,7 @@ def decode_with_unknown(
     if unknown is None or unknown not in ids:
         return text
     mark = target.token(unknown)
-    given = _unknown_words(target, prefix)
+    given = list(target.unknown_words(prefix))
     words = [*given, *([mark] * (ids.count(unknown) - len(given)))]
     if copies and model.taps and len(words) > len(given):
         words[len(given) :] = _copied(model, preprocessing, source, ids)[len(given) :]
@@ -85,11 +139,6 @@ def decode_with_unknown(
     return "".join(part + word for part, word in zip(parts, [*words, ""], strict=True))
 
 
-def _unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
-    places = zip(tokenizer.encode(text), tokenizer.spans(text), strict=True)
-    return [text[first:last] for id, (first, last) in places if id == tokenizer.unknown]
-
-
 def _copied(
     model: Translator, preprocessing: PairPreprocessing, source: str, ids: Sequence[int]
 ) -> list[str]:
@@ -97,7 +146,9 @@ def _copied(
     model does not know either, if there is any."""
     (row,) = preprocessing.encode_source([source])
     target = [preprocessing.start, *ids, preprocessing.end]
-    weights = attention_weights(model, row, target)[:, :-1]  # (T, S), without the source's end
+    weights = chosen_weights(attention_of_heads(model, row, target))[
+        :, :-1
+    ]  # (T, S), without the source's end
     is_unknown = torch.tensor([id == preprocessing.source.unknown for id in row[:-1]])
     if is_unknown.any():
         weights = weights.masked_fill(~is_unknown, -1)

@@ -15,6 +15,7 @@ from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizers import Tokenizer
 
 ONLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+MOST_TEXTS = 10_000  # for one prompt: more would not fit into memory
 ONLY_BEAMS = ("length_penalty", "num_beam_groups", "diversity_penalty")
 
 
@@ -22,7 +23,7 @@ class GenerationSettings(Sampling):
     """How to write. Names follow Hugging Face's."""
 
     max_new_tokens: Count = Field(200, ge=1)
-    num_return_sequences: Count = Field(1, ge=1)
+    num_return_sequences: Count = Field(1, ge=1, le=MOST_TEXTS)
     num_beams: Count = Field(1, ge=1, le=MOST_BEAMS)
     """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
     length_penalty: float = Field(1.0, ge=-10, le=10)
@@ -57,8 +58,7 @@ class Completion:
     prompt: str
     text: str
     finish_reason: str
-    """stop: a stop string or the end of the text; length: max_new_tokens were written or, in beam
-    search, the context is full."""
+    """stop: a stop string or the end of the text; length: max_new_tokens were written."""
     num_tokens: int
     score: float | None = None
     """In beam search, the log-probability by length."""

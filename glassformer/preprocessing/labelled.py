@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from glassformer.config import Names
 from glassformer.preprocessing.preprocessing import Preprocessing
@@ -22,6 +22,11 @@ class LabelledExample(Protocol):
 class LabelledInputs(Preprocessing):
     """A kind of input that can be classified."""
 
+    unit: ClassVar[str] = "token"
+    """What an encoded input consists of."""
+    what_is_kept: ClassVar[str]
+    """Which part of an input that is too long is read, in words."""
+
     text_column: Names = ()
     """The columns of the training data that held the input."""
     label_column: str | None = None
@@ -32,22 +37,34 @@ class LabelledInputs(Preprocessing):
     def dtype(self) -> str:
         """Type of the items of a row."""
 
-    @property
-    @abstractmethod
-    def what_is_kept(self) -> str:
-        """Which part of an input that is too long is read, in words."""
-
     @abstractmethod
     def encode(self, contents: Sequence[Any]) -> list[Any]:
         """Inputs as rows of items, whole."""
 
+    def encode_many(self, contents: Sequence[Any]) -> list[Any]:
+        """The same for many, each as an array if that is faster."""
+        return self.encode(contents)
+
     @abstractmethod
-    def fit(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
+    def rows(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
         """Rows for a model that sees at most `limit` items, and whether each was shortened."""
+
+    @abstractmethod
+    def cut(self, row: Any, limit: int) -> Any:
+        """A row that was made without a limit, for a model that sees at most `limit` items."""
+
+    @property
+    def width(self) -> int | None:
+        """How many numbers an item of a row consists of; None for tokens."""
+        return None
 
     def from_line(self, line: str) -> Any:
         """The input that was given as an argument or as a line of stdin."""
         return line
+
+    def is_one(self, content: Any) -> bool:
+        """Whether this is a single input, not a list of them."""
+        return isinstance(content, str)
 
     def shown(self, content: Any) -> str:
         """An input on a line; empty if there is nothing in it to classify."""

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.padded_batches import Array
+from glassformer.data.row_files import Array
 from glassformer.preprocessing.text import MaskedTextPreprocessing
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.preprocessing.word_starts import begins_word
 
 HIDDEN, REPLACED = 0.8, 0.1  # the rest is left as it is
 
@@ -39,8 +39,8 @@ class Masking:
         self._text = np.flatnonzero(self._is_text)
         self._continues = None
         if preprocessing.whole_word_masking:
-            tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
-            self._continues = np.array([_continues(token, tokenizer) for token in tokens])
+            ids = range(tokenizer.vocab_size)
+            self._continues = np.array([begins_word(tokenizer, id) is False for id in ids])
 
     def batch(self, windows: Array, seed: tuple[int, int]) -> MaskedBatch:
         """Windows (B, T) in their frame, with some of their tokens hidden."""
@@ -78,9 +78,3 @@ class Masking:
             place = np.where(begins, np.arange(windows.shape[1]), 0)
             luck = np.take_along_axis(luck, np.maximum.accumulate(place, axis=1), axis=1)
         return luck < self.share
-
-
-def _continues(token: str, tokenizer: Tokenizer) -> bool:
-    if tokenizer.kind == "wordpiece":
-        return token.startswith("##")
-    return tokenizer.carries_blanks and token[:1].isalnum()

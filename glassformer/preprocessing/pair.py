@@ -4,14 +4,43 @@ source   A man sleeps . <end>
 target   <start> Ein Mann schläft . <end>
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import ClassVar, cast
 
-from pydantic import model_validator
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
 
+from glassformer.config import Config
+from glassformer.data.row_files import Array
 from glassformer.preprocessing.preprocessing import Preprocessing, tokenizer_field
-from glassformer.text.framing import START, encode_texts
+from glassformer.text.framing import START, encode_texts, readable
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.word_cache import WordCache, id_type
+
+RowEncoder = Callable[[Sequence[str]], list[bytes]]
+
+_MARGIN, _EXTRA = 1.2, 10  # a new sentence may need more than any in training
+
+
+class TargetLength(Config):
+    """How long translations were in training: at most ratio × source + offset tokens, both counted
+    with their ends."""
+
+    ratio: float = Field(ge=0)
+    offset: int = Field(ge=0)
+
+    @classmethod
+    def of(cls, sources: Array, targets: Array) -> "TargetLength":
+        """The bound of pairs with these lengths. The ratio is one that 99% of the pairs keep to, so
+        that a few odd pairs raise the offset, not the limit of every long sentence."""
+        ratio = math.ceil(np.quantile(targets / sources, 0.99) * 1000) / 1000
+        return cls(ratio=ratio, offset=max(0, math.ceil((targets - ratio * sources).max())))
+
+    def limit(self, num_source: int) -> int:
+        """The most tokens to write for a source of so many: what training saw, and a margin."""
+        return math.ceil(_MARGIN * (self.ratio * num_source + self.offset)) + _EXTRA
 
 
 class PairPreprocessing(Preprocessing):
@@ -27,6 +56,8 @@ class PairPreprocessing(Preprocessing):
     target_column: str | None = None
     reverse: bool = False
     """The training data was read from target to source."""
+    target_length: TargetLength | None = None
+    """None: unknown, so only the model's context limits the length of a translation."""
 
     @model_validator(mode="after")
     def _has_ends(self) -> "PairPreprocessing":
@@ -60,5 +91,32 @@ class PairPreprocessing(Preprocessing):
         """Sentences as the decoder writes them."""
         return [[self.start, *ids, self.end] for ids in encode_texts(self.target, texts)]
 
+    def row_encoders(self) -> tuple[RowEncoder, RowEncoder]:
+        """The same for many sentences of both sides: each row as the bytes of its ids."""
+        end = cast(int, self.source.end_of_text)
+        return (
+            _row_encoder(self.source, self.dtype, before=(), after=(end,)),
+            _row_encoder(self.target, self.dtype, before=(self.start,), after=(self.end,)),
+        )
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest type that holds every id of both sides."""
+        return id_type(max(each.vocab_size for each in self.tokenizers.values()))
+
+    def longest_target(self, num_source: int, context: int) -> int:
+        """The most tokens of a translation, with its end, by a model with this context."""
+        if self.target_length is None:
+            return context
+        return min(context, self.target_length.limit(num_source))
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.target.decode(ids).strip()
+
+
+def _row_encoder(
+    tokenizer: Tokenizer, dtype: npt.DTypeLike, before: Sequence[int], after: Sequence[int]
+) -> RowEncoder:
+    cache = WordCache(tokenizer, dtype)
+    first, last = (np.array(ids, dtype).tobytes() for ids in (before, after))
+    return lambda texts: [first + ids + last for ids in cache.encode(readable(tokenizer, texts))]

@@ -67,7 +67,7 @@ class Preprocessing(Config):
                 values[name] = Tokenizer.load(path)
         return parse(cls, values, where=str(folder / SETTINGS))
 
-    def check_model(self, config: Config, folder: Path) -> None:
+    def check_model(self, config: Config, where: str, cure: str) -> None:
         """Raise unless a model of this config can read all that this preprocessing returns."""
         for key, size in self.sizes.items():
             known: int | None = getattr(config, key, None)
@@ -78,8 +78,8 @@ class Preprocessing(Config):
             if not fits:
                 ours, models = ("missing" if n is None else f"{n:,}" for n in (size, known))
                 raise GlassformerError(
-                    f"{folder / SETTINGS} does not belong to this model: {key} is {ours} here and "
-                    f"{models} in the model. Copy the whole model folder."
+                    f"{where} does not fit the model: {key} is {ours} here and {models} in "
+                    f"the model. {cure}"
                 )
 
     def summary(self) -> dict[str, str]:

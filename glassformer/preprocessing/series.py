@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from glassformer.data.time_series_files import read_series
+from glassformer.data.time_series import read_series
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.wording import counted
@@ -21,6 +21,8 @@ class SeriesPreprocessing(LabelledInputs):
     """The scale of each feature in the training data."""
 
     kind: ClassVar[str] = "series"
+    unit: ClassVar[str] = "step"
+    what_is_kept: ClassVar[str] = "only the last steps are read"
 
     mean: tuple[Annotated[float, Field(ge=-LARGEST, le=LARGEST)], ...] = Field(min_length=1)
     deviation: tuple[Annotated[float, Field(ge=SMALLEST, le=LARGEST)], ...]
@@ -46,12 +48,8 @@ class SeriesPreprocessing(LabelledInputs):
         )
 
     @property
-    def num_features(self) -> int:
-        return len(self.mean)
-
-    @property
     def sizes(self) -> dict[str, int | None]:
-        return {"num_features": self.num_features}
+        return {"num_features": self.width}
 
     @property
     def dtype(self) -> str:
@@ -64,16 +62,22 @@ class SeriesPreprocessing(LabelledInputs):
         mean, deviation = np.array((self.mean, self.deviation), dtype=np.float32)
         return [(values.astype(np.float32) - mean) / deviation for values in series]
 
-    def fit(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
+    def rows(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
         if limit is None:
             return list(encoded), [False] * len(encoded)
         return [steps[-limit:] for steps in encoded], [len(steps) > limit for steps in encoded]
 
+    def cut(self, row: Any, limit: int) -> Any:
+        return row[-limit:]
+
+    @property
+    def width(self) -> int:
+        return len(self.mean)
+
     def _check(self, values: Values, what: str) -> None:
-        if values.ndim != 2 or values.shape[1] != self.num_features:
+        if values.ndim != 2 or values.shape[1] != self.width:
             raise GlassformerError(
-                f"{what} has the shape {values.shape}, but the model reads (steps, "
-                f"{self.num_features})."
+                f"{what} has the shape {values.shape}, but the model reads (steps, {self.width})."
             )
 
     def read_labelled(
@@ -100,18 +104,17 @@ class SeriesPreprocessing(LabelledInputs):
     def from_line(self, line: str) -> Values:
         raise UsageError("this model reads time series. Pass a file of them with --data.")
 
+    def is_one(self, content: Any) -> bool:
+        return isinstance(content, np.ndarray) and content.ndim < 3
+
     def shown(self, values: Values) -> str:
         return counted(len(values), "step") if len(values) else ""
 
     def trial(self, row: Any) -> tuple[str, ...]:
         return "--data", "FILE"
 
-    @property
-    def what_is_kept(self) -> str:
-        return "the last steps are read"
-
     def summary(self) -> dict[str, str]:
-        return {"features": f"{self.num_features:,}, scaled to mean 0 and standard deviation 1"}
+        return {"features": f"{self.width:,}, scaled to mean 0 and standard deviation 1"}
 
     def facts(self) -> dict[str, Any]:
         return dict(self.sizes)

@@ -1,20 +1,26 @@
 """Texts: a tokenizer, and the special tokens around a text that is read as a whole."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from tempfile import TemporaryFile
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from glassformer.data.corpus import read_documents
-from glassformer.data.labelled_files import read_examples, read_texts
-from glassformer.data.token_windows import ids_of
+from glassformer.config import Names
+from glassformer.data.chats import TEMPLATE
+from glassformer.data.corpus import stream_documents
+from glassformer.data.labelled_texts import read_examples, read_texts
+from glassformer.data.tag_schemes import SchemeName
+from glassformer.data.token_windows import Ids, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.preprocessing import tokenizer_field
-from glassformer.text.framing import MASK, Frame, encode_texts
+from glassformer.text.byte_count import ByteCount, ByteCounter
+from glassformer.text.framing import MASK, Frame, readable
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.word_cache import WordCache, id_type, ids_of
 from glassformer.wording import beginning
 
 TRIED = 60  # characters of a text in a command to try
@@ -24,26 +30,42 @@ class TextPreprocessing(LabelledInputs):
     """Text to tokens and back."""
 
     kind: ClassVar[str] = "text"
+    what_is_kept: ClassVar[str] = "only the beginning and the end are read"
 
     tokenizer: Tokenizer = tokenizer_field()
     is_causal: bool = False
     """The model reads from left to right: the last token sums up the text."""
+    chat_template: Names = TEMPLATE
+    """How the messages of conversations are written: strings with {role} and {content}."""
+    tag_scheme: SchemeName | None = None
+    """How the tags of the training data mark entities; null if they mark none."""
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""
         return Frame.of(self.tokenizer, limit, self.is_causal)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return encode_texts(self.tokenizer, texts)
+        return self._words.encode_batch(readable(self.tokenizer, texts))
 
-    def fit(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
+    def encode_many(self, texts: Sequence[str]) -> list[Any]:
+        found = self._words.encode(readable(self.tokenizer, texts))
+        return [np.frombuffer(each, self._words.dtype) for each in found]
+
+    @cached_property
+    def _words(self) -> WordCache:
+        return WordCache(self.tokenizer)
+
+    def rows(self, encoded: Sequence[Any], limit: int | None) -> tuple[list[Any], list[bool]]:
         frame = self.frame(limit)
         return [frame.put(ids) for ids in encoded], [frame.is_too_long(ids) for ids in encoded]
+
+    def cut(self, row: Any, limit: int) -> Any:
+        return self.frame(limit).put_again(row)
 
     @property
     def dtype(self) -> str:
         """The smallest type that holds every id."""
-        return "<u2" if self.tokenizer.vocab_size <= 2**16 else "<u4"
+        return id_type(self.tokenizer.vocab_size).str
 
     def read_labelled(
         self,
@@ -53,35 +75,44 @@ class TextPreprocessing(LabelledInputs):
         encoding: str = "utf-8",
     ) -> tuple[Sequence[LabelledExample], list[str]]:
         columns = text_column or self.text_column
-        found = read_examples(paths, columns, label_column or self.label_column, encoding)
+        found = read_examples(
+            paths,
+            columns,
+            label_column or self.label_column,
+            encoding,
+            self.chat_template,
+            may_lack_header=not (text_column or label_column),
+        )
         return found.examples, found.notes
 
     def read_inputs(
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
     ) -> Iterator[tuple[str, str]]:
-        for document in read_texts(paths, text_column or self.text_column, encoding):
+        for document in read_texts(
+            paths, text_column, encoding, self.text_column, self.chat_template
+        ):
             yield document.text, document.source
 
     def read_ids(
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
-    ) -> tuple[npt.NDArray[np.uint32], int]:
-        """All tokens of the texts in files, one text after the other, and their bytes of text."""
-        documents = list(read_documents(paths, text_column, encoding))
-        pieces = ids_of(documents, self.tokenizer)
-        ids = np.concatenate([np.array(piece, dtype=np.uint32) for piece in pieces])
-        if len(ids) < 2:
-            raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
-        return ids, sum(len(document.text.encode()) for document in documents)
+    ) -> tuple[Ids, ByteCount]:
+        """All tokens of the texts in files, one text after the other, and the size of the text. The
+        tokens are in a memory-mapped file that has no name."""
+        counter = ByteCounter(self.tokenizer)
+        columns = text_column or self.text_column
+        documents = stream_documents(paths, columns, encoding, self.chat_template)
+        with TemporaryFile() as file:
+            if write_tokens(file, ids_of(map(counter.passing, documents), self.tokenizer)) < 2:
+                raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
+            file.flush()
+            return open_tokens(file, self.tokenizer.vocab_size), counter.count
 
     def shown_row(self, row: Any) -> str:
         return self.tokenizer.decode(row.tolist())
 
     def trial(self, row: Any) -> tuple[str, ...]:
-        return (beginning(self.shown_row(row), TRIED),)
-
-    @property
-    def what_is_kept(self) -> str:
-        return "the beginning and the end are read"
+        known = row[row != self.tokenizer.unknown]
+        return (beginning(self.shown_row(known), TRIED),)
 
 
 class MaskedTextPreprocessing(TextPreprocessing):

@@ -9,13 +9,14 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from glassformer.atomic_files import write_json
+from glassformer.errors import GlassformerError
 from glassformer.runtime.precision import PRECISIONS, Measurement, Measurements
 
 
@@ -31,10 +32,6 @@ class Fingerprint:
     thread_counts: tuple[int, ...]
     torch: str
     onednn_max_cpu_isa: str
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
 
 def cache_dir() -> Path | None:
@@ -64,7 +61,7 @@ def recall(fingerprint: Fingerprint) -> Measurements | None:
 
 
 def remember(fingerprint: Fingerprint, measured: Measurements) -> None:
-    """Write beside, then rename: a reader sees the old file or the new one, never half of one."""
+    """A reader sees the old file or the new one, never half of one."""
     folder = cache_dir()
     if folder is None:
         return
@@ -72,15 +69,8 @@ def remember(fingerprint: Fingerprint, measured: Measurements) -> None:
         "fingerprint": asdict(fingerprint),
         "measurements": {name: asdict(measurement) for name, measurement in measured.items()},
     }
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix="probe-", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=1)
-            Path(name).replace(_file(folder, fingerprint))
-        finally:
-            Path(name).unlink(missing_ok=True)
+    with contextlib.suppress(GlassformerError):
+        write_json(_file(folder, fingerprint), content)
 
 
 @contextlib.contextmanager
@@ -102,4 +92,5 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def _file(folder: Path, fingerprint: Fingerprint) -> Path:
-    return folder / f"probe-{fingerprint.digest}.json"
+    digest = hashlib.sha256(json.dumps(asdict(fingerprint)).encode()).hexdigest()[:16]
+    return folder / f"probe-{digest}.json"

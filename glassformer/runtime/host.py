@@ -7,12 +7,11 @@ prepare()    the same, put into force; what the user or a resumed run gives come
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from importlib import metadata
-from typing import Any
+from dataclasses import dataclass
 
+from glassformer import __version__
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.runtime import cache, facts, ranks
+from glassformer.runtime import cache, facts
 from glassformer.runtime.cache import Fingerprint
 from glassformer.runtime.precision import (
     PRECISIONS,
@@ -21,6 +20,7 @@ from glassformer.runtime.precision import (
     choose,
     try_precisions,
 )
+from glassformer.runtime.threads import processes_here
 
 _measured: dict[Fingerprint, Measurements] = {}  # for processes that cannot write the cache
 
@@ -42,10 +42,6 @@ class Machine:
     torch: str
     python: str
     glassformer: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON has them."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def machine(
         probe=measured,
         torch=fingerprint.torch,
         python=platform.python_version(),
-        glassformer=_own_version(),
+        glassformer=__version__,
     )
 
 
@@ -120,7 +116,7 @@ def prepare(
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
         found = machine(device=device, notify=notify)
-        threads = threads or max(1, found.threads // ranks.processes_here())
+        threads = threads or max(1, found.threads // processes_here())
         precision = precision or found.precision
         _refuse_what_died(precision, found)
     torch.set_num_threads(threads)
@@ -193,10 +189,3 @@ def _device_name(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
     return "Apple GPU" if device == "mps" else facts.cpu_name()
-
-
-def _own_version() -> str:
-    try:
-        return metadata.version("glassformer")
-    except metadata.PackageNotFoundError:
-        return "not installed"

@@ -114,8 +114,9 @@ def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
             best = name
     base = speed.get("float32", 0.0)
     if best != "float32":
-        against = f"{speed[best] / base:.3g} times as fast as float32" if base else "a survivor"
-        return best, f"{best} is {against}"
+        if not base:
+            return best, f"{best} is used because float32 failed"
+        return best, f"{best} is {speed[best] / base:.3g} times as fast as float32"
     if not base:
         return best, "every precision failed the probe; float32 is the safest"
     return best, "; ".join(

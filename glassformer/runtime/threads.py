@@ -4,6 +4,7 @@ A small product of matrices does not get faster by a second core, and what stand
 them does not either. Two searches side by side do.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,12 @@ _mine = threading.local()
 
 class NotWantedError(Exception):
     """Nobody waits for this piece of work any more."""
+
+
+def processes_here() -> int:
+    """How many processes torchrun started on this node, and so share its cores."""
+    count = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, int(count)) if count.isdecimal() else 1
 
 
 def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Iterator[FoundT]:

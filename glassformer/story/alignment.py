@@ -1,14 +1,18 @@
 """A picture of an alignment: an image, a page, or its numbers, depending on the file name."""
 
 import json
-from importlib import resources
 from pathlib import Path
 
 from glassformer.atomic_files import write_file
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.alignment import Alignment
 from glassformer.story.heat_map import heat_map
-from glassformer.story.labels import visible
+from glassformer.story.labels import shortened, visible
+from glassformer.story.page import assembled
+
+STYLES = ("page.css", "alignment.css")
+SCRIPTS = ("elements.js", "heat_map.js", "alignment.js")
+LONGEST_TITLE = 160  # letters
 
 
 def draw(alignment: Alignment, path: Path, title: str | None = None) -> None:
@@ -23,7 +27,8 @@ def draw(alignment: Alignment, path: Path, title: str | None = None) -> None:
         text = json.dumps(alignment.as_json(), ensure_ascii=False) + "\n"
         content = text.encode(errors="backslashreplace")  # half a character, as JSON writes it
     else:
-        content = heat_map(alignment, title, ending.removeprefix("."))
+        words = title or title_of(alignment)
+        content = heat_map(alignment, words, about(alignment), ending.removeprefix("."))
     write_file(path, content)
 
 
@@ -33,25 +38,37 @@ def check_ending(path: Path) -> None:
         raise UsageError(f"{path}: the name must end in .html, .png, .svg or .json.")
 
 
+def title_of(alignment: Alignment) -> str:
+    """Both sentences."""
+    source, target = (
+        shortened(visible(text), LONGEST_TITLE // 2)
+        for text in (alignment.source, alignment.target)
+    )
+    return f"{source} → {target}"
+
+
+def about(alignment: Alignment) -> str:
+    """The model, its score, and whose attention it is."""
+    layer, head = alignment.chosen
+    parts = [
+        alignment.model,
+        None if alignment.score is None else f"score {alignment.score:.3f}",
+        "mean of all layers" if layer is None else f"layer {layer}",
+        "mean of all heads" if head is None else f"head {head}",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
 def page(alignment: Alignment, title: str | None = None) -> str:
     """One self-contained HTML page, which loads nothing from the network."""
-    static = resources.files(__package__) / "static"
-    parts = {
-        "/* page.css */": (static / "page.css").read_text(encoding="utf-8"),
-        "/* alignment.js */": (static / "alignment.js").read_text(encoding="utf-8"),
-        "/* data */": _embedded(alignment, title),  # last: it is not searched for places
-    }
-    text = (static / "alignment.html").read_text(encoding="utf-8")
-    for place, content in parts.items():
-        text = text.replace(place, content, 1)
-    return text
-
-
-def _embedded(alignment: Alignment, title: str | None) -> str:
-    """JSON in plain ASCII and without "<": no text in it can end the script element."""
-    labels = {
-        "title": title,
+    score = None if alignment.score is None else f"score {alignment.score:.3f}"
+    heads = None if alignment.heads is None else alignment.heads.round(5).tolist()
+    data = alignment.as_json() | {
+        "title": title or title_of(alignment),
+        "about": ", ".join(part for part in (alignment.model, score) if part),
         "source_labels": [visible(token) for token in alignment.source_tokens],
         "target_labels": [visible(token) for token in alignment.target_tokens],
+        "heads": heads,
+        "chosen": list(alignment.chosen),
     }
-    return json.dumps(alignment.as_json() | labels).replace("<", "\\u003c")
+    return assembled("alignment.html", STYLES, SCRIPTS, data)

@@ -56,7 +56,7 @@ class _Layout:
         return 45 if self.num_columns <= _MANY else 90
 
 
-def heat_map(alignment: Alignment, title: str | None, kind: str) -> bytes:
+def heat_map(alignment: Alignment, title: str | None, about: str, kind: str) -> bytes:
     """The bytes of a "png" or "svg": source from left to right, output from top to bottom."""
     with _silence():
         import matplotlib
@@ -66,7 +66,7 @@ def heat_map(alignment: Alignment, title: str | None, kind: str) -> bytes:
             matplotlib.rcParams["font.family"] = _installed_fonts()
             matplotlib.rcParams["svg.hashsalt"] = "glassformer"
             matplotlib.rcParams["svg.fonttype"] = "none"  # a browser has more fonts than we do
-            figure = _figure(alignment, title)
+            figure = _figure(alignment, title, about)
             image = io.BytesIO()
             fixed = {"Date": None, "Creator": None} if kind == "svg" else {}
             around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
@@ -74,7 +74,7 @@ def heat_map(alignment: Alignment, title: str | None, kind: str) -> bytes:
     return image.getvalue()
 
 
-def _figure(alignment: Alignment, title: str | None) -> "Figure":
+def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":
     from matplotlib.figure import Figure
 
     num_rows, num_columns = alignment.weights.shape
@@ -99,10 +99,15 @@ def _figure(alignment: Alignment, title: str | None) -> "Figure":
     )
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=_INK)
-    bar.set_label("share of attention", fontsize=9, color=_INK)
+    bar.set_label("attention weight", fontsize=9, color=_INK)
     if title is not None:
-        shown = shortened(visible(title), 80)
-        axes.set_title(shown, fontsize=12, color=_INK, pad=10, parse_math=False)
+        # The sentences on two lines: a wide title would make a wide picture of a narrow map.
+        lines = [shortened(visible(part), 60) for part in title.split(" → ")]
+        shown = "\n→ ".join(lines)
+        axes.set_title(shown, fontsize=12, color=_INK, pad=12, parse_math=False)
+    if about:
+        style: dict[str, Any] = {"fontsize": 9, "color": _INK, "parse_math": False}
+        axes.text(0, -0.15 / high, about, transform=axes.transAxes, va="top", **style)
     return figure
 
 
@@ -132,6 +137,8 @@ def _label(axes: "Axes", alignment: Alignment, layout: _Layout) -> None:
         **style,
     )
     axes.set_yticks([place + 0.5 for place in range(0, len(rows), step)], rows[::step], **style)
+    axes.set_xlabel("source", fontsize=10, color=_INK, labelpad=8)
+    axes.set_ylabel("translation", fontsize=10, color=_INK, labelpad=8)
     axes.tick_params(length=0, pad=5)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 
@@ -50,10 +50,10 @@ def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
 
 
 def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
-    """The model in a folder; raise unless its predictor is of this kind."""
+    """The model in a folder; raise unless it has this verb of this kind of predictor."""
     found = load(path)
-    if not isinstance(found, kind):
+    if not isinstance(found, kind) and verb not in found.verbs:
         *most, last = found.verbs
         verbs = f"{', '.join(most)} and {last}" if most else last
         raise UsageError(f"{path} cannot {verb}. This model supports {verbs}.")
-    return found
+    return cast(PredictorT, found)  # or one that has the same verb

@@ -1,14 +1,16 @@
 """Classify: loss = mean of -log p(label | input). With several labels per input, each is a
 yes-or-no question.
 
-Held-out accuracy decides which model is kept. Its probabilities are calibrated: logits are divided
+The held-out loss decides which model is kept. Its probabilities are calibrated: logits are divided
 by the temperature that makes the held-out labels likeliest, so that about 80% of the predictions
 made with 80% confidence are right.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +18,53 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.labelled_texts import LabelledConfig, read_labelled
+from glassformer import __version__
+from glassformer.data.labelled_texts import read_labelled
+from glassformer.data.labels import one_name
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
-from glassformer.data.run_copies import OF_EXAMPLES, keep_examples, keep_series
-from glassformer.data.time_series import read_series_split
-from glassformer.data.time_series_files import is_series
+from glassformer.data.row_files import Array
+from glassformer.data.run_copies import (
+    OF_EXAMPLES,
+    KeptTexts,
+    keep_examples,
+    keep_series,
+    keep_texts,
+)
+from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.baseline import TfidfBaseline
-from glassformer.evaluation.classification import Classification, fit_temperature, judge
-from glassformer.evaluation.labelled_reading import read_logits
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.classification import (
+    Classification,
+    fit_temperature,
+    judge,
+    read_logits,
+)
+from glassformer.evaluation.examine_labels import examine_classifier
 from glassformer.evaluation.result import evaluating
+from glassformer.models import row
 from glassformer.models.labeller import TextClassifier
-from glassformer.predict.classify import YES, ClassifyPredictor, targets_of
+from glassformer.predict.classify import YES, ClassifyPredictor
 from glassformer.predict.predictor import names_of
-from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
+from glassformer.preprocessing.labelled import LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import labelled_rows
+from glassformer.tasks.encoded_rows import EncodedRows
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
-from glassformer.tasks.task import Command, Say, Task
-from glassformer.text.tokenizer_choice import TokenizerConfig
-from glassformer.wording import counted, shortened
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
+from glassformer.wording import beginning, counted, shortened
 
-VALIDATION = "validation.safetensors"
+VALIDATION, VALIDATION_TEXTS = "validation.safetensors", "validation.texts.jsonl"
 TEST_TEXTS, TEST_SERIES = "test.jsonl", "test.npz"
-TOKENIZER = TokenizerConfig(kind="bpe", lowercase=True)  # where the recipe leaves it open
+# Where the recipe leaves the tokenizer open:
+PIECES = TokenizerConfig(kind="bpe", lowercase=True)
+WORDS = TokenizerConfig(kind="word", lowercase=True)  # a rare word says more than its pieces
 SHOWN = 60  # characters of a text
+SAMPLE = 1_000  # texts that show whether there are spaces between words
 
 
 class ClassifyRecipe(labelled_rows.LabelledRecipe):
@@ -55,61 +77,66 @@ class ClassifyRecipe(labelled_rows.LabelledRecipe):
 class ClassifySource(labelled_rows.LabelledSource):
     """Labelled texts, or labelled sequences of numbers."""
 
+    training: EncodedRows
+    """What there is to learn from, whole, in the file of the run."""
     test_file: str
     keep: Callable[[Path, Any], None]
     """Writes a copy of the test data into that file."""
 
-    @cached_property
-    def training(self) -> list[Any]:
-        """The encoded inputs to learn from."""
-        return self._encoded(self.split.training)
-
-    def _encoded(self, examples: Sequence[LabelledExample]) -> list[Any]:
-        return list(self.preprocessing.encode([example.input for example in examples]))
-
     @property
-    def lengths(self) -> list[int]:
-        return list(map(len, self.training))
+    def lengths(self) -> Array:
+        return np.asarray(self.training.sizes)
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         limit, split = recipe.model.get("context_length"), self.split
-        for name, examples in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            encoded = self.training if name == TRAIN else self._encoded(examples)
-            rows, is_shortened = self.preprocessing.fit(encoded, limit)
-            if number := sum(is_shortened):
+        self.say_context(recipe, say)
+        self.training.cut(limit)
+        validation = EncodedRows(folder / VALIDATION, self.preprocessing, split)
+        validation.encode(split.validation, limit)
+        for rows in (self.training, validation):
+            rows.finish()
+            if rows.num_shortened:
                 say(
-                    f"note: {number:,} of {counted(len(rows), 'example')} exceed the model's "
-                    f"context of {limit:,}: {self.preprocessing.what_is_kept}"
+                    f"note: {rows.num_shortened:,} of {counted(len(rows), 'example')} exceed the "
+                    f"model's context of {limit:,}: {self.preprocessing.what_is_kept}"
                 )
-            targets = targets_of(examples, split.labels, split.is_multi_label)
-            found = LabelledRows.of(rows, targets, self.preprocessing.dtype, is_per_item=False)
-            found.save(folder / name)
         if split.test:
             self.keep(folder / self.test_file, split.test)
+        if isinstance(self.preprocessing, TextPreprocessing):
+            keep_texts(folder / VALIDATION_TEXTS, (each.text for each in split.validation))
 
 
 def read(recipe: ClassifyRecipe, folder: Path, say: Say) -> ClassifySource:
     data = recipe.data
     if not data.text_column and is_series(data.paths, data.label_column, data.encoding):
-        return _read_series(recipe, say)
-    return _read_texts(recipe, say)
+        split, preprocessing = _read_series(recipe, say)
+        test: tuple[str, Any] = (TEST_SERIES, keep_series)
+    else:
+        split, preprocessing = _read_texts(recipe, folder, say)
+        test = (TEST_TEXTS, keep_examples)
+    training = EncodedRows(folder / TRAIN, preprocessing, split)
+    training.encode(split.training)
+    return ClassifySource(split, preprocessing, training, *test)
 
 
-def _read_texts(recipe: ClassifyRecipe, say: Say) -> ClassifySource:
+def _read_texts(
+    recipe: ClassifyRecipe, folder: Path, say: Say
+) -> tuple[LabelledSplit[Any], LabelledInputs]:
     if recipe.model.get("num_features"):
         raise UsageError("model.num_features is for time series. Leave it out for texts.")
-    split = read_labelled(recipe.data, recipe.training.seed)
-    what = f"{counted(len(split.training), 'example')} of {len(split.labels)} labels"
+    split = read_labelled(recipe.data, recipe.training.seed, folder)
+    what = f"{counted(len(split.training), 'example')} of {counted(len(split.labels), 'label')}"
     labelled_rows.say_split(what, split, say)
-    texts = [example.text for example in split.training]
-    preprocessing = labelled_rows.text_preprocessing(recipe, split, texts, TOKENIZER)
-    tokenizer = preprocessing.tokenizer
-    if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters("".join(texts))):
-        say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
-    return ClassifySource(split, preprocessing, TEST_TEXTS, keep_examples)
+    text_of = attrgetter("text")
+    model: Any = row(recipe.model_name).model
+    default = PIECES
+    if has_spaces(map(text_of, split.training[:SAMPLE])):
+        default = WORDS.model_copy(update={"vocab_size": model.default_words})
+    preprocessing = labelled_rows.text_preprocessing(recipe, split, text_of, default, say)
+    return split, preprocessing
 
 
-def _read_series(recipe: ClassifyRecipe, say: Say) -> ClassifySource:
+def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], LabelledInputs]:
     start = recipe.start
     if start is not None or "num_features" not in type(recipe.architecture()).model_fields:
         reader = f"a {recipe.model_name}" if start is None else f"the model in {start.model}"
@@ -119,13 +146,14 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> ClassifySource:
         )
     split = read_series_split(recipe.data, recipe.training.seed)
     what = (
-        f"{counted(len(split.training), 'sequence')} of {split.training[0].num_features} features "
-        f"and {len(split.labels)} labels"
+        f"{counted(len(split.training), 'sequence')} of "
+        f"{counted(split.training[0].num_features, 'feature')} and "
+        f"{counted(len(split.labels), 'label')}"
     )
     labelled_rows.say_split(what, split, say)
     steps = np.concatenate([series.values for series in split.training])
     preprocessing = SeriesPreprocessing.of(steps, split.text_column, split.label_column)
-    return ClassifySource(split, preprocessing, TEST_SERIES, keep_series)
+    return split, preprocessing
 
 
 class ClassifyDataset(labelled_rows.LabelledDataset):
@@ -137,10 +165,18 @@ class ClassifyDataset(labelled_rows.LabelledDataset):
         super().__init__(folder, recipe)
         self.validation = LabelledRows.load(folder / VALIDATION)
         self.is_multi_label: bool = self.model_config.multi_label
+        self.unit = self.preprocessing.unit
+        self.texts = KeptTexts(folder / VALIDATION_TEXTS)
+
+    def shown(self, number: int) -> str:
+        """A held-out input for people: its text, or a few words about it."""
+        if isinstance(self.preprocessing, TextPreprocessing):
+            return self.texts[number]
+        return self.preprocessing.shown_row(self.validation.row(number))
 
     @property
     def amount(self) -> str:
-        return f"{counted(len(self.training), 'example')} of {len(self.labels)} labels"
+        return f"{counted(len(self.training), 'example')} of {counted(len(self.labels), 'label')}"
 
     def test_data(self) -> dict[str, Any] | None:
         texts, series = self.folder / TEST_TEXTS, self.folder / TEST_SERIES
@@ -155,15 +191,26 @@ class ClassifyObjective(labelled_rows.LabelObjective):
 
     dataset: ClassifyDataset
     measure = "accuracy"
+    decides = "loss"  # calibrated; with few held-out examples, accuracy would choose by chance
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    def initialize(self, model: TextClassifier) -> None:
+        rows = self.dataset.training
+        model.see(
+            torch.from_numpy(rows.row(number).astype(np.int64)) for number in range(len(rows))
+        )
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
         return self.cross_entropy(model(batch.ids, batch.is_text).float(), batch.targets)
 
+    def num_targets(self, batch: LabelledBatch) -> float:
+        several = self.dataset.is_multi_label  # then every label of an example counts the same
+        return float(len(batch.targets)) if several else super().num_targets(batch)
+
     def validate(self, model: TextClassifier) -> Classification:
         data = self.dataset
         logits = read_logits(model, data.validation)
-        targets, several = torch.from_numpy(data.validation.targets), data.is_multi_label
+        targets, several = torch.from_numpy(data.validation.targets).long(), data.is_multi_label
         model.temperature.fill_(fit_temperature(logits, targets, several))
         temperature = float(model.temperature)  # in the precision of the model
         return judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
@@ -183,23 +230,33 @@ class ClassifyObjective(labelled_rows.LabelObjective):
             chosen = [int(scores.argmax())]
             is_right = chosen == batch.targets.tolist()
         labels = ", ".join(f"{data.labels[n]} {scores[n]:.2f}" for n in chosen) or "none"
-        shown = shortened(data.preprocessing.shown_row(data.validation.row(row)), SHOWN)
+        shown = shortened(data.shown(row), SHOWN)
         return f"{'✓' if is_right else '✗'} {labels} │ {shown}"
+
+    def examine(self, model: TextClassifier) -> Examination:
+        data = self.dataset
+        return examine_classifier(model, data.validation, data.unit, data.shown)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         data = self.dataset
-        return (("classify", folder, *data.preprocessing.trial(data.validation.row(0))),)
+        found = (data.preprocessing.trial(data.validation.row(n)) for n in range(data.num_held_out))
+        number, words = next(
+            ((n, each) for n, each in enumerate(found) if any(each)), (0, ("…",))
+        )  # some have no known words
+        if isinstance(data.preprocessing, TextPreprocessing):
+            words = (beginning(data.shown(number), SHOWN),)
+        return (("classify", folder, *words),)
 
 
 def tfidf_baseline(
     recipe: ClassifyRecipe, predictor: ClassifyPredictor, arguments: dict[str, Any]
-) -> tuple[str, Classification]:
+) -> Baseline:
     """Logistic regression on TF-IDF, trained on exactly the data of the run."""
     if not isinstance(predictor.preprocessing, TextPreprocessing):
         raise GlassformerError("the data is not text.")
     split = read_labelled(recipe.data, recipe.training.seed)
     labels, several = predictor.model.labels, split.is_multi_label
-    if split.labels != labels:
+    if {*split.labels} != {*map(one_name, labels)}:
         raise GlassformerError("the training data has different labels than when the run started.")
     arguments = {"text_column": (), "label_column": None, "encoding": "utf-8"} | arguments
     arguments["paths"] = names_of(arguments["paths"])
@@ -207,10 +264,32 @@ def tfidf_baseline(
     known, _ = predictor.known(test, "the data")
     texts = [example.text for example in split.training]
     targets = predictor.targets(split.training).numpy()
-    baseline = TfidfBaseline(texts, targets, labels, several, recipe.training.seed)
-    logits = baseline.logits([example.input for example in known])
-    scores = judge(logits, predictor.targets(known), labels, multi_label=several)
-    return "TF-IDF + logistic regression", scores.with_wrong(len(test) - len(known))
+    asked, true = [example.input for example in known], predictor.targets(known)
+    seed = recipe.training.seed
+
+    def result() -> Classification:
+        baseline = TfidfBaseline(texts, targets, labels, several, seed)
+        scores = judge(baseline.logits(asked), true, labels, multi_label=several)
+        return scores.with_wrong(len(test) - len(known))
+
+    settings = (__version__, seed, several, labels, len(test))
+    data = ((texts, targets.tolist()), (asked, true.tolist()))
+    return Baseline("TF-IDF + logistic regression", _digest(settings, *data), result)
+
+
+def _digest(*parts: Sequence[Any]) -> str:
+    """Of nested lists of texts and numbers."""
+    found = hashlib.sha256()
+    for part in parts:
+        for each in part:
+            found.update(json.dumps(each).encode() + b"\n")
+    return found.hexdigest()
+
+
+def habits(recipe: Recipe) -> Habits:
+    usual = labelled_rows.habits(recipe)
+    # A classifier is at its best after one or two epochs; then it learns the examples by heart.
+    return usual if recipe.start is not None else replace(usual, epochs=2)
 
 
 TASK = Task(
@@ -219,6 +298,6 @@ TASK = Task(
     dataset=ClassifyDataset,
     objective=ClassifyObjective,
     predictor=ClassifyPredictor,
-    habits=labelled_rows.habits,
+    habits=habits,
     baseline=tfidf_baseline,
 )

@@ -1,7 +1,7 @@
 """Rows with labels: what classifying and tagging share."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,23 +12,22 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.checkpoint.model_folder import load_config
 from glassformer.config import Config
-from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
+from glassformer.data.row_files import Array
+from glassformer.data.splits import LabelledConfig, LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.recipe import (
-    FinetuneConfig,
-    Recipe,
-    TokenizedRecipe,
-    decided_by_tokenizer,
-    learn_tokenizer,
-)
+from glassformer.tasks.recipe import FinetuneConfig, Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
-from glassformer.tasks.task import Habits, Objective, Say, Source
-from glassformer.text.tokenizer_choice import TokenizerConfig
+from glassformer.tasks.task import Habits, Objective, Say, Source, say_data
+from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
+from glassformer.text.tokenizer_sample import one_in
+from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.wording import counted
 
 FRAME = 2  # tokens that may stand around a text
 
@@ -45,6 +44,7 @@ class LabelLossConfig(Config):
 class LabelledRecipe(TokenizedRecipe):
     """A recipe whose data has labels, and which may begin with a trained model."""
 
+    data: LabelledConfig
     objective: LabelLossConfig = LabelLossConfig()
     finetune: FinetuneConfig | None = None
 
@@ -58,12 +58,12 @@ class LabelledSource(Source):
 
     @property
     @abstractmethod
-    def lengths(self) -> list[int]:
+    def lengths(self) -> Array:
         """The number of items of each input to learn from."""
 
     @property
     def num_items(self) -> int:
-        return sum(self.lengths)
+        return int(self.lengths.sum())
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         decided: dict[str, dict[str, Any]] = {"model": dict(self.preprocessing.sizes)}
@@ -72,45 +72,76 @@ class LabelledSource(Source):
         labels = {"labels": list(self.split.labels), "multi_label": self.split.is_multi_label}
         decided["model"] |= labels
         model: Any = row(recipe.model_name).model
-        is_settled = not recipe.is_open or recipe.start or recipe.model.get("context_length")
+        is_settled = not recipe.is_open or recipe.model.get("context_length")
         if model.default_context is not None and not is_settled:
-            needed = -(-(max(self.lengths) + FRAME) // 16) * 16
-            decided["model"]["context_length"] = min(model.default_context, needed)
+            needed = -(-(int(self.lengths.max()) + FRAME) // 16) * 16
+            chosen = min(model.default_context, needed)
+            decided["model"]["context_length"] = max(chosen, _trained_context(recipe) or 0)
         return decided
+
+    def say_context(self, recipe: Recipe, say: Say) -> None:
+        """Report if a trained model gets another context."""
+        before, now = _trained_context(recipe), recipe.model.get("context_length")
+        if before is not None and now is not None and now != before:
+            number = int((self.lengths + FRAME > before).sum())
+            say(
+                f"note: the model was trained with a context of {before:,} tokens and is "
+                f"fine-tuned with {now:,} (set model.context_length to change this); "
+                f"{number:,} of {counted(len(self.lengths), 'text')} exceed {before:,}"
+            )
+
+
+def _trained_context(recipe: Recipe) -> int | None:
+    """The context of the model that a recipe begins with; None if it begins with none."""
+    if recipe.start is None:
+        return None
+    _, config = load_config(Path(recipe.start.model))
+    found: int | None = getattr(config, "context_length", None)
+    return found
 
 
 def text_preprocessing(
     recipe: LabelledRecipe,
     split: LabelledSplit[Any],
-    texts: Sequence[str],
+    text_of: Callable[[Any], str],
     default: TokenizerConfig,
+    say: Say,
 ) -> TextPreprocessing:
-    """With the tokenizer of the model to begin with, or one learned from the texts."""
+    """With the tokenizer of the pre-trained model, or with one trained on the texts."""
     if recipe.start is None:
+        examples, every = split.training, 1
+        if "char" not in (recipe.tokenizer.kind, default.kind):  # else every character counts
+            every = one_in(getattr(examples, "num_bytes", 0))  # a list is in memory anyway
+        if every > 1:
+            say(f"tokenizer: trained on one in {every} examples")
         # Rich, because the rarer words show what a text is about.
-        tokenizer = learn_tokenizer(recipe, default, texts, is_rich=True)
+        tokenizer = learn_tokenizer(
+            recipe, default, map(text_of, examples[::every]), is_rich=True, one_in=every
+        )
     else:
         start = load_preprocessing(Path(recipe.start.model))
         if not isinstance(start, TextPreprocessing):
             raise GlassformerError(
                 f"{recipe.start.model} does not read text, so it cannot be fine-tuned on texts. "
-                "Name the folder of a bert or gpt."
+                "Pass the folder of a bert or gpt."
             )
         tokenizer = start.tokenizer
+        if tokenizer.kind == "char":
+            alphabet = {character for each in split.training for character in text_of(each)}
+            if unknown := tokenizer.unknown_characters("".join(sorted(alphabet))):
+                say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
     return TextPreprocessing(
         tokenizer=tokenizer,
         text_column=split.text_column,
         label_column=split.label_column,
+        chat_template=recipe.data.chat_template,
         is_causal=getattr(row(recipe.model_name).model, "is_causal", False),
     )
 
 
 def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
-    """Report what there is to learn from, and what else to know about the data."""
     last = f"; test set, used once at the end: {len(split.test):,}" if split.test else ""
-    say(f"data: {what} for training; held out: {split.held_out}{last}")
-    for line in (*split.columns, *(f"note: {note}" for note in split.notes)):
-        say(line)
+    say_data(what, split, say, split.columns, last)
 
 
 class LabelledDataset(RowDataset):
@@ -146,6 +177,10 @@ class LabelObjective(Objective):
             return (len(targets) - positive) / positive
         counts = torch.bincount(targets[targets != IGNORED], minlength=len(self.dataset.labels))
         return counts.sum() / (len(counts) * counts.clamp(min=1))  # all weigh the same together
+
+    def num_targets(self, batch: LabelledBatch) -> float:
+        wanted = batch.targets[batch.targets != IGNORED]
+        return float(len(wanted) if self._weights is None else self._weights[wanted].sum())
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Logits (N, C) against labels (N,), or several labels as 0 and 1 (N, C)."""

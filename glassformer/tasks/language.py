@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.examine_text import examine_language
 from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.result import evaluating
@@ -18,7 +20,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.streaming import continuation
-from glassformer.text.tokenizer_choice import TokenizerConfig
+from glassformer.text.tokenizer_training import TokenizerConfig
 
 SAMPLE_TOKENS = 80
 
@@ -43,9 +45,7 @@ class NextToken(Objective):
 
     def validate(self, model: LanguageModel) -> LanguageResult:
         data = self.dataset
-        return evaluate_language(
-            model, data.validation, data.validation_bytes, model.context_length
-        )
+        return evaluate_language(model, data.validation, data.validation_size, model.context_length)
 
     def sample(self, model: LanguageModel, step: int) -> str:
         """A continuation of held-out text, which cannot have been memorised."""
@@ -64,6 +64,10 @@ class NextToken(Objective):
             )
             tokens = (token for (token,) in steps if token is not None)
             return opening + continuation(tokenizer, prompt, tokens)
+
+    def examine(self, model: LanguageModel) -> Examination:
+        data = self.dataset
+        return examine_language(model, data.validation, data.preprocessing.tokenizer)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         opening = self.dataset.opening()

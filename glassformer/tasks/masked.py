@@ -16,6 +16,8 @@ from torch import Tensor
 
 from glassformer.config import Config
 from glassformer.errors import UsageError
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.examine_text import examine_masked
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.evaluation.result import evaluating
@@ -26,7 +28,7 @@ from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.framing import BERT_TOKENS, MASK
-from glassformer.text.tokenizer_choice import TokenizerConfig
+from glassformer.text.tokenizer_training import TokenizerConfig
 
 SHOWN = 12  # tokens on each side of a guess
 TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
@@ -87,6 +89,9 @@ class MaskedToken(Objective):
         hidden = model.hidden(batch.ids)[batch.is_asked]  # (N, D): the others are not predicted
         return next_token_loss(model.transform(hidden)[None], model.head, batch.targets[None])
 
+    def num_targets(self, batch: MaskedBatch) -> float:
+        return float(len(batch.targets))
+
     def validate(self, model: Bert) -> MaskedResult:
         return evaluate_masked(model, self.dataset.validation, self.dataset.masking)
 
@@ -108,6 +113,11 @@ class MaskedToken(Objective):
         said = f"{_visible(guess)} {score:.2f}"
         said += "" if guess == truth else f", not {_visible(truth)}"
         return f"{tokenizer.decode(before)} [{said}] {tokenizer.decode(after)}"
+
+    def examine(self, model: Bert) -> Examination:
+        data = self.dataset
+        tokenizer = data.preprocessing.tokenizer
+        return examine_masked(model, data.validation, data.masking, tokenizer)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         words = self.dataset.opening().split() or ["…"]

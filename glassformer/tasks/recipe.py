@@ -8,33 +8,25 @@ A task adds sections of its own, such as `tokenizer` and `objective`. A key that
 from the data when training begins; the recipe that is saved with the run has no such keys left.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from glassformer.config import Config, Count, Values, parse, several
 from glassformer.config_errors import Origins
+from glassformer.durations import seconds_of
 from glassformer.errors import GlassformerError
 from glassformer.models import row
-from glassformer.text.tokenizer_choice import TokenizerConfig, default_vocab_size
-from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizer_training import TokenizerConfig
 
 RECIPE = "recipe.yaml"  # in a run's folder
-OptimizerKind = Literal["muon", "adamw"]
+OptimizerKind = Literal["muon", "adamw", "sgd"]
 ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
 
 
 def _seconds(value: Any) -> Any:
     """15m is 900 seconds; a number is seconds already."""
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"(\d+|\d*\.\d+)\s*([smhd]?)", value.strip())
-    if match is None:
-        raise ValueError("use a number of seconds, or 90s, 15m, 2h, 1d")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+    return seconds_of(value) if isinstance(value, str) else value
 
 
 Page = Literal["tensorboard", "wandb"]
@@ -53,9 +45,10 @@ class TrainingConfig(Config):
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches per update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
-    """In seconds, or "15m", "2h" …: max_steps is lowered until training fits into it."""
-    optimizer: OptimizerKind = "muon"
-    """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW."""
+    """Seconds, or "15m", "1h30" …; max_steps is lowered until training fits in this time."""
+    optimizer: OptimizerKind | None = None
+    """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW; sgd:
+    plain gradient steps, larger for embeddings; null: chosen for the model."""
     learning_rate: float | None = Field(None, gt=0)
     """The peak of the schedule; null: chosen from the model's width."""
     lr_scheduler_type: ScheduleKind = "linear"
@@ -94,6 +87,7 @@ class DecidedTraining(TrainingConfig):
 
     max_steps: Count = Field(ge=1)
     per_device_train_batch_size: Count = Field(ge=1)
+    optimizer: OptimizerKind
     learning_rate: float = Field(gt=0)
     warmup_steps: Count = Field(ge=0)
     weight_decay: float = Field(ge=0)
@@ -168,6 +162,10 @@ class Recipe(Config):
         """Data on which the best model is evaluated at the end, if any."""
         return getattr(self.data, "test_paths", ())
 
+    def with_training(self, **keys: Any) -> Self:
+        """The recipe with other values of its section `training`."""
+        return self.model_copy(update={"training": self.training.model_copy(update=keys)})
+
     def architecture(self) -> Config:
         """The model's typed config: its preset, then the keys of the recipe."""
         return model_config(self.model)
@@ -191,37 +189,3 @@ def model_config(
     values = known.preset(str(model.get("preset") or known.smallest))
     given = {key: value for key, value in model.items() if key not in ("name", "preset")}
     return parse(known.config, values | given, where, origins, "model.", error)
-
-
-def learn_tokenizer(
-    recipe: TokenizedRecipe,
-    default: TokenizerConfig,
-    texts: Sequence[str],
-    special_tokens: Sequence[str] = (),
-    prefix: str = "",
-    is_rich: bool = False,
-) -> Tokenizer:
-    """The tokenizer of a recipe, where it leaves something open that of `default`, learned from
-    texts with `prefix` before each. A rich one has as many pieces as whole words would need."""
-    given = {key: getattr(recipe.tokenizer, key) for key in TokenizerConfig.model_fields}
-    config = default.model_copy(
-        update={key: value for key, value in given.items() if value not in (None, "auto")}
-    )
-    if config.kind == "auto":
-        raise TypeError("the kind is still open")
-    num_bytes = sum(len(text.encode()) for text in texts)
-    kind = "word" if is_rich and config.kind != "char" else config.kind
-    size = config.vocab_size or getattr(recipe.architecture(), "vocab_size", None)
-    size = size or default_vocab_size(kind, num_bytes)
-    return train_tokenizer(config, (prefix + text for text in texts), size, special_tokens)
-
-
-def decided_by_tokenizer(recipe: Any, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
-    """The sections of a recipe as a tokenizer decides them: its own, and the model's vocab_size."""
-    section = {
-        "kind": tokenizer.kind,
-        "vocab_size": recipe.tokenizer.vocab_size or tokenizer.vocab_size,
-        "lowercase": tokenizer.folds_case,
-    }
-    model = {} if recipe.model.get("vocab_size") else {"vocab_size": tokenizer.vocab_size}
-    return {"model": model, "tokenizer": section}

@@ -1,33 +1,21 @@
-"""Rows in batches: of different lengths, in batches of rows alike in length, or all of one size."""
+"""Batches of rows: rows of similar length together, or rows that are all of one size."""
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from glassformer.data.padded_batches import Array, Buckets, LabelledRows
-from glassformer.data.pair_batches import PairBuckets, PairedRows
-from glassformer.tasks.task import Dataset
+from glassformer.data.padded_batches import Buckets
+from glassformer.data.pair_batches import PairBuckets
+from glassformer.data.row_files import Array
+from glassformer.errors import UsageError
+from glassformer.tasks.task import Batches, Dataset
+from glassformer.wording import counted
 
 TRAIN = "train.safetensors"  # in the folder of a dataset
-
-
-@dataclass(frozen=True)
-class RowBatches:
-    """The batches of a training."""
-
-    rows: LabelledRows | PairedRows
-    buckets: Buckets | PairBuckets
-
-    @property
-    def per_epoch(self) -> float:
-        return self.buckets.per_epoch
-
-    def batch(self, number: int, most: int | None = None) -> Any:
-        return self.rows.batch(self.buckets[number][:most])
+ALWAYS_ALLOWED = 1024  # rows of a batch: more than the data has only costs memory
 
 
 class RowDataset(Dataset):
@@ -44,8 +32,9 @@ class RowDataset(Dataset):
     @abstractmethod
     def buckets(self, batch_size: int, seed: int) -> Buckets | PairBuckets: ...
 
-    def batches(self, batch_size: int, seed: int) -> RowBatches:
-        return RowBatches(self.training, self.buckets(batch_size, seed))
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        buckets = self.buckets(batch_size, seed)
+        return Batches(buckets.__getitem__, self.training.batch, buckets.per_epoch)
 
     @property
     def num_items(self) -> int:
@@ -73,7 +62,7 @@ class RowDataset(Dataset):
 
     def describe(self) -> str:
         return (
-            f"{self.amount}, {self.num_items:,} {self.unit}s; {self.num_held_out:,} held out; "
+            f"{self.amount}, {counted(self.num_items, self.unit)}; {self.num_held_out:,} held out; "
             f"{self.padding:.1%} of the batches is padding"
         )
 
@@ -86,30 +75,27 @@ class RowDataset(Dataset):
         }
 
 
-@dataclass(frozen=True)
-class SlicedBatches:
+def sliced_batches(take: Callable[[Any], Any], batch_size: int, per_epoch: float) -> Batches:
     """Batches of rows that are all of one size and numbered from the start of training."""
-
-    take: Callable[[list[int]], Any]
-    """The rows with these numbers, as a batch."""
-    batch_size: int
-    per_epoch: float
-
-    def batch(self, number: int, most: int | None = None) -> Any:
-        first = number * self.batch_size
-        return self.take([*range(first, first + min(self.batch_size, most or self.batch_size))])
+    num_rows = round(per_epoch * batch_size)
+    if batch_size > max(num_rows, ALWAYS_ALLOWED):
+        raise UsageError(
+            f"training.per_device_train_batch_size is {batch_size:,}, but the training data makes "
+            f"only {counted(num_rows, 'row')}. Pass {max(num_rows, ALWAYS_ALLOWED):,} or less."
+        )
+    return Batches(lambda n: range(n * batch_size, (n + 1) * batch_size), take, per_epoch)
 
 
 def example_batches(
     num_examples: int, batch_size: int, seed: int, take: Callable[[Array], Any]
-) -> SlicedBatches:
+) -> Batches:
     """Every epoch in another order; `take` returns the examples with some numbers, as a batch."""
 
     @lru_cache(maxsize=2)  # a batch may reach from one epoch into the next
     def order(epoch: int) -> Array:
         return np.random.default_rng((seed, epoch)).permutation(num_examples)
 
-    def shuffled(numbers: list[int]) -> Any:
+    def shuffled(numbers: range) -> Any:
         return take(np.array([order(n // num_examples)[n % num_examples] for n in numbers]))
 
-    return SlicedBatches(shuffled, batch_size, num_examples / batch_size)
+    return sliced_batches(shuffled, batch_size, num_examples / batch_size)

@@ -9,14 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from glassformer.data.padded_batches import IGNORED, LabelledBatch, LabelledRows
+from glassformer.data.row_files import Array
 from glassformer.data.run_copies import OF_SENTENCES, keep_sentences, kept_sentences
-from glassformer.data.tagged_files import Sentence
-from glassformer.data.tagged_sentences import TaggedConfig, read_tagged
+from glassformer.data.tag_schemes import Scheme, find_scheme
+from glassformer.data.tagged_sentences import Sentence, TaggedConfig, read_tagged
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import fit_temperature
-from glassformer.evaluation.entities import has_entities
+from glassformer.evaluation.examine_labels import examine_tagger, rows_to_read
+from glassformer.evaluation.mistakes import WrongTags
 from glassformer.evaluation.tagging import (
     SpelledSentences,
     Tagging,
@@ -31,7 +36,7 @@ from glassformer.tasks import labelled_rows
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
 from glassformer.tasks.task import Command, Say, Task
-from glassformer.text.tokenizer_choice import TokenizerConfig
+from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words_and_subwords import encode_words
 from glassformer.wording import counted
 
@@ -51,13 +56,14 @@ class TagSource(labelled_rows.LabelledSource):
     """Tagged sentences, and the tokenizer that they are read with."""
 
     @cached_property
-    def lengths(self) -> list[int]:
+    def lengths(self) -> Array:
         tokenizer = self.preprocessing.tokenizer
         words = (encode_words(tokenizer, each.words) for each in self.split.training)
-        return [sum(map(len, each)) for each in words]
+        return np.array([sum(map(len, each)) for each in words])
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         limit = recipe.model.get("context_length")
+        self.say_context(recipe, say)
         training, validation = (
             SpelledSentences.of([each.words for each in part], self.preprocessing, limit)
             for part in (self.split.training, self.split.validation)
@@ -80,16 +86,39 @@ class TagSource(labelled_rows.LabelledSource):
 
 def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
     split = read_tagged(recipe.data, recipe.training.seed)
-    what = f"{counted(len(split.training), 'sentence')} with {len(split.labels)} tags"
+    what = f"{counted(len(split.training), 'sentence')} with {counted(len(split.labels), 'tag')}"
     labelled_rows.say_split(what, split, say)
-    texts = [" ".join(sentence.words) for sentence in split.training]
-    return TagSource(split, labelled_rows.text_preprocessing(recipe, split, texts, TOKENIZER))
+    try:  # tags that mix schemes are refused here, in all parts, rather than after the training
+        scheme, *_ = map(_scheme, (split.training, split.validation, split.test))
+    except GlassformerError as error:
+        raise GlassformerError(f"{', '.join(recipe.data_names)}: {error}") from None
+    if scheme is not None:
+        say(f"tags: {scheme.name}, scored as entities")
+    else:
+        say(
+            "note: the tags follow no scheme of entities, such as B-PER, I-PER and O: accuracy, "
+            "not F1, decides which model is kept"
+        )
+    preprocessing = labelled_rows.text_preprocessing(
+        recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, say
+    )
+    name = scheme.name if scheme else None
+    return TagSource(split, preprocessing.model_copy(update={"tag_scheme": name}))
+
+
+def _scheme(sentences: Sequence[Sentence]) -> Scheme | None:
+    tags = {tag for each in sentences for tag in each.tags}
+    return find_scheme(tags, [each.tags for each in sentences])
 
 
 class TagDataset(labelled_rows.LabelledDataset):
     """Rows with a tag for every word, and held-out sentences."""
 
     preprocessing: TextPreprocessing
+
+    @cached_property
+    def scheme(self) -> Scheme | None:
+        return find_scheme(self.labels, known=self.preprocessing.tag_scheme)
 
     @cached_property
     def held_out(self) -> list[Sentence]:
@@ -111,7 +140,7 @@ class TagDataset(labelled_rows.LabelledDataset):
 
     @property
     def amount(self) -> str:
-        return f"{counted(len(self.training), 'sentence')} with {len(self.labels)} tags"
+        return f"{counted(len(self.training), 'sentence')} with {counted(len(self.labels), 'tag')}"
 
     def test_data(self) -> dict[str, Any] | None:
         path, (words, tags) = self.folder / TEST, OF_SENTENCES
@@ -131,7 +160,7 @@ class TagObjective(labelled_rows.LabelObjective):
 
     @property
     def measure(self) -> str:
-        return "f1" if has_entities(self.dataset.labels) else "accuracy"
+        return "f1" if self.dataset.scheme else "accuracy"
 
     def loss(self, model: TokenTagger, batch: LabelledBatch) -> Tensor:
         is_word = batch.targets != IGNORED  # (B, T): the token that speaks for each word
@@ -146,7 +175,7 @@ class TagObjective(labelled_rows.LabelObjective):
         known, targets = known_words(logits, gold, data.labels)
         if len(targets):
             model.temperature.fill_(fit_temperature(known, targets))
-        return evaluate_tags(logits, gold, data.labels, float(model.temperature))
+        return evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
 
     def sample(self, model: TokenTagger, step: int) -> str:
         """Its tags for the words of a held-out sentence."""
@@ -157,6 +186,23 @@ class TagObjective(labelled_rows.LabelObjective):
         tags = [data.labels[best] for best in logits.argmax(-1).tolist()]
         pairs = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
         return " ".join([*pairs[:SHOWN], *(["…"] if len(pairs) > SHOWN else [])])
+
+    def examine(self, model: TokenTagger) -> Examination:
+        data = self.dataset
+        lengths = [len(each.words) for each in data.held_out]
+        chosen = rows_to_read(lengths, sum(each.numel() for each in model.parameters()))
+        sentences = [data.held_out[number] for number in chosen if lengths[number]]
+        limit = data.model_config.context_length
+        spelled = SpelledSentences.of([each.words for each in sentences], data.preprocessing, limit)
+        logits, gold = read_words(model, spelled), [each.tags for each in sentences]
+        found = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
+        compared = []
+        for each, rows in zip(sentences, logits, strict=True):
+            scores, best = model.probabilities(rows.to(model.device)).cpu().max(dim=-1)
+            tags = tuple(data.labels[index] for index in best.tolist())
+            compared.append(WrongTags(each.words, each.tags, tags, tuple(scores.tolist()), ""))
+        note = f" Entities are marked in {found.scheme}." if found.scheme else ""
+        return examine_tagger(found, compared, len(data.held_out), note)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         return (("tag", folder, " ".join(self.dataset.held_out[0].words[:SHOWN])),)

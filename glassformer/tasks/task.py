@@ -2,6 +2,7 @@
 
     files → Source → Dataset → batch(n) → Objective.loss(model, batch)      again and again
                                           Objective.validate, .sample       now and then
+                                          Objective.examine                 at the end
     model → Predictor                                                       afterwards
 
 A `Source` is the user's data as it was read, before the size of the model is known; a `Dataset` is
@@ -10,21 +11,31 @@ table that names them all.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TextIO
+from typing import Any, TextIO
 
 from torch import Tensor, nn
 
+from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.result import Result
 from glassformer.predict.predictor import Predictor
 from glassformer.preprocessing import Preprocessing, load_preprocessing
-from glassformer.tasks.recipe import DecidedTraining, Recipe
+from glassformer.tasks.recipe import DecidedTraining, OptimizerKind, Recipe
 
 Say = Callable[[str], None]
 Command = tuple[str | Path, ...]
+
+
+def say_data(
+    amount: str, split: Any, say: Say, columns: Iterable[str] = (), last: str = ""
+) -> None:
+    """Report what there is to learn from, what is held out, and what else to know about it."""
+    say(f"data: {amount} for training; held out: {split.held_out}{last}")
+    for line in (*columns, *(f"note: {note}" for note in split.notes)):
+        say(line)
 
 
 class Source(ABC):
@@ -47,21 +58,26 @@ class Source(ABC):
         preprocessing beside it."""
 
 
-class Batches(Protocol):
+@dataclass(frozen=True)
+class Batches:
     """The batches of a training, each a pure function of its number."""
 
-    @property
-    def per_epoch(self) -> float: ...
+    rows: Callable[[int], Any]
+    """The numbers of the rows in a batch."""
+    take: Callable[[Any], Any]
+    """The rows with these numbers, as a batch."""
+    per_epoch: float
 
     def batch(self, number: int, most: int | None = None) -> Any:
         """Batch `number`, of at most so many rows."""
+        return self.take(self.rows(number)[:most])
 
 
 class Dataset(ABC):
     """What a run keeps of its data: a part to learn from, a part held out. It may be memory-mapped,
     or refer to the user's files."""
 
-    unit: ClassVar[str] = "token"
+    unit: str = "token"
     """What `num_items` counts."""
     training: Any
     validation: Any
@@ -117,8 +133,16 @@ class Objective(ABC):
 
     @property
     def measure(self) -> str:
-        """The score that decides which model is the best; one of `measures`."""
+        """The score that people look at; one of `measures`."""
         return "loss"
+
+    @property
+    def decides(self) -> str:
+        """The score that decides which model is the best; one of `measures`."""
+        return self.measure
+
+    def initialize(self, model: Any) -> None:  # noqa: B027 - most models need nothing
+        """Give a new model what follows from the data alone, before its first step."""
 
     @property
     @abstractmethod
@@ -140,8 +164,18 @@ class Objective(ABC):
     @abstractmethod
     def loss(self, model: Any, batch: Any) -> Tensor: ...
 
+    def num_targets(self, batch: Any) -> float:
+        """How many targets the loss of this batch is the mean of, if that differs between batches:
+        several batches of one update are weighed by it."""
+        return 1.0
+
     @abstractmethod
     def validate(self, model: Any) -> Result: ...
+
+    @property
+    def untrained_cost(self) -> float:
+        """How many times as long a validation takes before the model has learned when to stop."""
+        return 1.0
 
     def columns(self, found: Result) -> dict[str, float]:
         """What metrics.csv records of a validation."""
@@ -151,6 +185,10 @@ class Objective(ABC):
     @abstractmethod
     def sample(self, model: Any, step: int) -> str:
         """What the model can do at this step, for people to look at."""
+
+    def examine(self, model: Any) -> Examination:
+        """What there is to see of the best model on held-out data, within a few seconds."""
+        return Examination()
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         """Commands with which to try the model."""
@@ -162,17 +200,32 @@ class Objective(ABC):
         return round(rows * self.dataset.items_per_row)
 
 
+Fit = Callable[[Objective, nn.Module, TextIO], None]
+
+
 @dataclass(frozen=True)
 class Habits:
     """How a task is usually trained, where the recipe leaves it open."""
 
     epochs: int
     fewest_steps: int = 300
+    optimizer: OptimizerKind = "muon"
     muon: float = 7e-3
     """Learning rate with that optimizer, for models up to 128 wide."""
     adamw: float = 3e-3
+    sgd: float = 0.1
     weight_decay: float = 0.1
     ema: float = 0.0
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A simple method whose data has been read; `result` trains and evaluates it."""
+
+    name: str
+    digest: str
+    """Of everything that the result depends on."""
+    result: Callable[[], Result]
 
 
 @dataclass(frozen=True)
@@ -187,8 +240,7 @@ class Task:
     objective: type[Objective]
     predictor: type[Predictor]
     habits: Callable[[Recipe], Habits]
-    baseline: Callable[[Any, Any, dict[str, Any]], tuple[str, Result]] | None = None
-    """A simple method trained on the same data (recipe, predictor, arguments of its `evaluate`):
-    its name and how good it is."""
-    fit: Callable[[Objective, nn.Module, TextIO], None] | None = None
+    baseline: Callable[[Any, Any, dict[str, Any]], Baseline] | None = None
+    """A simple method for the same data (recipe, predictor, arguments of its `evaluate`)."""
+    fit: Fit | None = None
     """A way to train that is not gradient steps: it changes the model in place, once."""

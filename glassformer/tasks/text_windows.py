@@ -2,19 +2,27 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.corpus import CorpusConfig, Document, Split, columns_of, read_corpus
-from glassformer.data.token_windows import Ids, Windows, ids_of, open_tokens, write_tokens
+from glassformer.data.corpus import CorpusConfig, columns_of
+from glassformer.data.corpus_split import Split, read_corpus
+from glassformer.data.text_store import TextPart
+from glassformer.data.token_windows import Windows, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.recipe import Recipe, TokenizedRecipe, decided_by_tokenizer, learn_tokenizer
-from glassformer.tasks.row_batches import SlicedBatches
-from glassformer.tasks.task import Dataset, Say, Source
-from glassformer.text.tokenizer_choice import TokenizerConfig, choose_kind
+from glassformer.tasks.recipe import Recipe, TokenizedRecipe
+from glassformer.tasks.row_batches import sliced_batches
+from glassformer.tasks.task import Batches, Dataset, Say, Source, say_data
+from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
+from glassformer.text.byte_count import ByteCount, ByteCounter
+from glassformer.text.chunks import pieces_of
+from glassformer.text.tokenizer_sample import TextSample
+from glassformer.text.tokenizer_training import CHAR_BYTES, TokenizerConfig, choose_kind
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.word_cache import ids_of
 from glassformer.wording import counted, readable_size
 
 TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
@@ -31,15 +39,15 @@ class TextRecipe(TokenizedRecipe):
 
 @dataclass(frozen=True)
 class TextSource(Source):
-    """Tokens in two files, and the tokenizer that made them."""
+    """The tokens of two files that are written already, and the tokenizer that made them."""
 
     preprocessing: TextPreprocessing
-    training: Ids
-    validation: Ids
+    num_training_items: int
+    num_validation_items: int
 
     @property
     def num_items(self) -> int:
-        return len(self.training)
+        return self.num_training_items
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         return decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
@@ -49,14 +57,14 @@ class TextSource(Source):
         context, names = recipe.model["context_length"], ", ".join(recipe.data_names)
         if self.num_items <= context:
             raise GlassformerError(
-                f"{names}: the training text has {self.num_items:,} tokens, fewer than one context "
-                f"of {context:,}. Provide more text, or pass --set model.context_length="
-                f"{max(2, self.num_items // 4)}."
+                f"{names}: the training text has {counted(self.num_items, 'token')}, fewer than "
+                f"one context of {context:,}. Provide more text, or pass --set "
+                f"model.context_length={max(2, self.num_items // 4)}."
             )
-        if len(self.validation) < 2:
+        if self.num_validation_items < 2:
             raise GlassformerError(
-                f"{names}: the part held out for validation has {len(self.validation)} tokens. "
-                "Provide more text."
+                f"{names}: the part held out for validation has "
+                f"{counted(self.num_validation_items, 'token')}. Provide more text."
             )
 
 
@@ -68,43 +76,61 @@ def read_text(
     preprocessing: Callable[..., TextPreprocessing],
     special_tokens: Sequence[str] = (),
 ) -> TextSource:
-    """Read the documents of a recipe, learn its tokenizer, where it leaves something open that of
-    `default`, and encode both parts into files."""
-    split = read_corpus(recipe.data, recipe.training.seed)
+    """Read the documents of a recipe, learn its tokenizer (`default` fills in what it leaves open),
+    and encode both parts into files."""
+    split = read_corpus(recipe.data, recipe.training.seed, folder)
     _report(recipe, split, say)
-    if recipe.tokenizer.kind == default.kind == "auto":
-        everything = (document.text for document in split.training + split.validation)
-        kind, reason = choose_kind(_num_bytes(split.training), len(set().union(*everything)))
+    tokenizer = _learned(recipe, split, say, default, special_tokens)
+    counter = ByteCounter(tokenizer)
+    parts = {TRAIN: split.training.texts()}
+    parts[VALIDATION] = map(counter.passing, split.validation.texts())
+    numbers = []
+    for name, texts in parts.items():
+        with (folder / name).open("wb") as file:
+            numbers.append(write_tokens(file, ids_of(texts, tokenizer)))
+    size = counter.count
+    facts = {"validation_bytes": size.total, "validation_unknown_bytes": size.unknown}
+    (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+    kept = {key: getattr(recipe.data, key) for key in ("text_column", "chat_template")}
+    return TextSource(preprocessing(tokenizer=tokenizer, **kept), *numbers)
+
+
+def _learned(
+    recipe: TextRecipe,
+    split: Split,
+    say: Say,
+    default: TokenizerConfig,
+    special_tokens: Sequence[str],
+) -> Tokenizer:
+    kinds = (recipe.tokenizer.kind, default.kind)
+    is_open = kinds == ("auto", "auto")
+    may_be_char = "char" in kinds or (is_open and split.training.num_bytes < CHAR_BYTES)
+    sample = TextSample(needs_alphabet=may_be_char)
+    for piece in _pieces(split.training):
+        sample.add(piece)
+    if may_be_char:  # held-out text only adds characters to the vocabulary
+        for piece in _pieces(split.validation):
+            sample.alphabet.update(piece)
+    if is_open:
+        kind, reason = choose_kind(sample.num_bytes, len(sample.alphabet))
         say(reason)
         default = TokenizerConfig(kind=kind)
-    # Held-out text only adds characters to the vocabulary.
-    is_char = "char" in (recipe.tokenizer.kind, default.kind)
-    known = split.training + (split.validation if is_char else [])
-    tokenizer = learn_tokenizer(recipe, default, [each.text for each in known], special_tokens)
-    parts = {TRAIN: split.training, VALIDATION: split.validation}
-    for name, documents in parts.items():
-        write_tokens(folder / name, ids_of(documents, tokenizer), tokenizer.vocab_size)
-    facts = {"validation_bytes": _num_bytes(split.validation)}
-    (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-    training, validation = (open_tokens(folder / name, tokenizer.vocab_size) for name in parts)
-    return TextSource(preprocessing(tokenizer=tokenizer), training, validation)
+    return learn_tokenizer(recipe, default, sample, special_tokens, say=say)
+
+
+def _pieces(part: TextPart) -> Iterator[str]:
+    return (piece for text in part.texts() for piece in pieces_of(text.parts))
 
 
 def _report(recipe: TextRecipe, split: Split, say: Say) -> None:
-    num_bytes = _num_bytes(split.training)
+    num_bytes = split.training.num_bytes
     amount = f"{readable_size(num_bytes)} in {counted(len(split.training), 'document')}"
-    say(f"data: {amount} for training; held out: {split.held_out}")
-    for columns in columns_of(recipe.data):
-        say(columns)
+    say_data(amount, split, say, columns_of(recipe.data))
     if num_bytes < LITTLE:
         say(
-            f"note: {readable_size(num_bytes)} of text is very little: the model will memorise it "
+            f"note: {readable_size(num_bytes)} is very little text: the model will memorise it "
             "rather than learn from it"
         )
-
-
-def _num_bytes(documents: Sequence[Document]) -> int:
-    return sum(len(document.text.encode()) for document in documents)
 
 
 class TextDataset(Dataset):
@@ -118,8 +144,10 @@ class TextDataset(Dataset):
         self.training = open_tokens(folder / TRAIN, size)
         self.validation = open_tokens(folder / VALIDATION, size)
         facts = json.loads((folder / FACTS).read_text())
-        self.validation_bytes: int = facts["validation_bytes"]
-        """UTF-8 bytes of the held-out text, for bits per byte."""
+        self.validation_size = ByteCount(
+            facts["validation_bytes"], facts.get("validation_unknown_bytes", 0)
+        )
+        """Size of the held-out text, for bits per byte."""
         self.context_length: int = self.model_config.context_length
 
     @property
@@ -135,11 +163,11 @@ class TextDataset(Dataset):
         """Tokens of text that a model sees at once."""
         return self.context_length
 
-    def batches(self, batch_size: int, seed: int) -> SlicedBatches:
+    def batches(self, batch_size: int, seed: int) -> Batches:
         """Of windows (B, T + 1)."""
         windows = Windows(self.training, self.window_length, seed)
         per_epoch = self.num_items / (batch_size * self.items_per_row)
-        return SlicedBatches(windows.__getitems__, batch_size, per_epoch)
+        return sliced_batches(windows.__getitems__, batch_size, per_epoch)
 
     def describe(self) -> str:
         return (

@@ -16,11 +16,16 @@ BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of each text. Where tokens include the space before a word, the first word gets one,
-    too: so a word has the same tokens everywhere."""
+    """The ids of each text."""
+    return tokenizer.encode_batch(readable(tokenizer, texts))
+
+
+def readable(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+    """The texts as they are encoded. Where tokens include the space before a word, the first word
+    gets one, too: so a word has the same tokens everywhere."""
     if tokenizer.carries_blanks:
         texts = [text if text[:1].isspace() else f" {text}" for text in texts]
-    return tokenizer.encode_batch(tokenizer.without_unknown(texts))
+    return tokenizer.without_unknown(texts)
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,17 @@ class Frame:
     def is_too_long(self, ids: Sequence[int]) -> bool:
         return self.room is not None and len(ids) > self.room
 
-    def put(self, ids: Sequence[int]) -> list[int]:
+    def put(self, ids: Sequence[int]) -> Sequence[int]:
         """The text in its frame. A text that is too long is reduced to its beginning, a quarter of
         the room, and its end: the topic often comes first, the verdict last."""
         if self.room is not None and len(ids) > self.room:
             first = self.room // 4
             ids = [*ids[:first], *ids[len(ids) - (self.room - first) :]]
+        if len(ids) and not (self.before or self.after):
+            return ids
         # A text without words still needs one token.
         return [*self.before, *ids, *self.after] or [0]
+
+    def put_again(self, row: Sequence[int]) -> Sequence[int]:
+        """A row that was framed for another limit, framed for this one."""
+        return self.put(row[len(self.before) : len(row) - len(self.after)])

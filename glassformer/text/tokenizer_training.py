@@ -1,4 +1,4 @@
-"""Training a tokenizer: how each kind of vocabulary is learned from text.
+"""Training a tokenizer: which kind suits a text, and how each vocabulary is learned from it.
 
     characters   the set of them
     words        the most frequent ones
@@ -11,21 +11,80 @@ without special tokens. The same text gives the same vocabulary, whatever the li
 """
 
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from math import isqrt
+from typing import Literal
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
+from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
 from glassformer.text.chunks import pieces_of
-from glassformer.text.tokenizer_choice import TokenizerConfig, default_vocab_size
 from glassformer.text.tokenizers import CHARACTERS, END_OF_TEXT, UNKNOWN, WORDS, Kind, Tokenizer
+from glassformer.wording import readable_size
+
+CHAR_BYTES = 2_000_000  # below this, subwords are seen too seldom to be learned well
+_CHAR_ALPHABET = 512  # above this, most characters are seen too seldom
 
 _BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
 _ALL_BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 
 _WORD_START = "▁"
+# The time to learn pieces of a word grows with the square of its length. Without blanks, as in
+# Chinese or in a genome, a word may be a whole text. A cut hardly changes what is learned.
+LONGEST_WORD = 128
+LONG_WORDS = 12  # letters on average: more than in any language with spaces
+_CUTS_WORDS = ("bpe", "wordpiece", "unigram")
 _SCORE_DIGITS = 6  # beyond these, Unigram's scores depend on the order of its sums
+
+
+class TokenizerConfig(Config):
+    """Which vocabulary to learn. With `auto` and None, the amount of text decides."""
+
+    kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] = "auto"
+    vocab_size: Count | None = None
+    lowercase: bool | None = None
+    """null: true for classifying texts, otherwise false."""
+
+
+def choose_kind(num_bytes: int, num_characters: int) -> tuple[Kind, str]:
+    """The kind that suits a text of this size with so many distinct characters, and why."""
+    if num_characters > _CHAR_ALPHABET:
+        return "bpe", (
+            f"BPE tokenizer: {num_characters:,} distinct characters are too many for a "
+            f"character vocabulary (at most {_CHAR_ALPHABET})"
+        )
+    if num_bytes < CHAR_BYTES:
+        return "char", (
+            f"character tokenizer: {readable_size(num_bytes)} of text is too little to learn "
+            f"good subwords (BPE is used from {readable_size(CHAR_BYTES)})"
+        )
+    return "bpe", (
+        f"BPE tokenizer: {readable_size(num_bytes)} of text is enough to learn subwords "
+        f"(characters are used below {readable_size(CHAR_BYTES)})"
+    )
+
+
+def has_spaces(texts: Iterable[str]) -> bool:
+    """Whether words are separated by spaces, unlike in Chinese, Japanese or Thai."""
+    words = [len(word) for text in texts for word in text.split()]
+    return sum(words) <= LONG_WORDS * len(words)
+
+
+def default_vocab_size(kind: Kind, num_bytes: int = 10_000_000) -> int:
+    """A power of two that grows with the square root of the text, as its words do (Heaps' law).
+
+    8,192 subwords for 10 MB. For characters it is no limit: all of Unicode.
+    """
+    if kind == "char":
+        return sys.maxunicode + 1
+    root = 3 * isqrt(num_bytes) or 1
+    pieces = min(max(2 ** (root.bit_length() - 1), 512), 32_768)
+    return 4 * pieces if kind == "word" else pieces  # a word has many forms, each with its own id
 
 
 def train_tokenizer(
@@ -46,6 +105,8 @@ def train_tokenizer(
     size = settings.vocab_size if vocab_size is None else vocab_size
     size = default_vocab_size(settings.kind) if size is None else size
     pieces = _pieces(texts, bool(settings.lowercase))
+    if settings.kind in _CUTS_WORDS:
+        pieces = chain.from_iterable(map(_with_short_words, pieces))
     backend = LEARN[settings.kind](pieces, size - len(names))
     if settings.lowercase:
         backend.normalizer = normalizers.Lowercase()
@@ -63,6 +124,16 @@ def _pieces(texts: Iterable[str], lowercase: bool) -> Iterator[str]:
             yield lower.normalize_str(piece) if lowercase else piece
     if empty:
         raise GlassformerError("there is no text to learn a tokenizer from: every text is empty.")
+
+
+def _with_short_words(text: str) -> Iterator[str]:
+    """A text, cut within words that are too long."""
+    start = 0
+    if max(map(len, text.split()), default=0) > LONGEST_WORD:
+        for found in re.finditer(rf"\S{{{LONGEST_WORD}}}(?=\S)", text):
+            yield text[start : found.end()]
+            start = found.end()
+    yield text[start:]
 
 
 def learn_characters(texts: Iterable[str], room: int) -> Backend:

@@ -12,9 +12,10 @@ write. Special tokens come last, as in GPT-2, and text cannot spell them: in a t
 is thirteen ordinary characters.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import islice
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,8 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text import chunks
+from glassformer.text.chunks import pieces_of
+from glassformer.text.tokenizer_limits import PROBE, check_growth, panics_as_errors
 
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -38,8 +40,6 @@ WORDS = pre_tokenizers.Split(
 # Names of the end of a text in other vocabularies, in order of preference.
 _ENDS = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "[SEP]")
 
-_PIECES_AT_ONCE = 64  # enough for many cores, few enough for memory
-
 
 class Tokenizer:
     """Text to ids and back. A thin layer over the `tokenizers` library."""
@@ -49,7 +49,10 @@ class Tokenizer:
         backend.no_truncation()
         backend.encode_special_tokens = True  # as ordinary text
         self._backend = backend
-        self._pieces_are_safe = _keeps_within_words(backend)
+        self.keeps_within_words = _keeps_within_words(backend)
+        """Whether no token reaches from a word into the space after it."""
+        self._panics_as_errors = partial(panics_as_errors, is_silent=not self.keeps_within_words)
+        self.is_by_character = repr(backend.pre_tokenizer) == repr(CHARACTERS)
         self.is_byte_level = isinstance(backend.decoder, decoders.ByteLevel)
 
     @classmethod
@@ -64,7 +67,14 @@ class Tokenizer:
         except (OSError, UnicodeDecodeError) as error:
             raise GlassformerError(f"{path} cannot be read: {error}.") from None
         try:
-            return cls(Backend.from_str(text))
+            check_growth(json.loads(text))
+            with panics_as_errors("it cannot be used"):
+                loaded = cls(Backend.from_str(text))  # without its padding: that may be endless
+                with suppress(Exception):  # a vocabulary need not know the letters of the probe
+                    loaded._backend.encode(PROBE)
+            return loaded
+        except GlassformerError as error:
+            raise GlassformerError(f"{path} is damaged or not a tokenizer: {error}") from None
         except Exception as error:  # the library has no narrower one
             raise GlassformerError(
                 f"{path} is damaged or not a tokenizer: {error}. Copy or export it again."
@@ -111,6 +121,11 @@ class Tokenizer:
         normalizer = self._backend.normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
+    @property
+    def keeps_spacing(self) -> bool:
+        """Whether blanks are part of the tokens."""
+        return self.kind == "char" or self.carries_blanks
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without any special token."""
         return self.encode_batch([text])[0]
@@ -118,7 +133,10 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, encoded on several cores."""
         try:
-            encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+            with self._panics_as_errors("the tokenizer fails on this text"):
+                encodings = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        except GlassformerError:
+            raise
         except Exception:  # the library has no narrower one
             unknown = self.unknown_characters("".join(texts))
             if not unknown:
@@ -132,25 +150,24 @@ class Tokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The place of each token in `text`: (first character, after the last)."""
-        return self._backend.encode(text, add_special_tokens=False).offsets
+        with self._panics_as_errors("the tokenizer fails on this text"):
+            return self._backend.encode(text, add_special_tokens=False).offsets
 
-    def encode_chunks(
-        self, text: str | Iterable[str], num_characters: int = chunks.SIZE
-    ) -> Iterator[list[int]]:
-        """The ids of one text of any length, piece by piece: joined, they are `encode(text)`.
-
-        The text may come in parts that are cut anywhere, such as the reads of a file. A tokenizer
-        of another tool whose tokens can reach across spaces needs the whole text at once.
-        """
-        parts = [text] if isinstance(text, str) else text
-        safe = self._pieces_are_safe
-        pieces = chunks.pieces_of(parts, num_characters) if safe else iter(["".join(parts)])
-        while batch := list(islice(pieces, _PIECES_AT_ONCE)):
-            yield from self.encode_batch(batch)
+    def unknown_words(self, text: str) -> Iterator[str]:
+        """The words of a text that are read as the unknown token, in order."""
+        if self.unknown is None:
+            return
+        for piece in pieces_of([text]) if self.keeps_within_words else [text]:
+            with self._panics_as_errors("the tokenizer fails on this text"):
+                found = self._backend.encode(piece, add_special_tokens=False)
+            for id, (first, last) in zip(found.ids, found.offsets, strict=True):
+                if id == self.unknown:
+                    yield piece[first:last]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, without special tokens."""
-        return self._backend.decode(ids, skip_special_tokens=True)
+        with self._panics_as_errors("the tokenizer fails on these tokens"):
+            return self._backend.decode(ids, skip_special_tokens=True)
 
     def token(self, id: int) -> str:
         """One token as a reader recognises it: " the", "##ing", "<0xE2>", "<|endoftext|>"."""
@@ -237,15 +254,11 @@ def _keeps_within_words(backend: Backend) -> bool:
     return repr(split) in (repr(CHARACTERS), repr(WORDS))
 
 
-def _byte_of_character() -> dict[str, int]:
-    """GPT-2 writes each byte as one visible character: itself, or from U+0100 on if it has none."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    moved = {chr(0x100 + place): byte for place, byte in enumerate(hidden)}
-    return {chr(byte): byte for byte in visible} | moved
-
-
-_BYTE_OF = _byte_of_character()
+# GPT-2 writes each byte as one visible character: itself, or from U+0100 on if it has none.
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in _VISIBLE]
+_BYTE_OF = {chr(byte): byte for byte in _VISIBLE}
+_BYTE_OF |= {chr(0x100 + place): byte for place, byte in enumerate(_HIDDEN)}
 
 
 def _readable(raw: bytes) -> str:

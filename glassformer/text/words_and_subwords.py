@@ -21,8 +21,7 @@ WORD = re.compile(
 
 
 def split_words(text: str) -> list[str]:
-    """Words and punctuation marks, as in files of tagged sentences. Abbreviations keep their full
-    stops."""
+    """Words and punctuation marks, as in tagged sentences. Abbreviations keep their full stops."""
     plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
     return [text[slice(*found.span())] for found in WORD.finditer(plain)]
 

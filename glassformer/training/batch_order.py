@@ -2,46 +2,46 @@
 continues with exactly the batch that was due."""
 
 from collections.abc import Iterator
-from typing import Any
-
-from torch.utils.data import DataLoader, Dataset, Sampler
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from glassformer.tasks.task import Objective
 
 
-class StepSampler(Sampler[int]):
-    """The numbers of the micro-batches from micro-step `first` to the last.
+class WeighedBatch(NamedTuple):
+    """A batch, and how much its mean loss counts among the batches of one update: 1 on average."""
 
-    Its length is that of the whole training, also if a run resumes at a later step.
+    batch: Any
+    weight: float
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of an objective after step `first`, one or several for each update.
+
+    Several batches of one update act as one large batch, whose loss is a mean over all its targets:
+    a batch with more targets counts more.
     """
 
-    def __init__(self, steps: int, first: int = 0, rank: int = 0, world_size: int = 1) -> None:
-        self.steps = steps
-        self.first = first
-        self.rank = rank
-        self.world_size = world_size
+    objective: Objective
+    first: int = 0
 
     def __len__(self) -> int:
-        return self.steps
+        """The number of batches in the whole training, also if a run resumes at a later step."""
+        config = self.objective.config
+        return config.max_steps * config.gradient_accumulation_steps
 
-    def __iter__(self) -> Iterator[int]:
-        for step in range(self.first, self.steps):
-            yield step * self.world_size + self.rank
+    def __iter__(self) -> Iterator[WeighedBatch]:
+        config = self.objective.config
+        count = config.gradient_accumulation_steps
+        for step in range(self.first, config.max_steps):
+            yield from self._weighed(range(step * count, (step + 1) * count))
 
-
-class NumberedBatches(Dataset[Any]):
-    """The batches of an objective, by their number."""
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-
-    def __getitem__(self, number: int) -> Any:
-        return self.objective.batch(number)
-
-
-def batches_from(objective: Objective, first: int) -> DataLoader[Any]:
-    """The batches after step `first`."""
-    config = objective.config
-    accumulation = config.gradient_accumulation_steps
-    sampler = StepSampler(config.max_steps * accumulation, first * accumulation)
-    return DataLoader(NumberedBatches(objective), sampler=sampler, batch_size=None)
+    def _weighed(self, numbers: range) -> list[WeighedBatch]:
+        """The batches of one update."""
+        batches = [self.objective.batch(number) for number in numbers]
+        if len(batches) == 1:
+            return [WeighedBatch(batches[0], 1.0)]
+        counts = [self.objective.num_targets(batch) for batch in batches]
+        mean = sum(counts) / len(counts)
+        return [WeighedBatch(batch, n / mean) for batch, n in zip(batches, counts, strict=True)]

@@ -10,11 +10,11 @@ import math
 import time
 from typing import Any
 
+import lightning
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch import LightningModule as Module
 from lightning.pytorch.plugins.io import CheckpointIO
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from glassformer.checkpoint.model_folder import save_model
@@ -24,12 +24,14 @@ from glassformer.evaluation.result import order
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import model_to_keep
-from glassformer.training.machine import machine_facts
+from glassformer.training.gradients import are_finite
+from glassformer.training.lightning_module import LOWER
 from glassformer.training.model_card import count_parameters, model_card
-from glassformer.training.progress import Progress, Standing
+from glassformer.training.progress import Progress, Standing, name_in_line
 from glassformer.training.resume_changes import essence
-from glassformer.training.run_folder import STANDING, RunFolder
+from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_log import RunLog
+from glassformer.training.saved_state import STANDING, VERSION, SavedStanding, StepState, checked
 from glassformer.training.signals import StopRequest
 
 
@@ -44,7 +46,11 @@ class StateIO(CheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        return load_state(path)
+        """Only the counters that were checked, and of no older version: there is nothing for
+        Lightning to convert."""
+        state = load_state(path)
+        loops = checked(StepState, state).counters()
+        return state | {"loops": loops, VERSION: lightning.__version__}
 
     def remove_checkpoint(self, path: Any) -> None:
         raise NotImplementedError("RunFolder.prune does this")
@@ -73,39 +79,22 @@ class StepCallback(Callback):
         self.config = objective.config
         self.run_log = log
         self.progress = progress
-        self.recipe = essence(objective.recipe)
         self.until = until or self.config.max_steps
-        self.standing = Standing(first, self.config.max_steps, measure=objective.measure)
-        self.best: dict[str, float] | None = None
+        self.step = first
+        self.saved = SavedStanding.at_the_start(essence(objective.recipe))
         self.stop = StopRequest()
-        self.trace: list[float] = []  # the loss of each step since a state was due
-        self._stale = 0  # validations since the best one
-        self._losses: list[float] = []  # since the last line of metrics.csv
         self._step_losses: list[float] = []  # of the micro-batches of this step
         self._learning_rate = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        standing = self.standing
-        return {
-            "recipe": self.recipe,
-            "losses": self._losses,
-            "trace": self.trace,
-            "machine": machine_facts(),
-            "stale": self._stale,
-            "val": standing.val,
-            "best": self.best,
-            "best_step": standing.best_step,
-        }
+        return self.saved.model_dump()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._losses = list(state_dict["losses"])
-        self._stale = state_dict["stale"]
-        self.trace = [] if self._is_due(self.config.save_steps) else list(state_dict["trace"])
-        self.best = state_dict["best"]
-        self.standing.val, self.standing.best_step = state_dict["val"], state_dict["best_step"]
-        self.standing.best = (
-            None if self.best is None else self.best[f"val_{self.objective.measure}"]
-        )
+        now = self.saved  # of this recipe and machine
+        mine = {"recipe": now.recipe, "machine": now.machine}
+        self.saved = SavedStanding.model_validate(state_dict | mine)
+        if self._is_due(self.config.save_steps):
+            self.saved.trace = []
 
     def on_train_start(self, trainer: Trainer, module: Module) -> None:
         self.stop.listen()  # again: by now Lightning has put a handler of its own in front
@@ -115,11 +104,11 @@ class StepCallback(Callback):
     def has_given_up(self) -> bool:
         """Has it not improved for `early_stopping` validations?"""
         patience = self.config.early_stopping
-        return patience is not None and self._stale >= patience
+        return patience is not None and self.saved.stale >= patience
 
     @property
     def is_finished(self) -> bool:
-        return self.standing.step >= self.config.max_steps or self.has_given_up
+        return self.step >= self.config.max_steps or self.has_given_up
 
     def on_train_batch_start(
         self, trainer: Trainer, module: Module, batch: Any, number: int
@@ -130,12 +119,11 @@ class StepCallback(Callback):
         self, trainer: Trainer, module: Module, optimizer: Optimizer
     ) -> None:
         self._learning_rate = float(optimizer.param_groups[0]["lr"])
-        gradients = [p.grad for p in module.parameters() if p.grad is not None]
         # In float16 gradients may overflow now and then: its scaler sees to that.
-        if self.config.precision != "float16" and not get_total_norm(gradients).isfinite():
+        if self.config.precision != "float16" and not are_finite(module.parameters()):
             raise GlassformerError(
                 f"a gradient became infinite or NaN at step {trainer.global_step + 1:,}, before "
-                "the weights were changed. Use a smaller --set training.learning_rate."
+                f"the weights were changed. {LOWER}"
             )
 
     def on_train_batch_end(
@@ -146,69 +134,72 @@ class StepCallback(Callback):
         self._step_losses.append(loss.item() * accumulation)
         if (number + 1) % accumulation:
             return  # the weights have not changed yet
-        self._losses.append(sum(self._step_losses) / accumulation)
+        mean = sum(self._step_losses) / accumulation
         self._step_losses = []
-        self.trace.append(self._losses[-1])
-        self.standing.step = trainer.global_step
-        self.standing.loss = self._losses[-1]
+        self.saved.losses.append(mean)
+        self.saved.trace.append(mean)
+        self.step = trainer.global_step
         begin = time.perf_counter()
         self._after_step(trainer)
         self.progress.not_training(time.perf_counter() - begin)
-        self.progress.show(self.standing)
+        self.progress.show(self._standing(mean))
+
+    def _standing(self, loss: float) -> Standing:
+        saved, measure = self.saved, self.objective.measure
+        best = None if saved.best is None else saved.best[f"val_{measure}"]
+        numbers = (loss, saved.val, best, saved.best_step)
+        return Standing(self.step, self.config.max_steps, *numbers, measure=measure)
 
     def _after_step(self, trainer: Trainer) -> None:
-        step, last = trainer.global_step, trainer.global_step == self.config.max_steps
+        step, last = self.step, self.step == self.config.max_steps
         values: dict[str, float] = {}
         if self._is_due(self.config.eval_steps) or last:
             values = self._validate(step)
         # Asked once: a signal may come at any moment.
         stopping = self.stop.signal is not None or self.has_given_up or step == self.until
         if self._is_due(self.config.logging_steps) or values or last:
-            values["train_loss"] = sum(self._losses) / len(self._losses)
+            values["train_loss"] = sum(self.saved.losses) / len(self.saved.losses)
             values["learning_rate"] = self._learning_rate
-            self._losses = []
+            self.saved.losses = []
             self.run_log.write(step, values, items_per_second=self.progress.items_per_second)
         if self._is_due(self.config.save_steps) or last or stopping:
             self.run_log.sync()
             trainer.save_checkpoint(self.run.checkpoint(step))
             if self._is_due(self.config.save_steps):
-                self.trace = []
+                self.saved.trace = []
             self.run.prune(self.config.save_total_limit, self.config.save_steps)
         if stopping:
             trainer.should_stop = True
 
     def _is_due(self, every: int) -> bool:
-        return self.standing.step % every == 0
+        return self.step % every == 0
 
     def _validate(self, step: int) -> dict[str, float]:
         found = self.objective.validate(self.model)
         if not math.isfinite(found.loss):
             raise GlassformerError(
                 f"the validation loss became {found.loss} at step {step:,}; that state is not "
-                "saved. Use a smaller --set training.learning_rate."
+                f"saved. {LOWER}"
             )
-        standing, objective = self.standing, self.objective
+        saved, objective = self.saved, self.objective
         columns = objective.columns(found)
-        standing.val = value = columns[f"val_{objective.measure}"]
-        self._stale += 1
+        saved.val = value = columns[f"val_{objective.measure}"]
+        saved.stale += 1
         if self._is_better(columns):
-            self._stale = 0
-            self.best, standing.best, standing.best_step = columns, value, step
+            saved.stale, saved.best, saved.best_step = 0, columns, step
             kept = model_to_keep(objective.recipe, self.model)
             card = model_card(objective, count_parameters(kept), found, step)
             save_model(self.run.path, kept, objective.dataset.preprocessing, card)
         text = self.objective.sample(self.model, step)
         self.run_log.sample(step, text)
-        self.progress.say(
-            f"  step {step:,} {standing.name} {value:.3f} │ {' '.join(text.split())}", whole=False
-        )
+        self.progress.sample(f"  step {step:,} {name_in_line(objective.measure)} {value:.3f}", text)
         return dict(columns)
 
     def _is_better(self, columns: dict[str, float]) -> bool:
-        """Than the best so far: the measure decides, then the loss."""
+        """Whether these scores are the best so far."""
 
         def key(found: dict[str, float]) -> tuple[float, float]:
-            scores = {name.removeprefix("val_"): value for name, value in found.items()}
-            return order(scores, self.objective.measure)
+            decides = self.objective.decides
+            return order(decides, found[f"val_{decides}"], found["val_loss"])
 
-        return self.best is None or key(columns) < key(self.best)
+        return self.saved.best is None or key(columns) < key(self.saved.best)

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.config import Values, flatten, write_yaml
-from glassformer.config_errors import Origins
+from glassformer.config_errors import COMMAND_LINE, Origins
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, trainable
 from glassformer.tasks.recipe import Recipe
@@ -19,6 +19,7 @@ from glassformer.training.preparation import rehearsed
 from glassformer.training.recipes import DATA_TO_LEARN_FROM, given_values, known_keys, make_recipe
 from glassformer.training.resume_changes import HARMLESS, differences, in_words, refused
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_lock import locked
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,24 @@ def dry_run(request: Request, as_json: bool) -> str:
         plan = rehearse_rest(run, _resumed(request, run))
     else:
         plan = rehearse(recipe)
+        if run.exists and not request.force:
+            note = f"note: {run.path} already contains a run: add --force, or choose another --out"
+            plan = replace(plan, notes=(*plan.notes, note))
     return json.dumps(plan.as_json()) if as_json else plan.text()
 
 
 def train(request: Request, stream: TextIO) -> Outcome:
     recipe, run = _recipe(request)
-    if request.resume and run.exists:
-        if (resumed := _resumed(request, run)) != run.recipe():
-            run.write_recipe(resumed)
-        return story.resume(run, stream)
-    if not (request.force or request.resume):
-        run.refuse_to_overwrite()
-    if request.resume:
-        print(f"{run.path} contains no run to resume: starting a new one", file=stream)
-    return story.train(recipe, run, stream)
+    with locked(run.path):
+        if request.resume and run.exists:
+            if (resumed := _resumed(request, run)) != run.recipe():
+                run.write_recipe(resumed)
+            return story.resume(run, stream)
+        if request.resume:
+            print(f"{run.path} contains no run to resume: starting a new one", file=stream)
+        elif not request.force:
+            run.refuse_to_overwrite()
+        return story.train(recipe, run, stream)
 
 
 def _resumed(request: Request, run: RunFolder) -> Recipe:
@@ -111,9 +116,12 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
         if not run.exists:
             raise GlassformerError(f"{run.missing()} There is nothing to resume.")
         return run.recipe(), run
-    _check_options(request, dict(flatten(values)).get("model.name"))
+    name = dict(flatten(values)).get("model.name")
+    if request.resume and request.out is None and name is None:
+        raise UsageError("--resume needs the run to continue: pass --out FOLDER.")
+    _check_options(request, name)
     if request.recipe is None:
-        recipe = make_recipe(values, "the command", origins, UsageError)
+        recipe = make_recipe(values, COMMAND_LINE, origins, UsageError)
     else:
         recipe = make_recipe(values, str(request.recipe), origins)
     return recipe, RunFolder(request.out or _default_folder(recipe), request.force)
@@ -124,6 +132,8 @@ def _check_options(request: Request, name: Any) -> None:
     if name not in MODELS:
         return
     given = {key for key, value in flatten(request.flags) if value is not None}
+    if given.issuperset(("training.max_steps", "training.num_train_epochs")):
+        raise UsageError("--max-steps and --num-train-epochs cannot be combined. Pass one.")
     for key, option in request.options.items():
         if key in given and not _has_key(name, key):
             raise UsageError(

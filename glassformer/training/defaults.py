@@ -6,6 +6,7 @@ A larger model for more data, as many steps as the data is worth reading, and a 
 the model's width.
 """
 
+from glassformer.errors import UsageError
 from glassformer.models import row
 from glassformer.tasks.recipe import Recipe, TrainingConfig, model_config
 from glassformer.tasks.task import Dataset, Habits, Source
@@ -18,12 +19,22 @@ WIDTH = 128  # up to which the learning rates of a task's habits hold
 def with_model(recipe: Recipe, source: Source) -> Recipe:
     """The recipe with every size of the model, and with what else the data decides."""
     decided = source.decided(recipe)
+    for key, value in decided["model"].items():
+        if recipe.model.get(key) not in (None, value):
+            raise UsageError(
+                f"model.{key} is {recipe.model[key]}, but the data determines it: it must be "
+                f"{value}. Leave it out."
+            )
     model = recipe.model | decided.pop("model")
     if recipe.is_open and recipe.start is None:
-        model["preset"] = _preset(recipe.model_name, source.num_items)
+        # The largest preset that this much data is enough for.
+        sizes = row(recipe.model_name).sizes
+        model["preset"] = next(name for least, name in sizes if source.num_items >= least)
     values = recipe.model_dump(mode="json")
     named = {"name": recipe.model_name, "preset": model.get("preset")}
-    values["model"] = named | model_config(model).model_dump(mode="json")
+    config = model_config(model)
+    source.preprocessing.check_model(config, "the data", "Leave it out of the recipe.")
+    values["model"] = named | config.model_dump(mode="json")
     for section, keys in decided.items():
         values[section] |= keys
     return make_recipe(values)
@@ -33,8 +44,10 @@ def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
     """The recipe with every number of the training."""
     config = recipe.training
     batch_size = config.per_device_train_batch_size or dataset.default_batch_size
-    steps = config.max_steps or _steps(config, dataset, batch_size, habits)
+    per_epoch = dataset.batches(batch_size, config.seed).per_epoch
+    steps = config.max_steps or _steps(config, per_epoch, habits)
     chosen = {
+        "optimizer": habits.optimizer,
         "per_device_train_batch_size": batch_size,
         "max_steps": steps,
         "learning_rate": _learning_rate(config, dataset, habits),
@@ -49,19 +62,7 @@ def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
     return make_recipe(values | {"training": chosen | given})
 
 
-def with_steps(recipe: Recipe, max_steps: int) -> Recipe:
-    """The recipe with another number of steps; what depends on it is still open."""
-    training = recipe.training.model_copy(update={"max_steps": max_steps})
-    return recipe.model_copy(update={"training": training})
-
-
-def _preset(model: str, num_items: int) -> str:
-    """The largest preset that this much data is enough for."""
-    return next(name for least, name in row(model).sizes if num_items >= least)
-
-
-def _steps(config: TrainingConfig, dataset: Dataset, batch_size: int, habits: Habits) -> int:
-    batches_per_epoch = dataset.batches(batch_size, config.seed).per_epoch
+def _steps(config: TrainingConfig, batches_per_epoch: float, habits: Habits) -> int:
     per_epoch = batches_per_epoch / config.gradient_accumulation_steps
     if config.num_train_epochs is not None:
         return max(1, round(config.num_train_epochs * per_epoch))
@@ -70,7 +71,7 @@ def _steps(config: TrainingConfig, dataset: Dataset, batch_size: int, habits: Ha
 
 def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> float:
     """Wider models need smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions."""
-    usual = {"muon": habits.muon, "adamw": habits.adamw}[config.optimizer]
+    usual: float = getattr(habits, config.optimizer or habits.optimizer)
     width: int = getattr(dataset.model_config, "d_model", WIDTH)
     return round(usual * min(1.0, (WIDTH / width) ** 0.5), 6)
 

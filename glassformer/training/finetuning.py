@@ -20,9 +20,14 @@ DROPOUT = 0.1  # the least when a trained model is fine-tuned
 
 
 def on_top_of(folder: Path, task: str) -> Values:
-    """The section `model` of a recipe that gives the model in a folder a new head."""
+    """The sections of a recipe that give the model in a folder a new head."""
+    return {"model": _with_new_head(folder, task), "finetune": {"model": str(folder)}}
+
+
+def _with_new_head(folder: Path, task: str) -> Values:
     name, config = load_config(folder)
     built, values = body_config(name, config, task)
+    values.pop("context_length", None)  # the texts decide whether it must be longer
     # There are fewer examples than there was text: a little more regularisation.
     return {"name": built, **values, "dropout": max(DROPOUT, values["dropout"])}
 
@@ -77,8 +82,8 @@ def with_digest(recipe: Recipe) -> Recipe:
         ) from None
     if recipe.start.digest not in (None, digest):
         raise GlassformerError(
-            f"{weights} does not have the checksum finetune.digest. Pass the model it was "
-            "taken from, or leave out the digest."
+            f"{weights} does not match the checksum finetune.digest. Pass the original "
+            "model, or leave out the digest."
         )
     start = recipe.start.model_copy(update={"digest": digest})
     return recipe.model_copy(update={"finetune": start})
@@ -105,7 +110,7 @@ def _freeze(model: Labeller, start: FinetuneConfig) -> None:
         layers = max(_layer(name) for name, _ in model.body.named_parameters())
         if start.freeze_layers > layers:
             raise UsageError(
-                f"freeze_layers is {start.freeze_layers}, but the model has {layers} layers. Use "
+                f"--freeze-layers is {start.freeze_layers}, but the model has {layers} layers. Use "
                 "--freeze to freeze all of them."
             )
         for name, parameter in model.body.named_parameters():

@@ -11,23 +11,26 @@ import lightning.pytorch as lightning
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
 
+from glassformer.atomic_files import damage
+from glassformer.checkpoint.model_folder import WEIGHTS
+from glassformer.checkpoint.training_state import load_values
 from glassformer.errors import GlassformerError
 from glassformer.runtime.host import Setup
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
-from glassformer.training.batch_order import batches_from
+from glassformer.training.batch_order import Batches
 from glassformer.training.callback import StateIO, StepCallback
 from glassformer.training.finetuning import new_model
 from glassformer.training.lightning_module import Learner
-from glassformer.training.machine import use_machine
 from glassformer.training.model_card import count_parameters
 from glassformer.training.outcome import Outcome
-from glassformer.training.preparation import prepared
+from glassformer.training.preparation import prepared, use_machine
 from glassformer.training.progress import Progress
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_log import RunLog
+from glassformer.training.saved_state import StepState, check_best, check_fit, checked
 from glassformer.training.timing import bytes_per_parameter
 from glassformer.wording import counted, readable_size
 
@@ -36,112 +39,6 @@ PRECISIONS: dict[str, Any] = {
     "bfloat16": "bf16-mixed",
     "float16": "16-mixed",
 }
-
-
-def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
-    """Train from the last good state of a run, or from its beginning if there is none.
-
-    `until` is a step to save and stop at before the end.
-    """
-    with _quiet():
-        recipe = run.recipe()
-        setup = use_machine(recipe)
-        return _fit(prepared(recipe, run.path), run, setup, stream, until)
-
-
-def _fit(
-    objective: Objective, run: RunFolder, setup: Setup, stream: TextIO, until: int | None
-) -> Outcome:
-    config = objective.config
-    seed_step(config.seed, 0)
-    first, news = _where_to_begin(run, objective, is_replay=until is not None)
-    model = new_model(objective.recipe, is_fresh=not first)
-    _check_room(run, model, config)
-    with (
-        closing(RunLog(run.path, objective.measures, first, config.report_to)) as log,
-        Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
-    ):
-        for line in (_headline(objective, model, setup), *news):
-            progress.say(line)
-        learner = Learner(model, objective)
-        callback = StepCallback(run, objective, learner.result, log, progress, first, until)
-        trainer = lightning.Trainer(
-            accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
-            devices=1,
-            precision=PRECISIONS[setup.precision],
-            max_steps=config.max_steps,
-            accumulate_grad_batches=config.gradient_accumulation_steps,
-            gradient_clip_val=config.max_grad_norm or None,
-            callbacks=[callback],
-            plugins=[StateIO()],
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-        )
-        # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
-        with callback.stop.heeded(), suppress(SIGTERMException):
-            trainer.fit(
-                learner,
-                batches_from(objective, first),
-                ckpt_path=run.checkpoint(first) if first else None,
-                weights_only=False,  # our own reader has no code to run; True would be torch's
-            )
-    return Outcome(
-        folder=run.path,
-        step=callback.standing.step,
-        max_steps=config.max_steps,
-        best=callback.best,
-        best_step=callback.standing.best_step,
-        stopped_by=None if callback.is_finished else callback.stop.signal,
-        objective=objective,
-        stopped_early=callback.has_given_up,
-    )
-
-
-def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
-    """The last good step, from which training continues, and what to report about it."""
-    first, damaged = run.last_good_step()
-    news = [f"warning: {problem}" for problem in damaged]
-    if first:
-        run.check_recipe(first, essence(objective.recipe))
-        if run.standing(first)["best_step"] is not None and not is_replay:
-            gone = [run.path / name for name in run.lost()]
-            news += [f"warning: {path} is missing. A new one starts here." for path in gone]
-        news.append(f"continuing from step {first:,}")
-    elif damaged:
-        news.append("no undamaged checkpoint is left: training starts from the beginning")
-    run.forget_after(first)
-    return first, news
-
-
-def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
-    """Better reported now than after the first hour."""
-    needed = count_parameters(model) * bytes_per_parameter(config)
-    if (free := shutil.disk_usage(run.path).free) < needed:
-        raise GlassformerError(
-            f"{run.path}: a checkpoint takes {readable_size(needed)}, but the disk has "
-            f"{readable_size(free)} left. Make room there, then continue with --resume."
-        )
-
-
-def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
-    recipe, dataset = objective.recipe, objective.dataset
-    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
-    context = recipe.model.get("context_length")
-    return (
-        f"model: {name}, {count_parameters(model):,} parameters{_learning(model)}"
-        + (f", context {context}" if context else "")
-        + f"; {dataset.num_items:,} {dataset.unit}s, {recipe.training.max_steps:,} steps; "
-        f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
-    )
-
-
-def _learning(model: nn.Module) -> str:
-    """How many of the parameters learn, if not all do."""
-    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
-    return "" if learning == count_parameters(model) else f" ({learning:,} trainable)"
 
 
 @contextmanager
@@ -158,3 +55,114 @@ def _quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+@_quiet()
+def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
+    """Train from the last good state of a run, or from its beginning if there is none.
+
+    `until` is a step to save and stop at before the end.
+    """
+    recipe = run.recipe()
+    setup = use_machine(recipe)
+    objective = prepared(recipe, run.path)
+    config = objective.config
+    seed_step(config.seed, 0)
+    first, news = _where_to_begin(run, objective, is_replay=until is not None)
+    model = new_model(objective.recipe, is_fresh=not first)
+    if not first:
+        objective.initialize(model)
+    _check_room(run, model, config)
+    with (
+        Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
+        closing(RunLog(run.path, objective.measures, first, config.report_to)) as log,
+    ):
+        if log.num_damaged:
+            lines = counted(log.num_damaged, "line")
+            news.append(f"warning: {log.path} is damaged: dropped {lines}")
+        for line in (_headline(objective, model, setup), *news):
+            progress.say(line)
+        learner = Learner(model, objective)
+        if first:
+            _check_state(run, first, learner)
+        callback = StepCallback(run, objective, learner.result, log, progress, first, until)
+        trainer = lightning.Trainer(
+            accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
+            devices=1,
+            precision=PRECISIONS[setup.precision],
+            max_steps=config.max_steps,
+            accumulate_grad_batches=config.gradient_accumulation_steps,
+            callbacks=[callback],
+            plugins=[StateIO()],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
+        with callback.stop.heeded(), suppress(SIGTERMException):
+            trainer.fit(
+                learner,
+                Batches(objective, first),
+                ckpt_path=run.checkpoint(first) if first else None,
+                weights_only=False,  # our own reader has no code to run; True would be torch's
+            )
+    return Outcome(
+        folder=run.path,
+        step=callback.step,
+        best=callback.saved.best,
+        best_step=callback.saved.best_step,
+        stopped_by=None if callback.is_finished else callback.stop.signal,
+        objective=objective,
+        stopped_early=callback.has_given_up,
+    )
+
+
+def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
+    """The last good step, from which training continues, and what to report about it."""
+    first, damaged = run.last_good_step()
+    news = [f"warning: {problem}" for problem in damaged]
+    if first:
+        run.check_recipe(first, essence(objective.recipe))
+        if run.standing(first).best_step is not None and not is_replay:
+            gone = [run.path / name for name in run.lost()]
+            news += [f"warning: {path} is missing. A new one is started." for path in gone]
+        news.append(f"continuing from step {first:,}")
+    elif damaged or (run.path / WEIGHTS).is_file():
+        news.append("no undamaged checkpoint is left: training starts from the beginning")
+    run.forget_after(first)
+    return first, news
+
+
+def _check_state(run: RunFolder, step: int, learner: Learner) -> None:
+    """Raise unless the state of `step` is one of this training."""
+    with damage(run.checkpoint(step), run.cure(step)):
+        state = checked(StepState, load_values(run.checkpoint(step)))
+        check_fit(state, learner.state_dict(), learner.configure_optimizers())
+        check_best(state.callbacks.standing, learner.objective.measures)
+
+
+def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
+    """Better reported now than after the first hour."""
+    needed = count_parameters(model) * bytes_per_parameter(config)
+    if (free := shutil.disk_usage(run.path).free) < needed:
+        raise GlassformerError(
+            f"{run.path}: a checkpoint takes {readable_size(needed)}, but the disk has "
+            f"{readable_size(free)} left. Free some space, then continue with --resume."
+        )
+
+
+def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
+    recipe, dataset = objective.recipe, objective.dataset
+    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
+    context, steps = recipe.model.get("context_length"), objective.config.max_steps
+    total = count_parameters(model)
+    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    return (
+        f"model: {name}, {total:,} parameters"
+        + (f" ({learning:,} trainable)" if learning < total else "")
+        + (f", context {context}" if context else "")
+        + f"; {dataset.num_items:,} {dataset.unit}s, {counted(steps, 'step')}; "
+        f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
+    )

@@ -33,7 +33,9 @@ def import_fit() -> Fit:
                 from glassformer.training.fit import fit as quickly_imported
 
                 return quickly_imported
-            _forget("lightning")  # one that needs more of torchmetrics
+            # This Lightning needs more of torchmetrics: it is imported again from the start.
+            for name in [each for each in sys.modules if each.split(".")[0] == "lightning"]:
+                del sys.modules[name]
         from glassformer.training.fit import fit
 
         return fit
@@ -61,9 +63,3 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _forget(package: str) -> None:
-    """Take a half-imported package out of the loaded modules, to import it again."""
-    for name in [each for each in sys.modules if each.split(".")[0] == package]:
-        del sys.modules[name]

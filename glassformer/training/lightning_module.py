@@ -12,9 +12,13 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.tasks.task import Objective
+from glassformer.training.batch_order import WeighedBatch
 from glassformer.training.finetuning import learning_shares
+from glassformer.training.gradients import clip
 from glassformer.training.optimizer import make_optimizer
 from glassformer.training.schedule import rate
+
+LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
 
 
 class Learner(lightning.LightningModule):
@@ -36,14 +40,18 @@ class Learner(lightning.LightningModule):
     def result(self) -> nn.Module:
         return self.model if self.averaged is None else self.averaged
 
-    def training_step(self, batch: Any, number: int) -> Tensor:
-        loss = self.objective.loss(self.model, batch)
+    def training_step(self, batch: WeighedBatch, number: int) -> Tensor:
+        loss = self.objective.loss(self.model, batch.batch) * batch.weight
         if not torch.isfinite(loss):
             raise GlassformerError(
                 f"the loss became {loss.item()} at step {self.global_step + 1:,}, before the "
-                "weights were changed. Use a smaller --set training.learning_rate."
+                f"weights were changed. {LOWER}"
             )
         return loss
+
+    def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
+        if (norm := self.training_config.max_grad_norm) > 0:
+            clip(self.model.parameters(), norm)
 
     def optimizer_step(self, epoch: int, batch: int, optimizer: Any, *args: Any) -> None:
         config = self.training_config

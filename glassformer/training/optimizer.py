@@ -10,6 +10,7 @@ from torch import nn
 from glassformer.tasks.recipe import OptimizerKind
 from glassformer.training.muon import MuonAndAdamW
 
+RARER = 30  # by gradient descent, embeddings learn this much faster: each is in few examples
 BOLDER = 3  # beside Muon, embeddings, head and vectors learn this much faster than matrices
 
 
@@ -26,6 +27,8 @@ def make_optimizer(
 
     `shares` has the parameters, by name, that learn at a part of the learning rate.
     """
+    if kind == "sgd":
+        return _sgd(model, learning_rate, weight_decay)
     inner = _inner_matrices(model) if kind == "muon" else set()
     alike: dict[tuple[bool, bool, float], list[nn.Parameter]] = defaultdict(list)
     for name, parameter in model.named_parameters():
@@ -45,6 +48,21 @@ def make_optimizer(
         groups.append(group | ({"muon": True} if is_inner else {}))
     # For both kinds: torch's own fused AdamW cannot be clipped by Lightning in fewer bits.
     return MuonAndAdamW(groups, lr=learning_rate, betas=betas)
+
+
+def _sgd(model: nn.Module, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+    tables = [each for each in model.modules() if isinstance(each, nn.Embedding)]
+    for table in tables:
+        table.sparse = not weight_decay  # a step then changes only the rows of its own tokens
+    of_tables = {id(table.weight) for table in tables}
+    learning = [each for each in model.parameters() if each.requires_grad]
+    rest = [each for each in learning if id(each) not in of_tables]
+    rare = [each for each in learning if id(each) in of_tables]
+    groups = [
+        {"params": rare, "lr": learning_rate * RARER, "weight_decay": weight_decay},
+        {"params": rest, "lr": learning_rate, "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD([group for group in groups if group["params"]], lr=learning_rate)
 
 
 def _inner_matrices(model: nn.Module) -> set[int]:

@@ -23,7 +23,6 @@ class Outcome:
 
     folder: Path
     step: int
-    max_steps: int
     best: dict[str, float] | None
     """The scores of the best model, as metrics.csv names them."""
     best_step: int | None
@@ -35,6 +34,12 @@ class Outcome:
     is_old: bool = False
     """There was nothing left to do."""
     test: FinalScores | None = None
+    report: Path | None = None
+    """The page about the run, if it could be written."""
+
+    @property
+    def max_steps(self) -> int:
+        return self.objective.config.max_steps
 
     @property
     def exit_code(self) -> int:
@@ -54,9 +59,11 @@ class Outcome:
             why = f"already finished, at step {self.step:,}. "
         measure = self.objective.measure
         test = "" if self.test is None else f"Test: {self.test.headline}. "
+        report = "" if self.report is None else f"Report: {self.report}. "
         return (
             f"{why}{self.folder}: validation {measure} {self.best[f'val_{measure}']:.4f} at step "
-            f"{self.best_step:,}. {test}Try: {command(*self.objective.trials(self.folder)[0])}"
+            f"{self.best_step:,}. {test}{report}"
+            f"Try: {command(*self.objective.trials(self.folder)[0])}"
         )
 
     def as_json(self) -> str:
@@ -69,6 +76,7 @@ class Outcome:
                 **(self.best or {f"val_{name}": None for name in self.objective.measures}),
                 "best_step": self.best_step,
                 "finished": self.stopped_by is None,
+                "report": None if self.report is None else str(self.report),
                 **test,
             },
             ensure_ascii=False,

@@ -1,20 +1,22 @@
-"""From files to data that a training can read, and a recipe without gaps.
+"""From files to data that a training can read, and a recipe without gaps; and the machine for it.
 
 files → read → size of the model → write, cut for that model → steps, learning rate …
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.atomic_files import check_folder, new_folder
-from glassformer.runtime.host import silently
+from glassformer.models import row
+from glassformer.runtime.host import Setup, silently
+from glassformer.runtime.host import prepare as prepare_machine
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Dataset, Objective, Say
-from glassformer.training.defaults import with_model, with_steps, with_training
+from glassformer.training.defaults import with_model, with_training
 from glassformer.training.finetuning import with_digest
 
 DATA = "data"  # in a run's folder
@@ -29,11 +31,11 @@ class Prepared:
 
     def objective(self, max_steps: int | None = None) -> Objective:
         """What to learn, with every choice made; with a number of steps, if one is given."""
-        recipe = self.sized if max_steps is None else with_steps(self.sized, max_steps)
+        recipe = self.sized if max_steps is None else self.sized.with_training(max_steps=max_steps)
         task = task_of(recipe.model_name)
-        return task.objective(
-            with_training(recipe, self.dataset, task.habits(recipe)), self.dataset
-        )
+        habits = replace(task.habits(recipe), **row(recipe.model_name).habits)
+        recipe = with_training(recipe, self.dataset, habits)
+        return task.objective(recipe, self.dataset)
 
 
 def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
@@ -60,3 +62,15 @@ def rehearsed(recipe: Recipe, say: Say = silently) -> Iterator[Prepared]:
     """As `prepare`, for a dry run: nothing is left behind."""
     with TemporaryDirectory(prefix="glassformer-") as folder:
         yield prepare(recipe, Path(folder), say)
+
+
+def use_machine(recipe: Recipe, say: Say = silently) -> Setup:
+    """Apply the recipe's device, precision and threads. What is open is chosen when a run begins,
+    and stays the same whenever it continues."""
+    given = recipe.training
+    return prepare_machine(
+        threads=given.num_threads,
+        precision=None if given.precision == "auto" else given.precision,
+        device=None if given.device == "auto" else given.device,
+        notify=say,
+    )

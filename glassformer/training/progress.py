@@ -2,18 +2,26 @@
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from glassformer.wording import clock
 
-BAR = 20
+BAR, SHORT_BAR = 20, 10
 LOG_WIDTH = 100
+SAMPLE_LINES = 8  # of a text with line breaks, on a terminal
 LOG_LINES = 20  # in a log, one line for each twentieth of the training
+
+
+def name_in_line(measure: str) -> str:
+    return "val" if measure == "loss" else f"val {measure}"
 
 
 @dataclass
@@ -29,11 +37,6 @@ class Standing:
     best_step: int | None = None
     measure: str = "loss"
 
-    @property
-    def name(self) -> str:
-        """The name of that measure in a line."""
-        return "val" if self.measure == "loss" else f"val {self.measure}"
-
     def line(self, speed: str, seconds_left: float, width: int | None) -> str:
         """On a terminal of this width the least important parts give way; a log has them all."""
         step = f"step {self.step:,}/{self.max_steps:,}"
@@ -42,19 +45,33 @@ class Standing:
             loss = f"loss {self.loss:.2f}"
         if self.val is not None and self.best is not None:
             digits = 2 if self.measure == "loss" else 3
-            val = f"{self.name} {self.val:.{digits}f}"
+            val = f"{name_in_line(self.measure)} {self.val:.{digits}f}"
             best = f"(best {self.best:.{digits}f} @ {self.best_step:,})"
         if speed:  # not known at the very first step
             left = f"ETA {clock(seconds_left)}"
-        filled = round(BAR * self.step / self.max_steps)
-        bar = "" if width is None else "▰" * filled + "▱" * (BAR - filled)
-        parts = [step, bar, loss, val, best, speed, left]
-        for least in (None, bar, best, speed, val):
-            parts = ["" if part == least else part for part in parts]
-            line = " ".join(filter(None, parts))
+        for size, omitted in (
+            *((BAR, ()), (SHORT_BAR, ()), (BAR, (best,)), (SHORT_BAR, (best,))),
+            *((BAR, (best, speed)), (SHORT_BAR, (best, speed))),
+            *((0, (best, speed)), (0, (best, speed, val))),
+        ):
+            bar = "" if width is None else self._bar(size)
+            parts = (step, bar, loss, val, best, speed, left)
+            line = " ".join(part for part in parts if part and part not in omitted)
             if width is None or len(line) <= width:
                 break
         return line
+
+    def _bar(self, size: int) -> str:
+        filled = round(size * self.step / self.max_steps)
+        return "▰" * filled + "▱" * (size - filled)
+
+
+@contextmanager
+def waiting(stream: TextIO, what: str) -> Iterator[None]:
+    """Show on a terminal what is happening until it is over; nothing in a log."""
+    console = Console(file=stream, highlight=False)
+    with console.status(Text(f"{what} …")) if console.is_terminal else nullcontext():
+        yield
 
 
 class Progress:
@@ -78,6 +95,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         if self._live:
             self._live.start()
+            self._live.update(Text("preparing the first step …"))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,6 +112,19 @@ class Progress:
             # What a young model writes may be one word without end, which is cut anywhere.
             text = f"{words} …" if len(words) > width // 2 else f"{text[: width - 1]}…"
         self._console.print(Text(text))
+
+    def sample(self, heading: str, text: str) -> None:
+        """What the model writes now. Code and verse keep their lines on a terminal that is wide
+        enough; anything else is one line, as much as fits."""
+        lines = text.expandtabs(4).strip("\n").split("\n")
+        room = self._console.width - len(f"{heading} │ ")
+        if not self._live or len(lines) == 1 or max(map(cell_len, lines)) > room:
+            self.say(f"{heading} │ {' '.join(text.split())}", whole=False)
+            return
+        if len(lines) > SAMPLE_LINES:
+            lines[SAMPLE_LINES - 1 :] = ["…"]
+        margins = [heading, *(" " * len(heading) for _ in lines[1:])]
+        self.say("\n".join(map(" │ ".join, zip(margins, lines, strict=True))))
 
     def show(self, standing: Standing) -> None:
         self._times.append((standing.step, time.perf_counter() - self._pause))

@@ -1,13 +1,12 @@
 """From what a user wrote to a typed recipe: a file, then flags, then `--set`, checked and named."""
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from glassformer.config import Values, flatten, parse, read_yaml
-from glassformer.config_errors import Origins, keys_of_section
+from glassformer.config_errors import Origins, keys_of_section, located, nearest
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, row
 from glassformer.tasks import task_of
@@ -85,7 +84,7 @@ def make_recipe(
     _check_sections(values, known, where, origins or {}, error)
     if name is None:
         raise UsageError(
-            "no model. Name one, as in glassformer train gpt --data notes.txt, or write "
+            "no model. Pass one, as in glassformer train gpt --data notes.txt, or write "
             "model: {name: gpt} in the recipe."
         )
     _check_data(values.get("data") or {}, known["data"])
@@ -131,18 +130,18 @@ def _check_sections(
             line = origins.get(section)
             place = f", line {line}" if isinstance(line, int) else ""
             cure = _what_was_meant(section, known)
-            raise error(f"unknown section {section} in {where}{place}. {cure}")
+            raise error(f"unknown section {section}{located(where)}{place}. {cure}")
         if keys is not None and not isinstance(keys, dict):
-            raise error(f"{section} in {where} must be a section of keys, not a value.")
+            raise error(f"{section}{located(where)} must be a section of keys, not a value.")
 
 
 def _what_was_meant(section: str, known: dict[str, list[str]]) -> str:
     """Another section, or a key outside of its section."""
-    if near := difflib.get_close_matches(section, known, n=1):
-        return f"Did you mean {near[0]}?"
+    if near := nearest(section, known):
+        return f"Did you mean {near}?"
     sections = {key: name for name, keys in known.items() for key in keys}
-    if near := difflib.get_close_matches(section, sections, n=1, cutoff=0.8):
-        return f"Did you mean {sections[near[0]]}.{near[0]}?"
+    if near := nearest(section, sections, cutoff=0.8):
+        return f"Did you mean {sections[near]}.{near}?"
     return f"Known sections: {', '.join(known)}."
 
 

@@ -3,29 +3,42 @@
     begin     read the data, choose what the recipe leaves open, and write it all down
     train_on  train from the last saved state to the end, keeping the best model on the way
     tested    evaluate the best model once, on data that had no part in training it
+    reported  write a page about the run
 
 Everything before the first step needs no Lightning: a mistake in the data is reported at once, not
 after seconds of importing.
 """
 
+import gc
+import math
+import time
+from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TextIO
 
+from glassformer.atomic_files import damage
+from glassformer.checkpoint.model_folder import load_model, save_model
+from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
-from glassformer.runtime.host import Setup
+from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Say
+from glassformer.tasks.task import Fit, Say
+from glassformer.training.final_report import reported
 from glassformer.training.final_test import tested
-from glassformer.training.fit_at_once import fit_at_once
+from glassformer.training.finetuning import new_model
 from glassformer.training.lightning_import import import_fit
-from glassformer.training.machine import use_machine
+from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.outcome import Outcome
-from glassformer.training.preparation import prepare, prepared
-from glassformer.training.progress import Progress
+from glassformer.training.preparation import prepare, prepared, use_machine
+from glassformer.training.progress import Progress, waiting
 from glassformer.training.resume_changes import essence
-from glassformer.training.run_folder import RunFolder
-from glassformer.training.time_limit import within_time_limit
+from glassformer.training.run_folder import REPORT, RunFolder
+from glassformer.training.run_log import RunLog
+from glassformer.training.saved_state import STANDING, SavedStanding, check_best
+from glassformer.training.timing import within_time_limit
 from glassformer.wording import install
 
 
@@ -41,37 +54,76 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
     An older run in its place is deleted only when the new one is set up.
     """
     if "wandb" in recipe.training.report_to and find_spec("wandb") is None:
-        raise GlassformerError(f"report_to wandb needs a package. Run {install('wandb')}.")
+        raise GlassformerError(f"report_to: wandb needs the wandb package. Run {install('wandb')}.")
+    if (aside := run.set_aside_if_broken()) is not None:
+        say(f"note: {run.path} was broken and was renamed to {aside}")
     with run.begin() as folder:
-        ready = prepare(recipe, folder, say)
-        setup = use_machine(recipe, say)
-        objective = within_time_limit(ready, setup, say)
-        RunFolder(folder).write_recipe(_with_machine(objective.recipe, setup))
+        RunFolder(folder).write_recipe(_decided(recipe, folder, say))
+        gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
+
+
+def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:
+    """The recipe with every choice made, and its data in `folder`. It keeps the machine's settings,
+    whatever they would be when the run continues."""
+    begin = time.perf_counter()
+    ready = prepare(recipe, folder, say)
+    setup = use_machine(recipe, say)
+    if recipe.training.time_limit is not None and task_of(recipe.model_name).fit is None:
+        import_fit()  # takes seconds that count, too
+    spent = partial(_since, begin)
+    chosen = within_time_limit(ready, setup, say, spent).recipe
+    return chosen.with_training(
+        device=setup.device, precision=setup.precision, num_threads=setup.threads
+    )
+
+
+def _since(begin: float) -> float:
+    return time.perf_counter() - begin
 
 
 def resume(run: RunFolder, stream: TextIO) -> Outcome:
     """Continue from the last saved state of a run, or from its beginning if there is none."""
-    outcome = _finished(run) if run.is_finished() else train_on(run, stream)
-    return tested(outcome, stream)
+    if run.is_finished():
+        return reported(tested(_finished(run), stream), run, stream)
+    (run.path / REPORT).unlink(missing_ok=True)  # it would no longer be true
+    return reported(tested(train_on(run, stream), stream), run, stream)
 
 
 def train_on(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
     """Train from the last good state; `until` is a step to save and stop at before the end."""
-    if task_of(run.recipe().model_name).fit is not None:
-        return fit_at_once(run, stream)
-    fit = import_fit()  # here, because Lightning takes seconds to import
+    if (fit_once := task_of(run.recipe().model_name).fit) is not None:
+        return _fit_at_once(run, stream, fit_once)
+    with waiting(stream, "loading the training library"):
+        fit = import_fit()  # here, because Lightning takes seconds to import
     return fit(run, stream, until)
 
 
-def _with_machine(recipe: Recipe, setup: Setup) -> Recipe:
-    """A run keeps the machine's settings, whatever they would be when it continues."""
-    chosen = {
-        "device": setup.device,
-        "precision": setup.precision,
-        "num_threads": setup.threads,
-    }
-    training = recipe.training.model_copy(update=chosen)
-    return recipe.model_copy(update={"training": training})
+def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
+    """Train in the task's own way, not by gradient steps; the run then has one state, that of its
+    last step."""
+    recipe = run.recipe()
+    objective = prepared(recipe, run.path)
+    setup = use_machine(recipe)
+    seed_step(objective.config.seed, 0)
+    model, step = new_model(recipe).to(setup.device), objective.config.max_steps
+    run.forget_after(0)
+    fit(objective, model, stream)
+    found = objective.validate(model)
+    if not math.isfinite(found.loss):
+        raise GlassformerError(f"the validation loss became {found.loss}: the model is not saved.")
+    best = objective.columns(found)
+    with closing(RunLog(run.path, objective.measures, 0, objective.config.report_to)) as log:
+        log.write(step, best)
+        log.sample(step, objective.sample(model, step))
+        log.sync()
+    card = model_card(objective, count_parameters(model), found, step)
+    save_model(run.path, model, objective.dataset.preprocessing, card)
+    val = best[f"val_{objective.measure}"]
+    standing = SavedStanding.at_the_start(essence(recipe)).model_dump()
+    standing |= {"val": val, "best": best, "best_step": step}
+    state = {"state_dict": model.state_dict(), "loops": {}, "callbacks": {STANDING: standing}}
+    save_state(run.checkpoint(step), state)
+    return Outcome(run.path, step, best, step, stopped_by=None, objective=objective)
 
 
 def _finished(run: RunFolder) -> Outcome:
@@ -83,15 +135,23 @@ def _finished(run: RunFolder) -> Outcome:
             f"{run.path} is finished, but its {gone[0]} is missing. Train it again with --force: "
             "the same recipe gives the same model."
         )
-    standing = run.standing(step)
+    try:
+        load_model(run.path)
+    except GlassformerError as error:
+        raise GlassformerError(
+            f"{run.path} is finished, but its model is damaged. {error} Or train it again with "
+            "--force: the same recipe gives the same model."
+        ) from None
+    standing, objective = run.standing(step), prepared(recipe, run.path)
+    with damage(run.checkpoint(step), run.cure(step)):
+        check_best(standing, objective.measures)
     return Outcome(
         folder=run.path,
         step=step,
-        max_steps=recipe.decided.max_steps,
-        best=standing["best"],
-        best_step=standing["best_step"],
+        best=standing.best,
+        best_step=standing.best_step,
         stopped_by=None,
         stopped_early=step < recipe.decided.max_steps,
-        objective=prepared(recipe, run.path),
+        objective=objective,
         is_old=True,
     )

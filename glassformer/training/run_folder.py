@@ -6,22 +6,27 @@ runs/gpt-notes/
   metrics.csv            losses by step
   samples.txt            what the model wrote on the way
   test.json              scores of the best model on test data, if there is any
+  baseline.json          scores of the baseline, after `compare`
+  report.html            a page with all of this to look at, when the training has ended
   events.out.tfevents…   the same curves for TensorBoard
   checkpoints/step-N/    all that is needed to continue from step N
   config.json, model.safetensors, tokenizer.json, README.md …
                          the best model so far: a folder for every verb
 """
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 from glassformer.atomic_files import (
     MANIFEST,
     check_folder,
+    damage,
+    discard,
     explained,
     files_beside_manifest,
     sync,
@@ -31,24 +36,47 @@ from glassformer.atomic_files import (
 from glassformer.checkpoint.model_folder import CONFIG, WEIGHTS, file_names
 from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.tasks import task_of
 from glassformer.tasks.recipe import RECIPE, Recipe
 from glassformer.training.recipes import make_recipe
 from glassformer.training.resume_changes import in_words, refused
+from glassformer.training.saved_state import (
+    SavedStanding,
+    SavedState,
+    StepState,
+    check_counters,
+    checked,
+)
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|test\.json|metrics\.csv|samples\.txt|events\.out\.tfevents\..*|checkpoints"
+    r"recipe\.yaml|data|(test|baseline)\.json|report\.html|metrics\.csv|samples\.txt|checkpoints"
+    r"|events\.out\.tfevents\..*"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
-STANDING = "standing"  # in a state: what a run knows about itself besides weights and optimizer
+REPORT = "report.html"
+BASELINE = "baseline.json"
+
+
+def _followed(path: Path) -> Path:
+    """The folder itself, for a path that is a link or goes through .. folders: while a run is
+    replaced, neither leads to it any more."""
+    if path.name and ".." not in path.parts and not path.is_symlink():
+        return path
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
+        raise UsageError(f"{path} is a link that leads back to itself. Choose another --out.")
+    if not real.name:
+        raise UsageError(f"{path} is the root of a disk. Choose a folder for the run.")
+    return real
 
 
 class RunFolder:
     """Where one training lives."""
 
     def __init__(self, path: Path, is_forced: bool = False) -> None:
-        self.path = path
+        self.path = _followed(path)
         self.is_forced = is_forced
         """May its recipe differ from the one that its states were trained with?"""
 
@@ -67,6 +95,10 @@ class RunFolder:
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step}"
 
+    def cure(self, step: int) -> str:
+        """What to do about a damaged state."""
+        return f"Delete {self.checkpoint(step)} to continue from an earlier checkpoint."
+
     def last_step(self) -> int:
         found = self.checkpoints()
         return found[-1][0] if found else 0
@@ -75,9 +107,9 @@ class RunFolder:
         """The last step whose state is undamaged (0: the beginning), and what is wrong with those
         after it. Training from there replaces the damaged ones."""
         problems = []
-        for step, folder in reversed(self.checkpoints()):
+        for step, _ in reversed(self.checkpoints()):
             try:
-                check_folder(folder)
+                self.state(step)
             except GlassformerError as error:
                 problems.append(str(error))
             else:
@@ -90,19 +122,30 @@ class RunFolder:
         if self.last_step() != config.max_steps and config.early_stopping is None:
             return False  # known without reading all of the state
         step, _ = self.last_good_step()
-        if not step or config.early_stopping is None:
+        if step in (0, config.max_steps) or config.early_stopping is None:
             return step == config.max_steps
-        stale: int = self.standing(step)["stale"]
-        return step == config.max_steps or stale >= config.early_stopping
+        return self.standing(step).stale >= config.early_stopping
 
-    def standing(self, step: int) -> dict[str, Any]:
-        """What the undamaged state of `step` holds about the run: its recipe, its best loss …"""
-        found: dict[str, Any] = load_values(self.checkpoint(step))["callbacks"][STANDING]
-        return found
+    def state(self, step: int, cure: str = "") -> SavedState:
+        """The state of `step` with empty tensors, checked as a whole; an error, with advice, if
+        anything is wrong with it."""
+        folder, recipe = self.checkpoint(step), self.recipe()
+        check_folder(folder, cure)
+        values = load_values(folder)
+        with damage(folder, cure):
+            if task_of(recipe.model_name).fit is not None:
+                return checked(SavedState, values)
+            state = checked(StepState, values)
+            check_counters(state, step, step * recipe.training.gradient_accumulation_steps)
+            return state
+
+    def standing(self, step: int) -> SavedStanding:
+        """What the undamaged state of `step` holds about the run."""
+        return self.state(step).callbacks.standing
 
     def check_recipe(self, step: int, now: Values) -> None:
         """Raise if the state of `step` was trained with a recipe that gives other models."""
-        before = self.standing(step)["recipe"]
+        before = self.standing(step).recipe
         changed = [
             (key, before.get(key), now.get(key))
             for key in before | now
@@ -123,7 +166,7 @@ class RunFolder:
         return f"{self.path} contains no run: there is no {RECIPE} in it."
 
     def lost(self) -> list[str]:
-        """Those files of a run that has validated which are no longer there."""
+        """Files that a run has after its first validation, and that are missing."""
         names = [CONFIG, WEIGHTS, "metrics.csv", "samples.txt"]
         beside = [name for name in file_names() if (self.path / "data" / name).is_file()]
         return [name for name in (*names, *sorted(beside)) if not (self.path / name).is_file()]
@@ -175,7 +218,7 @@ class RunFolder:
             older.rename(self.path)  # a kill came between the two renames below
         self._check_it_may_go()
         partial = self.path.with_name(f".{self.path.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
+        discard(partial)
         parents = [parent for parent in self.path.parents if not parent.exists()]
         try:
             with explained(self.path):
@@ -185,7 +228,7 @@ class RunFolder:
                 take_place(partial, self.path)
                 sync(self.path.parent)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            discard(partial)
             for parent in parents:
                 with suppress(OSError):  # another run may have come to stand there
                     parent.rmdir()
@@ -197,11 +240,14 @@ class RunFolder:
             return
         if not self.path.is_dir():
             raise GlassformerError(f"{self.path} is a file, not a folder. Choose another --out.")
+        if Path.cwd().is_relative_to(self.path.resolve()):
+            raise GlassformerError(
+                f"{self.path} is the current folder or contains it, so it cannot become a run. "
+                "Choose another --out, such as --out run."
+            )
         names = [entry.name for entry in self.path.iterdir()]
-        known = file_names()
-        foreign = [name for name in names if name not in known and not PARTS.fullmatch(name)]
         data = self.path / "data"
-        foreign += [f"data/{name}" for name in files_beside_manifest(data)]
+        foreign = self._foreign() + [f"data/{name}" for name in files_beside_manifest(data)]
         if foreign:
             what = f"and contains {foreign[0]}, which is not part of a run"
         elif names and not (data / MANIFEST).is_file():
@@ -209,3 +255,31 @@ class RunFolder:
         else:
             return
         raise GlassformerError(f"{self.path} exists {what}. Choose another --out.")
+
+    def _foreign(self) -> list[str]:
+        """What is in the folder and not part of a run."""
+        known, names = file_names(), sorted(entry.name for entry in self.path.iterdir())
+        return [name for name in names if name not in known and not PARTS.fullmatch(name)]
+
+    def _is_a_run(self) -> bool:
+        """A folder named data and a recipe may be the user's own. But only training writes
+        checkpoints, metrics, and recipes that name the device instead of "auto"."""
+        if self.checkpoints() or (self.path / "metrics.csv").is_file():
+            return True
+        try:
+            return self.exists and self.recipe().decided.device != "auto"
+        except GlassformerError:  # damaged, or without all the values of a run
+            return False
+
+    def set_aside_if_broken(self) -> Path | None:
+        """Rename a run whose data was lost or damaged, so that another can take its place: it
+        cannot continue, but its owner may want to look at it. Returns where it is now."""
+        data = self.path / "data"
+        is_whole = (data / MANIFEST).is_file() and not files_beside_manifest(data)
+        if is_whole or not self._is_a_run() or self._foreign():
+            return None
+        names = (self.path.with_name(f"{self.path.name}.broken-{n}") for n in count(1))
+        aside = next(each for each in names if not each.exists())
+        with explained(self.path):
+            self.path.rename(aside)
+        return aside

@@ -15,6 +15,8 @@ from glassformer.atomic_files import explained, sync, write_file
 from glassformer.errors import GlassformerError
 
 HEADING = re.compile(r"--- step (\d+) ---\n")
+STEP = re.compile(r"[0-9]{1,18}")
+NUMBER = re.compile(r"(-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|-?inf|nan)?")  # or nothing
 COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
 
 
@@ -30,7 +32,8 @@ class RunLog:
     ) -> None:
         self.columns = (*COLUMNS, *(f"val_{name}" for name in measures))
         self.path = folder / "metrics.csv"
-        rows = [row for row in read_metrics(self.path) if int(row["step"]) <= resumed_at]
+        found, self.num_damaged = _rows_of(self.path, self.columns)
+        rows = [row for row in found if int(row["step"]) <= resumed_at]
         text = io.StringIO()
         table = csv.DictWriter(text, self.columns, lineterminator="\n")
         table.writeheader()
@@ -54,7 +57,7 @@ class RunLog:
             page.sample(step, text)
 
     def sync(self) -> None:
-        """To the disk, before a state is: what came before the state must not be lost after it."""
+        """Flush the logs to disk before a state is saved: no state may be newer than its logs."""
         for path in (self.path, self.samples):
             with explained(path):
                 sync(path)
@@ -93,7 +96,7 @@ class WeightsAndBiases:
             self._run = wandb.init(project="glassformer", group=folder.name, dir=str(folder.parent))
         except Exception as error:  # a network and an account stand behind that call
             raise GlassformerError(
-                f"Weights & Biases: {error}. Fix that, or leave out wandb."
+                f"Weights & Biases: {error}. Fix this, or remove wandb from report_to."
             ) from error
 
     def write(self, step: int, values: dict[str, float]) -> None:
@@ -114,12 +117,35 @@ PAGES: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
 
 def read_metrics(path: Path) -> list[dict[str, str]]:
     """The complete rows: a kill may have cut the last one short."""
+    return _rows_of(path)[0]
+
+
+def _rows_of(path: Path, known: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
+    """The complete rows, and the number of lines that are damaged; `known` are the columns that
+    may have a place in a row."""
+    if not path.is_file():
+        return [], 0
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        header, *lines = [line[:-1] for line in file if line.endswith("\n")] or [""]
+    columns = header.split(",")
+    is_known = "step" in columns and set(columns) <= set(known or columns)
+    cells = [line.split(",") for line in lines]
+    whole = [row for row in cells if is_known and len(row) == len(columns)]
+    rows = [dict(zip(columns, row, strict=True)) for row in whole]
+    rows = [row for row in rows if all(NUMBER.fullmatch(value) for value in row.values())]
+    rows = [row for row in rows if STEP.fullmatch(row["step"])]
+    return rows, len(lines) - len(rows)
+
+
+def read_samples(folder: Path) -> list[tuple[int, str]]:
+    """The samples of a run: (step, text)."""
+    path = folder / "samples.txt"
     if not path.is_file():
         return []
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if line.endswith("\n")))
-    whole = [row for row in rows if None not in row.values()]
-    return [row for row in whole if row.get("step", "").isdigit()]
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        _, *parts = HEADING.split(file.read())
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [(int(step), text.removesuffix("\n")) for step, text in pairs]
 
 
 def best_loss(folder: Path) -> float:

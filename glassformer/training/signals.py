@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,16 +18,20 @@ class StopRequest:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Listen to signals inside the `with` block."""
+        """Listen to signals inside the `with` block. Only the main thread of a program receives
+        them: a training in another one runs to its end."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self.listen()
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
     def listen(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
         for number in SIGNALS:
             signal.signal(number, self._stop)
 

@@ -20,7 +20,8 @@ from glassformer.tasks.recipe import RECIPE
 from glassformer.training.preparation import DATA, prepared
 from glassformer.training.resume_changes import essence
 from glassformer.training.run import train_on
-from glassformer.training.run_folder import STANDING, RunFolder
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.saved_state import STANDING
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,13 @@ class Verdict:
         return asdict(self)
 
     def text(self) -> str:
-        steps = f"steps {self.first + 1:,} to {self.last:,} of {self.run}"
+        first, last = self.first + 1, self.last
+        steps = f"steps {first:,} to {last:,}" if first < last else f"step {last:,}"
+        steps += f" of {self.run}, trained again,"
         if self.identical:
-            return (
-                f"identical: {steps}, trained again, gave the same weights and state, bit for bit."
-            )
+            return f"identical: {steps} gave the same weights and state, bit for bit."
         where = f"at step {self.differs_at:,}" if self.differs_at else f"after step {self.last:,}"
-        return f"different: {steps}, trained again, differ {where}: {self.reason}."
+        return f"different: {steps} differ {where}: {self.reason}."
 
 
 def verify(run: RunFolder, stream: TextIO) -> Verdict:
@@ -57,10 +58,10 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
         raise GlassformerError(f"{run.path} has no checkpoint yet: there is nothing to verify.")
     last, first = states[-1][0], states[-2][0] if len(states) > 1 else 0
     verdict = partial(Verdict, str(run.path), first, last)
-    saved = load_state(run.checkpoint(last))
-    recipes = [essence(run.recipe()), _standing(saved)["recipe"]]
-    if first:
-        recipes.append(_standing(load_state(run.checkpoint(first)))["recipe"])
+    standings = [
+        run.state(step, run.cure(step)).callbacks.standing for step in (last, first) if step
+    ]
+    recipes = [essence(run.recipe()), *(standing.recipe for standing in standings)]
     known = dict.fromkeys(key for recipe in recipes for key in recipe)
     if keys := [key for key in known if any(r.get(key) != recipes[0].get(key) for r in recipes)]:
         changed = (
@@ -68,33 +69,27 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
         )
         return verdict(False, None, changed)
     prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
-    if _standing(saved)["best_step"] is not None:
+    if standings[0].best_step is not None:
         load_model(run.path)  # the best model so far: all of it is checked
 
     with TemporaryDirectory(prefix="glassformer-") as folder:
         copy = RunFolder(Path(folder) / run.path.name)
         _copy(run, copy, first)
-        again = _replay(copy, last, stream)
-    differs_at, reason = _compare(saved, again, last)
+        outcome = train_on(copy, stream, until=last)
+        if outcome.stopped_by is not None:
+            raise SystemExit(outcome.exit_code)
+        again = load_state(copy.checkpoint(last))
+    differs_at, reason = _compare(load_state(run.checkpoint(last)), again, last)
     return verdict(reason is None, differs_at, reason)
 
 
 def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
     """All that a training needs to continue from step `first`; its curves are reported nowhere."""
     copy.path.mkdir()
-    recipe = run.recipe()
-    training = recipe.training.model_copy(update={"report_to": ()})
-    copy.write_recipe(recipe.model_copy(update={"training": training}))
+    copy.write_recipe(run.recipe().with_training(report_to=()))
     shutil.copytree(run.path / DATA, copy.path / DATA)
     if first:
         shutil.copytree(run.checkpoint(first), copy.checkpoint(first))
-
-
-def _replay(run: RunFolder, last: int, stream: TextIO) -> dict[str, Any]:
-    outcome = train_on(run, stream, until=last)
-    if outcome.stopped_by is not None:
-        raise SystemExit(outcome.exit_code)
-    return load_state(run.checkpoint(last))
 
 
 def _standing(state: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +120,9 @@ def _compare(
 
 def _why(before: dict[str, str], now: dict[str, str]) -> str:
     changed = [
-        f"{key} was {before[key]} and is now {now[key]}" for key in now if before[key] != now[key]
+        f"{key} was {before.get(key)} and is now {value}"
+        for key, value in now.items()
+        if before.get(key) != value
     ]
     if changed:
         return f"The machine has changed: {'; '.join(changed)}"

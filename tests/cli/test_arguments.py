@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.arguments import accepted, naming_options, passed
+from glassformer.cli.arguments import naming_options, passed
 from glassformer.errors import UsageError
+from glassformer.options import accepted
 from glassformer.predict.language import LanguagePredictor
 from glassformer.tasks import TASKS
 
 OPTIONS: dict[str, Any] = {
-    "data": ["a.txt"],
-    "source": ["a.en"],
-    "target": ["a.fr"],
+    "paths": ["a.txt"],
+    "source_paths": ["a.en"],
+    "target_paths": ["a.fr"],
     "source_column": "en",
     "target_column": "fr",
     "text_column": ["text"],
@@ -21,19 +22,19 @@ OPTIONS: dict[str, Any] = {
     "encoding": "latin-1",
     "context_length": 8,
 }
-TEXT = {"data": "paths", "text_column": "text_column", "encoding": "encoding"}
+TYPED = {"paths": "--data", "source_paths": "--source", "target_paths": "--target"}
+TEXT = {"paths", "text_column", "encoding"}
 ACCEPTED = {
-    "language": TEXT | {"context_length": "context_length"},
+    "language": TEXT | {"context_length"},
     "masked": TEXT,
-    "classify": TEXT | {"label_column": "label_column"},
-    "tag": TEXT | {"label_column": "label_column"},
-    "translate": {
-        "data": "paths",
-        "source": "source_paths",
-        "target": "target_paths",
-        **{name: name for name in ("source_column", "target_column", "encoding")},
-    },
+    "classify": TEXT | {"label_column"},
+    "tag": TEXT | {"label_column"},
+    "translate": TYPED.keys() | {"source_column", "target_column", "encoding"},
 }
+
+
+def typed(name: str) -> str:
+    return TYPED.get(name) or f"--{name.replace('_', '-')}"
 
 
 def only(name: str) -> dict[str, Any]:
@@ -48,19 +49,17 @@ def test_an_option_becomes_an_argument_or_is_refused_with_those_there_are(
     evaluate, known = TASKS[task].predictor.evaluate, ACCEPTED[task]
     if name in known:
         arguments = accepted(only(name), evaluate, Path("runs/x"))
-        assert arguments == {known[name]: OPTIONS[name]}
+        assert arguments == {name: OPTIONS[name]}
         return
     with pytest.raises(UsageError) as refused:
         accepted(only(name), evaluate, Path("runs/x"))
     first, _, rest = str(refused.value).partition(". It accepts ")
-    assert first == f"runs/x does not accept --{name.replace('_', '-')}"
-    assert rest.rstrip(".").split(", ") == [
-        f"--{each.replace('_', '-')}" for each in OPTIONS if each in known
-    ]
+    assert first == f"runs/x does not accept {typed(name)}"
+    assert rest.rstrip(".").split(", ") == [typed(each) for each in OPTIONS if each in known]
 
 
 def test_what_was_not_passed_is_left_to_the_defaults() -> None:
-    assert passed({"a": None, "b": 0, "c": False, "d": 1}, without=("d",)) == {"b": 0, "c": False}
+    assert passed({"a": None, "b": 0, "c": False}) == {"b": 0, "c": False}
 
 
 def test_errors_about_settings_name_the_options() -> None:

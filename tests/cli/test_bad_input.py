@@ -1,10 +1,13 @@
 """Whatever a user gets wrong: one sentence, the right exit code, and nothing left behind."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from glassformer.training.run_lock import locked
 
 
 def names(folder: Path) -> list[str]:
@@ -48,9 +51,9 @@ def test_a_text_shorter_than_one_context(refused: Any) -> None:
 
 
 def test_bytes_that_are_no_utf8(refused: Any) -> None:
-    error = refused("latin.txt", b"caf\xe9 " * 100)
-    assert error.startswith("latin.txt, byte 3: invalid UTF-8 (0xE9).")
-    assert "--encoding latin-1" in error
+    error = refused("other.txt", b"caf\x82 " * 100)  # cp850
+    assert error.startswith("other.txt, byte 3: invalid UTF-8 (0x82), and no other encoding fits.")
+    assert "pass the --encoding" in error
 
 
 def test_a_column_that_is_not_there(refused: Any) -> None:
@@ -84,15 +87,29 @@ def test_a_setting_that_cannot_be(
     [
         (("--encoding", "klingon"), "unknown encoding 'klingon'. Pass, for example, "),
         (("--seed", "-1"), "--seed is -1: it must be 0 or more."),
-        (("--set", "training.learnin_rate=1"), "unknown key training.learnin_rate in the command."),
+        (
+            ("--set", "training.learnin_rate=1"),
+            "unknown key training.learnin_rate on the command line.",
+        ),
         (("--set", "learning_rate=1"), "Did you mean training.learning_rate?"),
+        (
+            ("--set", "training.lr=1"),
+            "training.lr on the command line. Did you mean learning_rate?",
+        ),
+        (("--set", "training.batch_size=1"), "Did you mean per_device_train_batch_size?"),
+        (("--set", "training.epochs=1"), "Did you mean num_train_epochs?"),
+        (("--set", "lr=1"), "Did you mean training.learning_rate?"),
+        (("--lr", "0"), "--learning-rate is 0.0: it must be above 0."),
+        (("--batch-size", "0"), "'--batch-size': 0 is not a positive whole number."),
         (("--set", "model.num_heads=5"), "d_model 32 is not a multiple of num_heads 5"),
         (("--preset", "gpt3"), 'there is no preset "gpt3". Available presets: nano, '),
         (("--tokenizer", "letters"), "'--tokenizer': 'letters' is not one of 'auto', 'char',"),
         (("--seed", "1.5"), "'--seed': '1.5': it must be a whole number."),
         (("--ema", "x"), "'--ema': 'x': it must be a number."),
         (("--ema", "2"), "--ema is 2.0: it must be below 1."),
-        (("--time-limit", "soon"), "--time-limit is 'soon': use a number of seconds, or 90s"),
+        (("--time-limit", "soon"), "--time-limit is 'soon': use a time such as 90s, 15m"),
+        (("--time-limit", "5"), "'--time-limit': 5 what? Pass --time-limit 5m or 5s."),
+        (("--time-limit", "1.5"), "1.5 what? Pass --time-limit 1.5m or 1.5s."),
         (
             ("--bidirectional",),
             "--bidirectional does not apply to gpt. It is an option of: rnn-class",
@@ -284,3 +301,48 @@ def test_an_error_of_the_machine_is_one_sentence_too(
     result = glassformer("train", "gpt", "--data", run.notes)
     assert result.code == 1
     assert "No space left on device" in result.error
+
+
+# --- where a run may be ---
+
+
+def test_the_root_of_a_disk_is_no_run(refused: Any) -> None:
+    assert refused("x.txt", "words " * 2000, "--out", "/", code=2) == (
+        "/ is the root of a disk. Choose a folder for the run."
+    )
+
+
+@pytest.mark.parametrize("out", [".", "..", "sub/.."])
+def test_the_current_folder_cannot_be_replaced_by_a_run(
+    refused: Any, tmp_path: Path, out: str
+) -> None:
+    (tmp_path / "sub").mkdir()
+    error = refused("x.txt", "words " * 2000, "--out", out)
+    assert "is the current folder or contains it" in error
+    assert "Choose another --out" in error
+
+
+def test_a_run_that_another_process_trains(
+    glassformer: Any, small: list[str], tmp_path: Path, text: str
+) -> None:
+    written(tmp_path / "x.txt", text)
+    words = ["train", "gpt", "--data", "x.txt", "--out", "run", "--max-steps", "1", *small]
+    with locked(tmp_path / "run"):
+        for flag in ("--force", "--resume", "--dry-run"):
+            result = glassformer(*words, flag)
+            if flag == "--dry-run":  # it touches nothing
+                assert result.code == 0
+            else:
+                assert result.code == 1
+                assert f"run is being trained by process {os.getpid()}." in result.error
+    assert glassformer(*words, "--json").code == 0
+
+
+def test_defaults_of_generation_that_would_fill_the_memory(
+    glassformer: Any, run: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(run.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "generation_config.json").write_text('{"num_return_sequences": 1e7}')
+    error = glassformer("generate", tmp_path / "copy", "the").error
+    assert "num_return_sequences" in error
+    assert "10000" in error

@@ -250,3 +250,21 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(
     assert "Traceback" not in result.err
     assert error in result.err
     assert names(home) == before
+
+
+# --- the context ---
+
+
+@pytest.mark.parametrize("model", ["bert", "gpt"])
+def test_the_context_is_extended_to_the_longest_text(finetune: Any, home: Path, model: str) -> None:
+    before = RunFolder(home / "runs" / model).recipe().model["context_length"]
+    with (home / "reviews.csv").open("a") as file:
+        file.write(f'"{"fine film " * 2 * before}",good\n')
+    result = finetune("--out", "runs/long", model=model)
+    assert result.code == 0, result.err
+    now = RunFolder(home / "runs/long").recipe().model["context_length"]
+    assert before < now <= 512
+    assert f"trained with a context of {before} tokens and is fine-tuned with {now}" in result.err
+    result = finetune("--out", "runs/a", "--set", f"model.context_length={before}", model=model)
+    assert RunFolder(home / "runs/a").recipe().model["context_length"] == before
+    assert "fine-tuned with" not in result.err

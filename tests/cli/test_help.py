@@ -13,7 +13,7 @@ import typer
 from glassformer.cli.main import app
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import MODELS, ModelRow, trainable
-from glassformer.predict.translate import TranslationSettings
+from glassformer.predict.translations import TranslationSettings
 from glassformer.predict.writing import GenerationSettings
 from glassformer.tasks.recipe import FinetuneConfig, TrainingConfig
 
@@ -142,8 +142,8 @@ def test_tasks_come_from_the_table(glassformer: Any, monkeypatch: pytest.MonkeyP
     row = ModelRow("sing", "a singer", gpt.code, gpt.presets, gpt.sizes, body="gpt")
     monkeypatch.setitem(MODELS, "gpt-singer", row)
     listed = sections(glassformer("finetune", "--help").out)["Tasks"]
-    assert [line.split()[0] for line in listed if "Turns" in line] == ["classify", "tag", "sing"]
-    assert "Turns gpt into a singer." in words(listed)
+    assert [line.split()[0] for line in listed] == ["classify", "tag", "sing"]
+    assert "sing Needs a pre-trained gpt." in words(listed)
     assert glassformer(*wrong).error.startswith("runs/bert does not exist.")
 
 

@@ -112,14 +112,11 @@ def test_a_class_with_one_example_and_texts_that_are_empty_are_noted(
     assert "left out: 1 example without text (first: x.csv:33)" in trained.err
 
 
-@pytest.mark.parametrize("kind", ["both in one file", "another than utf-8"])
-def test_bytes_that_are_no_utf8_are_placed(refused: Any, kind: str) -> None:
+def test_bytes_of_no_encoding_are_placed(refused: Any) -> None:
     rows = [b"text,label", *(line.encode() for line in GOOD.splitlines())]
-    rows += ["café au lait,a".encode()] if kind == "both in one file" else []
-    error = refused(b"\n".join([*rows, "café noir,b".encode("latin-1")]))
+    error = refused(b"\n".join([*rows, "café noir,b".encode("cp850")]))
     assert error.startswith("x.csv")
-    assert "invalid UTF-8 (0xE9)" in error
-    assert "--encoding latin-1" in error
+    assert "invalid UTF-8 (0x82), and no other encoding fits." in error
 
 
 SENTENCES = "Ada\tB-NAME\nruns\tO\n\nthe\tO\nfox\tO\n\n" * 10
@@ -160,7 +157,7 @@ def test_a_text_cannot_be_its_own_label(refused: Any) -> None:
             "x.csv:3: expected 2 fields (review, sentiment), found 3.",
         ),
         ("review,sentiment\n,good\n", "x.csv contains no labelled text."),
-        (b"review,sentiment\ncaf\xe9,good\n", "invalid UTF-8 (0xE9)"),
+        (b"review,sentiment\ncaf\x82,good\n", "invalid UTF-8 (0x82)"),
     ],
 )
 def test_a_table_that_nothing_can_be_measured_on(

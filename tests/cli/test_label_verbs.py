@@ -188,7 +188,6 @@ def test_tag_reads_files_of_sentences_and_tables(
     [
         (("the fox", "--data", "x"), "both a text and --data were passed. Leave out"),
         (("the fox", "--text-column", "x"), "--text-column needs --data"),
-        (("--data", "."), ". is a folder. Pass the files in it."),
     ],
 )
 def test_what_tag_cannot_read(
@@ -197,6 +196,15 @@ def test_what_tag_cannot_read(
     result = glassformer("tag", runs / "names", *words)
     assert (result.code, result.out) == (2, "")
     assert error in result.error
+
+
+def test_tag_reads_the_files_of_a_folder(glassformer: Any, runs: Path, tmp_path: Path) -> None:
+    error = glassformer("tag", runs / "names", "--data", ".").error
+    assert error == ". contains no files to read. Text files and tables are read."
+    written(tmp_path / "a.txt", "the fox", "Ada Lovelace")
+    result = glassformer("tag", runs / "names", "--data", ".", "--json")
+    assert [row["source"] for row in rows(result)] == ["a.txt:1", "a.txt:2"]
+    assert "note: read 1 .txt" in result.err
 
 
 # --- fill ---

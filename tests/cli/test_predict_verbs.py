@@ -103,7 +103,7 @@ def test_score_shows_every_token_and_the_total(program: Any, run: Any) -> None:
     result = program("score", run.folder, stdin="the fox\n")
     lines = result.out.splitlines()
     assert (result.code, len(lines)) == (0, 8)
-    assert "'t'  (given the beginning of text; not in the total)" in lines[0]
+    assert "'t'  (given the beginning of the text; counted only in the bits per byte)" in lines[0]
     assert lines[-1].startswith("total -")
 
 
@@ -156,7 +156,10 @@ def test_words_that_a_model_does_not_know_are_named_on_stderr(
     glassformer("train", "gpt", *words, *small)
     result = glassformer("score", "words", "the platypus jumps")
     assert "note: 1 of the text's 3 tokens are words that the model does not know" in result.err
-    assert glassformer("score", "words", "the dog jumps").err == ""
+    assert "note: bits per byte include words that the tokenizer does not know" in result.err
+    known = glassformer("score", "words", "the dog jumps").err
+    assert known.startswith("note: bits per byte do not include spacing")
+    assert len(known.splitlines()) == 1
 
 
 def test_a_damaged_generation_config_is_named(glassformer: Any, run: Any, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_test_is_what_evaluate_says_of_the_best_model(
     assert f"| test | {headline}, in {test.name} |" in (tmp_path / "r/README.md").read_text()
     test.unlink()  # a run has all that it needs
     again = glassformer("train", "--resume", "--out", tmp_path / "r")
-    assert f"Test: {headline}. Try: " in again.out
+    assert f"Test: {headline}. " in again.out
     assert json.loads(glassformer(*words, "--json", "--resume").out)["test"] == found
 
 

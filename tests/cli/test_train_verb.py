@@ -60,6 +60,26 @@ def test_json_is_one_object_on_stdout(glassformer: Any, run: Any, small: list[st
     assert outcome["val_loss"] > 0
 
 
+@pytest.mark.parametrize("rate", ["--lr", "--learning-rate"])
+@pytest.mark.parametrize("epochs", ["--epochs", "--num-train-epochs"])
+def test_the_usual_options_have_the_usual_names(
+    glassformer: Any, run: Any, rate: str, epochs: str
+) -> None:
+    words = (rate, "2e-3", "--batch-size", "5", epochs, "1.5")
+    printed = glassformer("train", "gpt", "--data", run.notes, *words, "--print-recipe")
+    training = yaml.safe_load(printed.out)["training"]
+    assert (training["learning_rate"], training["per_device_train_batch_size"]) == (2e-3, 5)
+    assert training["num_train_epochs"] == 1.5
+
+
+@pytest.mark.parametrize("verb", ["train", "finetune"])
+def test_the_usual_options_are_in_the_help_under_training(glassformer: Any, verb: str) -> None:
+    _, _, found = glassformer(verb, "--help").out.partition("\nTraining:")
+    section, _, _ = found.partition("\nRun:")
+    for name in ("--learning-rate, --lr X", "--batch-size N", "--num-train-epochs, --epochs X"):
+        assert name in section
+
+
 def test_flags_say_what_keys_of_the_recipe_say(
     glassformer: Any, run: Any, small: list[str], tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ FILES: dict[str, str | bytes] = {
     "one column.tsv": "a\nb\n",
     "nothing.tsv": "",
     "binary.tsv": b"a\tb\n\x00\x01\xff\xfe\t\x00\n",
-    "latin.tsv": PAIRS.encode() + "caf\u00e9\tCAF\u00c9\n".encode("latin-1"),
+    "latin.tsv": PAIRS.encode() + "caf\u00e9\tCAF\u00c9\n".encode("cp850"),
     "long.tsv": "".join(f"{'a b c d ' * 40}{n}\t{'x y z ' * 40}{n}\n" for n in range(9)),
 }
 
@@ -67,7 +67,7 @@ DATA = {
     ),
     "another encoding": (
         ("--data", "latin.tsv"),
-        "invalid UTF-8 (0xE9). Save it as UTF-8, or pass",
+        "invalid UTF-8 (0x82), and no other encoding fits. Save it as UTF-8, or pass",
     ),
     "an unknown column": (
         ("--data", "pairs.csv", "--source-column", "de", "--target-column", "fr"),
@@ -205,6 +205,13 @@ def test_a_gpt_is_not_measured_on_pairs(glassformer: Any, shelf: Path, option: s
     result = glassformer("evaluate", shelf / "runs" / "gpt", *words)
     assert (result.code, result.out) == (2, "")
     assert f"does not accept --{option}. It accepts --data, " in result.error
+
+
+def test_only_a_translator_has_bleu(glassformer: Any, shelf: Path) -> None:
+    words = ("--data", shelf / "text.txt", "--bleu-tokenizer", "zh")
+    result = glassformer("evaluate", shelf / "runs" / "gpt", *words)
+    assert (result.code, result.out) == (2, "")
+    assert "does not accept --bleu-tokenizer. It accepts --data, " in result.error
 
 
 @pytest.mark.parametrize("verb", ["generate", "score", "classify", "tag", "fill"])

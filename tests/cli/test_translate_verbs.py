@@ -90,7 +90,9 @@ def test_translate_as_json_lists_the_best_first(glassformer: Any, run: Path) -> 
     (found,) = rows(glassformer("translate", run, "three one", *words, "--json"))
     assert list(found) == ["source", "translations"]
     assert found["source"] == "three one"
-    assert [list(each) for each in found["translations"]] == [["text", "score"]] * 3
+    assert [list(each) for each in found["translations"]] == [
+        ["text", "score", "finish_reason"]
+    ] * 3
     assert found["translations"][0]["text"] == "THREE ONE"
     scores = [each["score"] for each in found["translations"]]
     assert 0 > scores[0] >= scores[1] >= scores[2]
@@ -117,7 +119,8 @@ def test_lines_are_answered_in_their_order_and_empty_ones_are_empty(
     assert right > 500
     shown = rows(glassformer("translate", run, "--json", stdin="one\r\n\r\n two \n"))
     assert [each["source"] for each in shown] == ["one", "", " two "]
-    assert shown[1] == {"source": "", "translations": [{"text": "", "score": 0.0}]}
+    empty = {"text": "", "score": 0.0, "finish_reason": "stop"}
+    assert shown[1] == {"source": "", "translations": [empty]}
 
 
 def test_an_empty_text_is_an_empty_line(glassformer: Any, run: Path) -> None:
@@ -137,6 +140,21 @@ def test_what_is_too_long_is_translated_in_pieces_and_said(glassformer: Any, run
     assert alone.out == result.out.splitlines(keepends=True)[1]
 
 
+def test_translations_that_are_cut_off_are_counted_in_a_note(glassformer: Any, run: Path) -> None:
+    result = glassformer(
+        "translate", run, "--max-new-tokens", "1", stdin="\none two\nfour one two\n"
+    )
+    assert result.code == 0
+    assert result.err.startswith(
+        "note: 2 of 3 translations reached the maximum length and were cut off (first: line 2). "
+        "Pass a larger --max-new-tokens, up to the model's context of "
+    )
+    alone = glassformer("translate", run, "one two", "--max-new-tokens", "1", "--json")
+    assert rows(alone)[0]["translations"][0]["finish_reason"] == "length"
+    assert "1 of 1 translation reached the maximum length and was cut off. Pass" in alone.err
+    assert glassformer("translate", run, "one two", "--max-new-tokens", "0").code == 2
+
+
 # --- evaluate ---
 
 KEYS = {"bleu", "chrf", "signature", "loss", "perplexity", "sentences_per_second"}
@@ -145,15 +163,27 @@ KEYS = {"bleu", "chrf", "signature", "loss", "perplexity", "sentences_per_second
 def test_evaluate_says_bleu_and_all_the_rest(glassformer: Any, run: Path, lessons: Path) -> None:
     files = ("--source", lessons / "val.en", "--target", lessons / "val.fr")
     (found,) = rows(glassformer("evaluate", run, *files, "--json"))
-    assert found.keys() == KEYS | {"num_sentences", "num_too_long"}
+    assert found.keys() == KEYS | {"num_sentences", "num_too_long", "num_cut_off"}
     assert found["bleu"] > 60
     assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert (found["num_sentences"], found["num_too_long"]) == (30, 0)
     shown = glassformer("evaluate", run, *files).out
     assert shown.startswith(f"BLEU {found['bleu']:.2f}  chrF {found['chrf']:.2f}  loss ")
     assert shown.endswith(f"\n{found['signature']}\n")
+    cut_off = glassformer("evaluate", run, *files, "--max-new-tokens", "1", "--json")
+    assert rows(cut_off)[0]["num_cut_off"] == 30
+    assert "note: 30 of 30 translations reached the maximum length" in cut_off.err
     (table,) = rows(glassformer("evaluate", run, "--data", lessons / "pairs.tsv", "--json"))
     assert table["num_sentences"] == 620
+
+
+@pytest.mark.parametrize("name", ["13a", "intl", "zh", "char", "none"])
+def test_evaluate_with_a_tokenizer_of_bleu(
+    glassformer: Any, run: Path, lessons: Path, name: str
+) -> None:
+    files = ("--source", lessons / "val.en", "--target", lessons / "val.fr")
+    (found,) = rows(glassformer("evaluate", run, *files, "--bleu-tokenizer", name, "--json"))
+    assert f"|tok:{name}|" in found["signature"]
 
 
 # --- inspect ---

@@ -1,10 +1,12 @@
 """What the tests of sentence pairs share: files to write, and ways to read them."""
 
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
 
-from glassformer.data.sentence_pairs import PairsConfig, PairSplit, pairs_of, read_pairs
+from glassformer.data.sentence_pairs import Pair, PairsConfig, PairSplit, pairs_of, read_pairs
 from glassformer.errors import GlassformerError
 
 
@@ -21,7 +23,11 @@ def complaint(path: str, **options: str) -> str:
 
 def split(path: str = "", seed: int = 0, **settings: object) -> PairSplit:
     values = {"paths": path, **settings} if path else settings
-    return read_pairs(PairsConfig.model_validate(values), seed)
+    return read_pairs(PairsConfig.model_validate(values), seed, Path(gettempdir()))
+
+
+def everything(found: PairSplit) -> list[Pair]:
+    return [*found.training, *found.validation]
 
 
 def tabbed(*pairs: tuple[str, str]) -> str:

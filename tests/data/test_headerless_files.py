@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_files import Example, read_examples, read_texts
-from glassformer.data.labelled_texts import LabelledConfig, read_labelled
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.labelled_texts import Example, read_examples, read_labelled, read_texts
+from glassformer.data.splits import LabelledConfig, LabelledSplit
 from glassformer.errors import GlassformerError
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from glassformer.data.corpus import read_documents
 from glassformer.data.hub import open_hub
-from glassformer.data.labelled_files import read_examples
+from glassformer.data.labelled_texts import read_examples
 from glassformer.data.tables import Row, open_table
-from glassformer.data.tagged_files import read_sentences
+from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError, UsageError
 
 HUB = Path("hub")  # in a test's own folder

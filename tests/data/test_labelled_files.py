@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_files import Example, read_examples
+from glassformer.data.labelled_texts import Example, read_examples
 from glassformer.errors import GlassformerError, UsageError
 
 
@@ -86,6 +86,7 @@ def test_a_label_becomes_a_string(tmp_path: Path, spelt: str, name: str) -> None
         ("a.jsonl", '{"text": "a", "labels": ["x", "y", "x"]}\n{"text": "b", "labels": []}\n'),
         ("a.csv", 'text,labels\na,"[""x"", ""y""]"\nb,[]\n'),
         ("a.tsv", 'text\tlabels\na\t["x", "y"]\nb\t[]\n'),
+        ("a.csv", "text,labels\na,\"['x', 'y']\"\nb,[]\n"),  # as pandas writes it
     ],
 )
 def test_a_list_of_labels_makes_a_set_multi_label(tmp_path: Path, name: str, content: str) -> None:
@@ -158,10 +159,15 @@ def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
     assert f"{path}:1: NUL byte." in complaint(path)
 
 
-def test_a_bad_byte_is_refused_unless_the_encoding_is_said(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", "text,label\né,1\n".encode("latin-1"))
-    assert "invalid UTF-8" in complaint(path)
-    assert read_examples([path], encoding="latin-1").examples[0].text == "é"
+def test_a_table_in_another_encoding_is_read_with_a_note(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "text,label\ncafé,1\n".encode("latin-1"))
+    found = read_examples([path])
+    assert found.examples[0].text == "café"
+    assert found.notes == [
+        f"1 file is not UTF-8 and read in another encoding: {path} (windows-1252). If it is wrong, "
+        "pass --encoding"
+    ]
+    assert read_examples([path], encoding="cp850").examples[0].text == "cafÚ"
 
 
 def test_a_text_file_alone_has_no_labels(tmp_path: Path) -> None:
@@ -184,6 +190,7 @@ def test_a_folder_for_each_label(tmp_path: Path) -> None:
     written(tmp_path / "neg/empty.txt", " ")
     written(tmp_path / "table.csv", "text,label\na,x\n")
     written(tmp_path / "README.md", "about")
+    written(tmp_path / "pos/more/d.txt", "not seen")
     found = read_examples([str(tmp_path)])
     assert found.examples == [
         Example("neg/c.txt.gz", ("neg",), str(tmp_path / "neg/c.txt.gz")),
@@ -191,7 +198,8 @@ def test_a_folder_for_each_label(tmp_path: Path) -> None:
         Example("pos/b.txt", ("pos",), str(tmp_path / "pos/b.txt")),
     ]
     assert [note.split(" (first")[0] for note in found.notes] == [
-        f"left out: 1 text file in {tmp_path} outside the label folders",
+        f"left out: 3 files in {tmp_path} that are not directly in a label folder",
+        "read 1 .gz, 1 .md, 1 .txt",
         "left out: 1 example without text",
     ]
     assert (found.text_column, found.label_column) == ((), None)
@@ -204,7 +212,20 @@ def test_a_folder_of_tables(tmp_path: Path) -> None:
     assert pairs(tmp_path) == [("b", ("2",)), ("a", ("1",))]
 
 
+def test_texts_beside_tables_are_counted(tmp_path: Path) -> None:
+    written(tmp_path / "b.csv", "text,label\nb,2\n")
+    first = written(tmp_path / "README.md", "about")
+    written(tmp_path / "more/deep/x.txt", "about")
+    why = "that are neither tables nor in a label folder"
+    assert read_examples([str(tmp_path)]).notes == [
+        f"left out: 2 files in {tmp_path} {why} (first: {first})",
+        "read 1 .csv",
+    ]
+
+
 def test_a_folder_without_either_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "train/pos/a.txt", "a")
+    assert pairs(tmp_path) == [("a", ("pos",))]  # the only folder is not a label
+    written(tmp_path / "test/pos/a.txt", "a")
     assert "nor a subfolder of text files for each label" in complaint(str(tmp_path))
     assert pairs(tmp_path / "train") == [("a", ("pos",))]

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_files import Example
-from glassformer.data.labelled_texts import LabelledConfig, read_labelled
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.labelled_texts import Example, read_labelled
+from glassformer.data.splits import LabelledConfig, LabelledSplit
 from glassformer.errors import GlassformerError
 
 
@@ -174,3 +173,70 @@ def test_several_labels_are_split_by_the_rarest(tmp_path: Path) -> None:
     counts = Counter(example.labels for example in found.validation)
     assert counts == {(): 3, ("1",): 3, ("1", "2"): 3}
     assert (found.is_multi_label, found.labels) == (True, ("1", "2"))
+
+
+def test_spellings_of_a_number_are_one_class(tmp_path: Path) -> None:
+    rows = [
+        f"text {n},{('1', '1.0', '2', '2.0', 'True', 'true', 'TRUE')[n % 7]}" for n in range(70)
+    ]
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    found = split(path)
+    assert found.labels == ("1", "2", "true")
+    assert Counter(
+        each.labels[0] for part in (found.training, found.validation) for each in part
+    ) == {"1": 20, "2": 20, "true": 30}
+
+
+def test_texts_that_differ_in_case_blanks_or_unicode_stay_on_one_side(tmp_path: Path) -> None:
+    rows = [f"{text},{'pos' if n % 2 else 'neg'}" for n in range(40) for text in (
+        f"Straße ﬁne {n}", f"STRASSE fine {n}", f"  strasse   FINE {n} "
+    )]  # fmt: skip
+    found = split(written(tmp_path / "a.csv", "\n".join(["text,label", *rows])))
+    sides = [
+        {each.text.split()[-1] for each in part} for part in (found.training, found.validation)
+    ]
+    assert len(found.validation) == 12
+    assert not sides[0] & sides[1]
+    assert found.notes == [
+        "80 examples differ from another only in case, whitespace or Unicode normalization; they "
+        "stay on the same side of the split"
+    ]
+
+
+def test_leaks_are_counted_up_to_case_and_blanks(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", pos=5, neg=5)
+    other = written(tmp_path / "b.csv", "text,label\nPOS  Number 1,pos\nx,neg\nneg number 2 ,odd\n")
+    assert (
+        "1 example in the validation data also occurs in training"
+        in split(path, validation_paths=other).notes
+    )
+    (note,) = (
+        note for note in split(path, test_paths=other).notes if "occur in training or" in note
+    )
+    assert note.startswith("2 examples in the test data also occur in training or validation")
+
+
+def test_examples_may_be_on_disk(tmp_path: Path) -> None:
+    config = LabelledConfig(paths=(table(tmp_path / "a.csv", pos=50, neg=50),))
+    in_memory, on_disk = (read_labelled(config, 0, folder) for folder in (None, tmp_path))
+    assert list(on_disk.training) == in_memory.training
+    assert list(on_disk.validation) == in_memory.validation
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_labels_that_are_nearly_the_same_are_pointed_out(tmp_path: Path) -> None:
+    found = split(table(tmp_path / "a.csv", Pos=9, pos=9, neg=9))
+    assert found.labels == ("Pos", "neg", "pos")
+    assert found.notes[0] == (
+        "labels that differ only in case, whitespace or Unicode normalization are separate: "
+        "Pos, pos"
+    )
+
+
+def test_a_table_whose_first_line_may_be_no_header_is_pointed_out(tmp_path: Path) -> None:
+    rows = ["text,0", *(f"text number {n},{n % 2}" for n in range(20))]
+    path = written(tmp_path / "a.csv", "\n".join(rows))
+    assert split(path).notes[0] == (
+        f'the label column is named "0", which is also one of its labels. If {path} has no header, '
+        "its first line was taken for one: add a header"
+    )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from written_files import saved, written
 
 from glassformer.data import npz_files as arrays_module
-from glassformer.data.time_series_files import Series, read_series
+from glassformer.data.time_series import Series, read_series
 from glassformer.errors import GlassformerError
 
 
@@ -137,3 +137,10 @@ def test_a_damaged_file_gives_a_sentence(
     path.write_bytes(data)
     with suppress(GlassformerError):  # or it is read: anything else would be a traceback
         read_series([str(path)])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_labels_in_bytes_are_text(tmp_path: Path, encoding: str) -> None:
+    labels = np.array(["Tanz".encode(encoding), "Rückwärts".encode(encoding)])
+    found = read_series([saved(tmp_path / "a.npz", x=[[1.5], [2]], y=labels)])
+    assert [each.label for each in found] == ["Tanz", "Rückwärts"]

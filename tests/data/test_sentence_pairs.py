@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sentence_pair_files import many, split, tabbed
+from sentence_pair_files import everything, many, split, tabbed
 from written_files import written
 
 from glassformer.config import parse
@@ -77,8 +77,7 @@ def test_what_cannot_be_learnt_from_is_left_out_and_said(
 ) -> None:
     path = written(tmp_path / "a.tsv", tabbed(*many(20), *bad))
     found = split(path)
-    everything = [(p.source, p.target) for p in found.training + found.validation]
-    assert sorted(everything) == sorted(many(20))
+    assert sorted((p.source, p.target) for p in everything(found)) == sorted(many(20))
     (note,) = found.notes
     assert note.startswith(f"left out: {why}")
     assert note.endswith(f"(first: {path}:21)")
@@ -100,15 +99,31 @@ def test_what_is_merely_unlike_is_kept(
     tmp_path: Path, pair: tuple[str, str], settings: dict[str, object]
 ) -> None:
     found = split(written(tmp_path / "a.tsv", tabbed(*many(20), pair)), **settings)
-    assert len(found.training + found.validation) == 21
+    assert len(everything(found)) == 21
     assert found.notes == []
+
+
+def test_sides_of_unlike_length_are_kept_where_they_are_the_nature_of_the_data(
+    tmp_path: Path,
+) -> None:
+    uneven = [(f"{n}", f"{LONG} {n}") for n in range(6)]
+    path = written(tmp_path / "a.tsv", tabbed(*uneven, *many(20)))
+    found = split(path)
+    assert len(everything(found)) == 26
+    why = "with one side more than 4 times as long as the other"
+    assert found.notes == [f"kept: 6 of 26 pairs {why}"]
+    fewer = split(written(tmp_path / "b.tsv", tabbed(*uneven[:5], *many(20))))  # just a fifth
+    assert len(everything(fewer)) == 20
+    asked = split(path, max_length_ratio=4)  # what users ask for is done
+    assert len(everything(asked)) == 20
+    assert asked.notes == [f"left out: 6 pairs {why} (first: {path}:1)"]
 
 
 def test_copies_are_kept_where_copying_is_the_task(tmp_path: Path) -> None:
     copies = [(f"{n}", f"{n}") for n in range(6)]
     path = written(tmp_path / "a.tsv", tabbed(*copies, *many(5)))
     found = split(path)
-    assert len(found.training + found.validation) == 11
+    assert len(everything(found)) == 11
     assert found.notes == ["kept: 6 of 11 pairs with both sides equal"]
 
 
@@ -134,7 +149,7 @@ def test_the_split_depends_on_content_and_seed_alone(tmp_path: Path) -> None:
         for path, seed in ((forth, 1), (back, 1), (forth, 2))
     ]
     assert chosen[0] == chosen[1] != chosen[2]
-    assert split(forth, 1) == split(forth, 1)
+    assert everything(split(forth, 1)) == everything(split(forth, 1))
     assert split(forth).held_out == "10 of 200 pairs, a random sample"
 
 
@@ -145,6 +160,33 @@ def test_no_source_is_on_both_sides(tmp_path: Path) -> None:
     assert not training & validation
     assert len(found.training) + len(found.validation) == 300
     assert 50 <= len(found.validation) <= 60
+
+
+SPELLINGS = ("Café {}", "café  {}", "CAFÉ {}", "Cafe\u0301 {}", "ｃafé\u3000{}")
+
+
+def test_no_source_is_on_both_sides_in_another_spelling(tmp_path: Path) -> None:
+    pairs = [(text.format(n), f"{n} {text}") for n in range(40) for text in SPELLINGS]
+    found = split(written(tmp_path / "a.tsv", tabbed(*pairs)), validation_fraction=0.2)
+    training, validation = (
+        {p.source.split()[1] for p in part} for part in (found.training, found.validation)
+    )
+    assert not training & validation
+    assert len(everything(found)) == 200
+    # "café  1" is read as "café 1"; four of the five spellings are near-duplicates of the other.
+    assert found.notes == [
+        "160 sources differ from another only in case, whitespace or Unicode normalization; such "
+        "pairs are kept, on the same side of the split"
+    ]
+
+
+def test_validation_data_that_repeats_sources_in_another_spelling_is_noted(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", tabbed(("CAFÉ 1", "x"), *many(20)))
+    other = written(tmp_path / "v.tsv", tabbed(("café  1", "y"), ("new", "neuf")))
+    found = split(path, validation_paths=other)
+    assert found.notes == [
+        f"training data: 1 pair with a source in the validation data (first: {path}:1)"
+    ]
 
 
 def test_at_least_one_and_at_most_a_thousand_are_held_out(tmp_path: Path) -> None:
@@ -173,7 +215,7 @@ def test_files_for_validation_are_left_as_given_but_for_empty_sides(tmp_path: Pa
     assert found.held_out == f"all of {source}, {target}"
     assert found.notes == [
         f"left out: 1 pair in the validation data with an empty side (first: {source}:5)",
-        f"in training: 1 pair with a source in the validation data (first: {path}:4)",
+        f"training data: 1 pair with a source in the validation data (first: {path}:4)",
     ]
 
 
@@ -181,7 +223,7 @@ def test_validation_may_be_one_file_and_must_have_a_pair(tmp_path: Path) -> None
     path = written(tmp_path / "a.tsv", tabbed(*many(20)))
     other = written(tmp_path / "v.tsv", tabbed(("new", "neuf")))
     found = split(path, validation_paths=other, reverse=True)
-    assert found.validation == [Pair("neuf", "new", f"{other}:1")]
+    assert [*found.validation] == [Pair("neuf", "new", f"{other}:1")]
     assert found.training[0] == Pair("phrase 0", "sentence 0", f"{path}:1")
     with pytest.raises(GlassformerError, match="has no pair with both sides"):
         split(path, validation_paths=written(tmp_path / "w.tsv", "a\t\n"))

@@ -108,7 +108,7 @@ def test_rows_are_read_one_by_one(tmp_path: Path) -> None:
         ("a.csv", "a,b,a\n1,2,3\n", ':1: two columns are named "a"'),
         ("a.csv", "a,b\n1,2\n\x00,2\n", ":3: NUL byte."),
         ("a.jsonl", '{"a": 1}\n\x00\n', ":2: NUL byte."),
-        ("a.csv", b"a,b\n1,\xe9\n", ", byte 6: invalid UTF-8 (0xE9)."),
+        ("a.csv", b"a,b\n1,\xe9\x81\xe9\n", ", byte 6: invalid UTF-8 (0xE9), and no other"),
         ("a.csv", "", " is empty."),
         ("a.csv", " \n\n", " is empty."),
         ("a.tsv.gz", "", " is empty."),
@@ -212,8 +212,9 @@ def test_a_missing_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(GlassformerError) as error:
         open_table(source, "utf-8")
-    assert str(error.value) == (
-        f"{source} requires {package}. Run {sys.executable} -m pip install {package}."
+    assert str(error.value).startswith(f"{source} ")
+    assert f"run {sys.executable} -m pip install {package}." in str(error.value).replace(
+        "Run", "run"
     )
 
 

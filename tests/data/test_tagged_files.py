@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.tagged_files import Sentence, read_sentences
+from glassformer.data.tagged_sentences import Sentence, read_sentences
 from glassformer.errors import GlassformerError, UsageError
 
 CONLLU = """# sent_id = 1

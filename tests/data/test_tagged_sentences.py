@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.tagged_sentences import TaggedConfig, TaggedSplit, read_tagged
+from glassformer.data.splits import LabelledSplit
+from glassformer.data.tagged_sentences import Sentence, TaggedConfig, read_tagged
 from glassformer.errors import GlassformerError
 
 CONLLU = """# sent_id = 1
@@ -20,7 +21,7 @@ CONLLU = """# sent_id = 1
 """
 
 
-def split(path: str, seed: int = 0, **settings: object) -> TaggedSplit:
+def split(path: str, seed: int = 0, **settings: object) -> LabelledSplit[Sentence]:
     return read_tagged(TaggedConfig.model_validate({"paths": path, **settings}), seed)
 
 
@@ -75,3 +76,27 @@ def test_too_little_to_learn_is_refused(tmp_path: Path) -> None:
         split(written(tmp_path / "a.conll", "a O\n\nb O\n"))
     with pytest.raises(GlassformerError, match="none can be held out"):
         split(sentences(tmp_path / "b.conll", 1))
+
+
+def test_sentences_of_the_same_words_up_to_case_stay_on_one_side(tmp_path: Path) -> None:
+    lines = "\n".join(f"{word}{n}\tB\nand\tO\n" for n in range(20) for word in ("Word", "WORD"))
+    found = split(written(tmp_path / "a.conll", lines))
+    words = [
+        {each.words[0].lower() for each in part} for part in (found.training, found.validation)
+    ]
+    assert words[1]
+    assert not words[0] & words[1]
+    assert found.notes[0].startswith("20 sentences differ from another only in case")
+
+
+def test_tags_have_one_name(tmp_path: Path) -> None:
+    lines = "".join(
+        f"word{n}\t{('1', '1.0')[n % 2]}\nand\t{('True', 'true')[n % 2]}\n\n" for n in range(9)
+    )
+    assert split(written(tmp_path / "a.conll", lines)).labels == ("1", "true")
+
+
+def test_validation_without_a_known_tag_is_refused(tmp_path: Path) -> None:
+    path = sentences(tmp_path / "a.conll", 5)
+    with pytest.raises(GlassformerError, match="has no label in common with"):
+        split(path, validation_paths=written(tmp_path / "b.conll", "x Z\ny Q\n"))

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from written_files import saved, written
 
-from glassformer.data.labelled_texts import LabelledConfig
-from glassformer.data.time_series import SeriesSplit, read_series_split
-from glassformer.data.time_series_files import Series
+from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.time_series import Series, read_series_split
 from glassformer.errors import GlassformerError
 
 WALKS = "id,step,x,y,label\na,1,0.5,2,walk\nb,0,5,6,run\na,0,1,1.5,walk\nb,1,7,8,run\n"
 
 
-def split(path: str, seed: int = 0, **settings: object) -> SeriesSplit:
+def split(path: str, seed: int = 0, **settings: object) -> LabelledSplit[Series]:
     return read_series_split(LabelledConfig.model_validate({"paths": path, **settings}), seed)
 
 
@@ -66,7 +65,7 @@ def test_validation_of_its_own(tmp_path: Path) -> None:
     found = split(path, validation_paths=other)
     assert values(found.validation) == [[[1, 1.5], [0.5, 2]]]
     assert found.held_out == f"all of {other}"
-    assert (found.text_column, found.label_column) == (("x", "y"), None)
+    assert (found.text_column, found.label_column) == (("x", "y"), "label")
     assert split(path, validation_paths=other, label_column="label").label_column == "label"
     assert found.notes == [
         "left out: 1 sequence in the validation data with labels that do not occur in training: "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from written_files import saved, written
 
-from glassformer.data.time_series_files import Series, is_series, read_series
+from glassformer.data.time_series import Series, is_series, read_series
 from glassformer.errors import GlassformerError
 
 WALKS = "id,step,x,y,label\na,1,0.5,2,walk\nb,0,5,6,run\na,0,1,1.5,walk\nb,1,7,8,run\n"

@@ -53,6 +53,16 @@ def test_tmx_keeps_the_words_and_drops_the_codes(tmp_path: Path) -> None:
     assert sides(written(tmp_path / "a.tmx", content)) == [("Press Save & wait.", "F")]
 
 
+@pytest.mark.parametrize("size", [1, 7, 50, 1 << 16])
+def test_tmx_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr("glassformer.data.tmx._PIECE", size)
+    units = [unit(en=f"line {n}", fr=f"ligne {n}", de=f"Zeile {n}") for n in range(9)]
+    path = written(tmp_path / "a.tmx", tmx(*units, unit(en="only")))
+    named = {"source_column": "en", "target_column": "fr"}
+    assert sides(path, **named) == [(f"line {n}", f"ligne {n}") for n in range(9)]
+    assert split(path, **named).notes == [f"left out: 1 unit without en or fr (first: {path}:13)"]
+
+
 def test_tmx_of_an_older_kind_and_with_a_namespace(tmp_path: Path) -> None:
     content = TMX.replace("xml:lang", "lang").replace("<tmx ", '<tmx xmlns="http://x.org" ')
     assert sides(written(tmp_path / "a.tmx", content)) == EXPECTED

@@ -2,23 +2,25 @@
 
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.corpus import Document
 from glassformer.data.token_windows import (
     ValidationWindows,
     Windows,
-    ids_of,
     open_tokens,
     write_tokens,
 )
 from glassformer.errors import GlassformerError
+from glassformer.text.chunks import LongText
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.training.batch_order import StepSampler
+from glassformer.text.word_cache import id_type, ids_of
+from glassformer.training.batch_order import Batches
 
 # More than one window of ids, as a training has: (number of ids, context length)
 SIZES = st.integers(1, 12).flatmap(
@@ -42,20 +44,22 @@ def test_every_document_stands_between_two_ends_of_text() -> None:
     tokenizer = train_tokenizer("char", ["ab"])
     a, b = tokenizer.encode("ab")
     end = tokenizer.end_of_text
-    pieces = ids_of([Document("ab", "1"), Document("b", "2")], tokenizer)
+    pieces = ids_of([LongText(["a", "b"], "1"), LongText(["b"], "2")], tokenizer)
     assert list(chain(*pieces)) == [end, a, b, end, b, end]
 
 
 @pytest.mark.parametrize(("vocab_size", "num_bytes"), [(2**16, 2), (2**16 + 1, 4)])
 def test_ids_take_two_bytes_while_they_fit(tmp_path: Path, vocab_size: int, num_bytes: int) -> None:
-    ids = [0, 1, vocab_size - 1]
-    write_tokens(tmp_path / "ids.bin", [ids[:1], [], ids[1:]], vocab_size)
+    ids = np.array([0, 1, vocab_size - 1], id_type(vocab_size))
+    with (tmp_path / "ids.bin").open("wb") as file:
+        assert write_tokens(file, [ids[:1], ids[:0], ids[1:]]) == 3
     assert (tmp_path / "ids.bin").stat().st_size == 3 * num_bytes
-    assert open_tokens(tmp_path / "ids.bin", vocab_size).tolist() == ids
+    assert open_tokens(tmp_path / "ids.bin", vocab_size).tolist() == ids.tolist()
 
 
 def test_tokens_on_disk_are_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
-    write_tokens(tmp_path / "ids.bin", [[1, 2, 3]], 10)
+    with (tmp_path / "ids.bin").open("wb") as file:
+        write_tokens(file, [np.array([1, 2, 3], id_type(10))])
     ids = open_tokens(tmp_path / "ids.bin", 10)
     assert isinstance(ids, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
@@ -128,21 +132,15 @@ def test_another_seed_is_another_order() -> None:
 @settings(deadline=None)
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 3))
 def test_beginning_at_a_step_equals_skipping_the_ones_before(
-    steps: int, first: int, world_size: int
+    steps: int, first: int, accumulation: int
 ) -> None:
-    rank = world_size - 1
-    whole = StepSampler(steps, 0, rank, world_size)
-    resumed = StepSampler(steps, first, rank, world_size)
-    assert list(resumed) == list(whole)[first:]
-    assert len(resumed) == len(whole) == steps
-
-
-@settings(deadline=None)
-@given(st.integers(1, 10), st.integers(1, 4))
-def test_ranks_share_out_the_batches_of_one_process(steps: int, world_size: int) -> None:
-    ranks = [StepSampler(steps, 0, rank, world_size) for rank in range(world_size)]
-    together = chain(*zip(*ranks, strict=True))
-    assert list(together) == list(StepSampler(steps * world_size))
+    config = SimpleNamespace(max_steps=steps, gradient_accumulation_steps=accumulation)
+    objective: Any = SimpleNamespace(config=config, batch=lambda number: number)
+    objective.num_targets = lambda batch: 1
+    whole, resumed = Batches(objective), Batches(objective, first)
+    assert [each.batch for each in whole] == list(range(steps * accumulation))
+    assert list(resumed) == list(whole)[first * accumulation :]
+    assert len(resumed) == len(whole) == steps * accumulation
 
 
 # --- validation ---

@@ -105,6 +105,7 @@ def test_scores_are_written_as_json_and_as_a_table():
         "expected_calibration_error",
         "num_examples",
         "classes",
+        "confusion_matrix",
         "unknown_labels",
     ]
     assert written["classes"]["good"] == {

@@ -1,11 +1,10 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from glassformer.evaluation.entities import entities, f1_interval, has_entities
-from glassformer.evaluation.precision_recall import wilson
+from glassformer.data.tag_schemes import Scheme
+from glassformer.evaluation.precision_recall import f1_interval, wilson
 from glassformer.evaluation.tagging import judge_tags
 
+BIOES = Scheme("BIOES", is_typed=True)
 SENTENCES = {
     "": [],
     "O O": [],
@@ -37,37 +36,20 @@ SENTENCES = {
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_entities_counted_by_hand(sentence):
-    assert entities(sentence.split()) == set(SENTENCES[sentence])
+    assert BIOES.entities(sentence.split()) == set(SENTENCES[sentence])
 
 
-@given(st.lists(st.tuples(st.sampled_from(["", "PER", "LOC"]), st.integers(1, 4)), max_size=9))
-def test_entities_that_are_written_as_tags_are_read_back(runs):
-    iob2, iobes, expected = [], [], set()
-    for kind, length in runs:
-        if not kind:
-            iob2 += ["O"] * length
-            iobes += ["O"] * length
-            continue
-        expected.add((kind, len(iob2), len(iob2) + length - 1))
-        prefixes = ["B", *"I" * (length - 2), "E"] if length > 1 else ["S"]
-        iob2 += [f"{prefix}-{kind}" for prefix in ["B", *"I" * (length - 1)]]
-        iobes += [f"{prefix}-{kind}" for prefix in prefixes]
-    assert entities(iob2) == entities(iobes) == expected
-
-
-def test_tags_with_prefixes_mark_entities_and_parts_of_speech_do_not():
-    assert has_entities(["O", "B-PER"])
-    assert has_entities(["I-PER"])
-    assert not has_entities(["O", "NOUN", "VERB", "NN-TL", "-LRB-"])
-    assert not has_entities([])
+def interval(gold, predicted):
+    pairs = [(BIOES.entities(a), BIOES.entities(b)) for a, b in zip(gold, predicted, strict=True)]
+    return f1_interval([(len(a & b), len(a) + len(b)) for a, b in pairs])
 
 
 def test_the_interval_holds_the_score_and_narrows_with_more_sentences():
     gold = [["B-PER", "O"], ["O", "B-LOC"], ["B-PER", "I-PER"], ["O", "O"]]
     found = [["B-PER", "O"], ["O", "O"], ["B-PER", "O"], ["O", "O"]]
-    score = judge_tags(gold, found, 0.0).f1
-    few, many = f1_interval(gold * 5, found * 5), f1_interval(gold * 50, found * 50)
-    assert few == f1_interval(gold * 5, found * 5)
+    score = judge_tags(gold, found, 0.0, BIOES).f1
+    few, many = interval(gold * 5, found * 5), interval(gold * 50, found * 50)
+    assert few == interval(gold * 5, found * 5)
     assert few[0] < many[0] < score < many[1] < few[1]
 
 
@@ -75,12 +57,12 @@ def test_the_interval_is_as_wide_as_that_of_many_repetitions():
     """Of sentences with one entity each, found or not, F1 is 2p / (1 + p)."""
     gold = [["B-PER"]] * 400
     found = [["B-PER"] if number % 2 else ["O"] for number in range(400)]
-    low, high = f1_interval(gold, found)
+    low, high = interval(gold, found)
     share_low, share_high = wilson(200, 400)
     assert low == pytest.approx(2 * share_low / (1 + share_low), abs=0.01)
     assert high == pytest.approx(2 * share_high / (1 + share_high), abs=0.01)
 
 
 def test_the_interval_has_no_width_if_all_is_right_or_there_are_no_entities():
-    assert f1_interval([["B-PER"]] * 3, [["B-PER"]] * 3) == (1, 1)
-    assert f1_interval([["O"]], [["O"]]) == (0, 0)
+    assert interval([["B-PER"]] * 3, [["B-PER"]] * 3) == (1, 1)
+    assert interval([["O"]], [["O"]]) == (0, 0)

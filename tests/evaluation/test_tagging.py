@@ -2,13 +2,16 @@ import json
 
 import pytest
 
+from glassformer.data.tag_schemes import find_scheme
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.tagging import judge_tags
 
 
 def judged(*pairs):
     gold, predicted = zip(*pairs, strict=True)
-    return judge_tags([tags.split() for tags in gold], [tags.split() for tags in predicted], 0.5)
+    scheme = find_scheme({tag for each in (*gold, *predicted) for tag in each.split()})
+    gold, predicted = ([tags.split() for tags in part] for part in (gold, predicted))
+    return judge_tags(gold, predicted, 0.5, scheme)
 
 
 def test_a_wrong_boundary_is_a_false_entity_and_a_missed_one():
@@ -74,10 +77,12 @@ def test_scores_are_written_as_json_and_as_a_table():
         "f1": 1.0,
         "f1_interval": [1.0, 1.0],
         "loss": 0.5,
+        "scheme": "IOB2",
         "expected_calibration_error": None,
         "num_words": 2,
         "num_sentences": 1,
         "types": {"PER": {"precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 1}},
+        "confusion_matrix": {"B-PER": {"B-PER": 1}, "O": {"O": 1}},
         "unknown_tags": {},
     }
     totals, heading, row = found.text().splitlines()
@@ -95,11 +100,11 @@ def test_a_table_of_tags_does_not_mention_entities():
 
 def test_no_words_cannot_be_judged():
     with pytest.raises(GlassformerError, match="no words"):
-        judge_tags([[]], [[]], 0.0)
+        judge_tags([[]], [[]], 0.0, None)
 
 
 def test_sentences_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="shorter"):
-        judge_tags([["O", "O"]], [["O"]], 0.0)
+        judge_tags([["O", "O"]], [["O"]], 0.0, None)
     with pytest.raises(ValueError, match="shorter"):
-        judge_tags([["O"], ["O"]], [["O"]], 0.0)
+        judge_tags([["O"], ["O"]], [["O"]], 0.0, None)

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import Config
 from glassformer.data.corpus import CorpusConfig
-from glassformer.data.padded_batches import load_arrays, save_arrays
 from glassformer.evaluation.result import Result
 from glassformer.models import MODELS, ModelRow
 from glassformer.predict.predictor import Predictor, names_of
 from glassformer.preprocessing import Preprocessing
 from glassformer.tasks import TASKS
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.row_batches import SlicedBatches, example_batches
-from glassformer.tasks.task import Dataset, Habits, Objective, Say, Source, Task
+from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.task import Batches, Dataset, Habits, Objective, Say, Source, Task
 
 
 class LineConfig(Config):
@@ -58,7 +58,7 @@ class PointSource(Source):
         return len(self.points)
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
-        save_arrays(folder / "points.safetensors", points=self.points)
+        save_file({"points": self.points}, folder / "points.safetensors")
 
 
 class Points(Dataset):
@@ -66,10 +66,10 @@ class Points(Dataset):
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
         super().__init__(folder, recipe)
-        points = torch.from_numpy(load_arrays(folder / "points.safetensors")["points"])
+        points = torch.from_numpy(load_file(folder / "points.safetensors")["points"])
         self.training, self.validation = points[:-10], points[-10:]
 
-    def batches(self, batch_size: int, seed: int) -> SlicedBatches:
+    def batches(self, batch_size: int, seed: int) -> Batches:
         return example_batches(self.num_items, batch_size, seed, self.training.__getitem__)
 
 
@@ -80,8 +80,8 @@ class Fit(Result):
     def scores(self) -> dict[str, float]:
         return {"loss": self.loss}
 
-    def headline(self) -> str:
-        return f"mean squared error {self.loss:.4f}"
+    def parts(self) -> list[str]:
+        return [f"mean squared error {self.loss:.4f}"]
 
 
 class LinePredictor(Predictor):

@@ -8,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token
+from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token, window_after
 
-from glassformer.generation.beam import beam_search
+from glassformer.generation.beam import Trace, beam_search
 from glassformer.generation.beam_settings import Beams
-from glassformer.generation.beam_trace import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
@@ -31,10 +30,26 @@ GARDEN_PATH = [
 ]
 
 
-def search(decoder, prompts, num_beams=4, limit=6, end=END, trace=None, memory=None, **more):
-    beams = Beams(num_beams=num_beams, **more)
+def search(
+    decoder,
+    prompts,
+    num_beams=4,
+    limit=6,
+    end=END,
+    trace=None,
+    memory=None,
+    prefer_complete=True,
+    **more,
+):
     return beam_search(
-        decoder, prompts, beams, max_new_tokens=limit, end=end, trace=trace, memory=memory
+        decoder,
+        prompts,
+        Beams(num_beams=num_beams, **more),
+        max_new_tokens=limit,
+        end=end,
+        trace=trace,
+        memory=memory,
+        prefer_complete=prefer_complete,
     )
 
 
@@ -262,6 +277,19 @@ def test_what_was_cut_off_is_only_returned_if_nothing_came_to_its_end():
     assert found[0].is_complete
 
 
+def test_an_end_that_is_found_because_a_better_sequence_was_cut_off_reports_it():
+    counts = TableDecoder(
+        lambda ids: [2.0, 0.0, 6.0, 0.0] if len(ids) < 6 else [9.0, 0.0, 0.0, 0.0]
+    )
+    (cut_off,) = search(counts, [[1]], num_beams=2, limit=3)
+    assert cut_off[0].is_complete
+    assert cut_off[0].finish_reason == "length"
+    (found,) = search(counts, [[1]], num_beams=2, limit=9)
+    assert (found[0].ids, found[0].finish_reason) == ((2,) * 5, "stop")
+    (greedy,) = search(counts, [[1]], num_beams=1, limit=6)
+    assert (greedy[0].ids, greedy[0].finish_reason) == ((2,) * 5, "stop")
+
+
 def test_without_an_end_there_are_only_lengths():
     (found,) = search(TableDecoder(all_tokens, None), [[1]], end=None, limit=5)
     assert len(found[0].ids) == 5
@@ -325,10 +353,171 @@ def test_a_trace_is_a_tree_with_a_fate_for_every_candidate():
     assert tuple(path) == found[0].ids
 
 
-def test_the_context_of_a_decoder_limits_what_is_written():
-    config = GPTConfig(vocab_size=5, context_length=6, num_layers=1, d_model=8, num_heads=2)
-    (found,) = search(GPT(config).eval(), [[1, 2, 3]], limit=50, end=None)
-    assert len(found[0].ids) == 4
+# --- unfinished texts, which compete with finished ones ---
+
+
+def exhaustive_with_unfinished(logprobs_after, vocabulary, limit, length_penalty):
+    """Every text of at most `limit` tokens, whether it ends or is cut off there; best first."""
+    others = [token for token in range(vocabulary) if token != END]
+    complete = exhaustive(logprobs_after, vocabulary, limit, length_penalty)
+    found = [(score, body, True) for score, body in complete]
+    for body in product(others, repeat=limit):
+        total = sum(logprobs_after(body[:place])[token] for place, token in enumerate(body))
+        found.append((total / limit**length_penalty, body, False))
+    return sorted(found, reverse=True)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=4),
+    st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0]),
+    st.integers(1, 4),
+)
+def test_finished_and_unfinished_texts_compete_by_score(prompt, penalty, wanted):
+    logprobs = table_logprobs(all_tokens, prompt)
+    best = exhaustive_with_unfinished(logprobs, VOCABULARY, 3, penalty)[:wanted]
+    (found,) = search(
+        TableDecoder(all_tokens, None),
+        [prompt],
+        num_beams=VOCABULARY**3,
+        limit=3,
+        length_penalty=penalty,
+        num_return_sequences=wanted,
+        prefer_complete=False,
+    )
+    assert [(each.ids, each.is_complete) for each in found] == [each[1:] for each in best]
+    assert [each.score for each in found] == pytest.approx([each[0] for each in best], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", [*tiny_models()], ids=["gpt", "rnn-lm"])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_on_tiny_models_finished_and_unfinished_texts_compete(model, penalty):
+    def logprobs(ids):
+        with torch.no_grad():
+            return model(torch.tensor([[1, 2, *ids]]))[0, -1].log_softmax(-1).tolist()
+
+    best = exhaustive_with_unfinished(logprobs, 5, 3, penalty)[:6]
+    (found,) = search(
+        model,
+        [[1, 2]],
+        num_beams=125,
+        limit=3,
+        length_penalty=penalty,
+        num_return_sequences=6,
+        prefer_complete=False,
+    )
+    assert [(each.ids, each.is_complete) for each in found] == [each[1:] for each in best]
+
+
+def test_the_empty_text_does_not_win_because_it_is_finished():
+    likely = [[1.0, 0.0, 0.0], [0.05, 0.0, 0.95], [0.1, 0.9, 0.0]]
+    decoder = TableDecoder(last_token(likely), None)
+    (found,) = search(decoder, [[2]], num_beams=2, limit=4, prefer_complete=False)
+    assert (found[0].ids, found[0].is_complete) == ((1, 2, 1, 2), False)
+    (found,) = search(decoder, [[2]], num_beams=2, limit=4)  # a translation is a whole sentence
+    assert found[0].is_complete
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=4),
+    st.sampled_from([-1.0, 0.0, 0.6, 1.0, 2.0]),
+    st.integers(2, 5),
+    st.integers(4, 12),
+)
+def test_stopping_early_loses_no_unfinished_text(prompt, penalty, num_beams, limit):
+    beams, best = [(0.0, ())], []
+    logprobs = table_logprobs(all_tokens, prompt)
+    for length in range(1, limit + 1):
+        offers = [
+            (total + logprob, (*ids, token))
+            for total, ids in beams
+            for token, logprob in enumerate(logprobs(ids))
+        ]
+        offers = sorted(offers, key=lambda offer: -offer[0])
+        best += [
+            (total / length**penalty, ids[:-1], True)
+            for total, ids in offers[:num_beams]
+            if ids[-1] == END
+        ]
+        beams = [(total, ids) for total, ids in offers if ids[-1] != END][:num_beams]
+    best += [(total / limit**penalty, ids, False) for total, ids in beams]
+    (found,) = search(
+        TableDecoder(all_tokens, None),
+        [prompt],
+        num_beams=num_beams,
+        limit=limit,
+        length_penalty=penalty,
+        prefer_complete=False,
+    )
+    assert (found[0].ids, found[0].is_complete) == max(best)[1:]
+
+
+# --- the end of the context ---
+
+
+@pytest.mark.parametrize("context", [1, 2, 5, 8])
+def test_without_a_memory_the_window_slides_as_in_sampling(context):
+    prompts = [
+        [(3 * n + 1) % VOCABULARY for n in range(size)] for size in range(1, 2 * context + 3)
+    ]
+    decoder = TableDecoder(all_tokens, context)
+    steps = decode(decoder, prompts, sampling=Sampling(do_sample=False), max_new_tokens=20, seed=0)
+    greedy = [tuple(row) for row in zip(*steps, strict=True)]
+    for number, prompt in enumerate(prompts):
+        ((found,),) = search(decoder, [prompt], num_beams=1, limit=20, end=None)
+        assert found.ids == greedy[number]
+    together = search(decoder, prompts, num_beams=1, limit=20, end=None)
+    assert [found.ids for (found,) in together] == greedy
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(
+        st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=12), min_size=1, max_size=3
+    ),
+    st.sampled_from([1, 2, 5, 8]),
+    st.integers(1, 3),
+)
+def test_each_beam_sees_the_window_that_sampling_would_see(prompts, context, num_beams):
+    found = search(
+        TableDecoder(all_tokens, context),
+        prompts,
+        num_beams=num_beams,
+        limit=14,
+        num_return_sequences=num_beams,
+        prefer_complete=False,
+    )
+    for prompt, several in zip(prompts, found, strict=True):
+        for each in several:
+            ids = [*each.ids, END] if each.is_complete else each.ids
+            assert each.is_complete or len(ids) == 14
+            logprobs = [
+                torch.tensor(all_tokens(window_after(prompt, ids[:place], context))).log_softmax(-1)
+                for place in range(len(ids))
+            ]
+            total = sum(float(row[token]) for row, token in zip(logprobs, ids, strict=True))
+            assert each.logprob == pytest.approx(total, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", [*tiny_models()], ids=["gpt", "rnn-lm"])
+@pytest.mark.parametrize("size", [1, 6, 10, 11, 12, 13, 24, 30])
+def test_a_model_writes_all_that_is_asked_for_whatever_the_length_of_the_prompt(model, size):
+    prompt = [(7 * n + n // 3) % 5 for n in range(size)]
+    steps = decode(model, [prompt], sampling=Sampling(do_sample=False), max_new_tokens=25, seed=0)
+    greedy = tuple(token for (token,) in steps)
+    ((one,),) = search(model, [prompt], num_beams=1, limit=25, end=None)
+    assert one.ids == greedy
+    ((several,),) = search(model, [prompt], num_beams=3, limit=25, end=None)
+    assert len(several.ids) == 25
+
+
+def test_the_context_of_a_decoder_with_a_memory_limits_what_is_written():
+    model = wild(next(translators()))
+    with torch.no_grad():
+        memory = model.encode(torch.tensor([[3, 4]]), torch.ones(1, 2).bool())
+    (found,) = search(model, [[1, 2, 3]], limit=50, end=None, memory=memory)
+    assert len(found[0].ids) == 22  # of a context of 24
 
 
 @pytest.mark.parametrize(

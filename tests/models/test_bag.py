@@ -1,15 +1,17 @@
 import pytest
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
 from glassformer.errors import GlassformerError
 from glassformer.models.bag import Bag, BagConfig
 
-OPTIONS = {"vocab_size": 17, "d_model": 8, "labels": ("a", "b")}
+OPTIONS = {"vocab_size": 17, "d_model": 8, "labels": ("a", "b"), "num_buckets": 50}
+LECTURE = OPTIONS | {"weighting": "mean", "ngrams": 1}
 
 
-def test_a_bag_is_torchs_embedding_bag_on_every_row():
-    model = Bag(BagConfig(**OPTIONS)).eval()
+def test_the_bag_of_the_lecture_is_torchs_embedding_bag_on_every_row():
+    model = Bag(BagConfig(**LECTURE)).eval()
     lengths = torch.tensor([3, 11, 1, 7])
     ids = torch.randint(0, 17, (4, 11))
     is_text = torch.arange(11) < lengths[:, None]
@@ -21,14 +23,52 @@ def test_a_bag_is_torchs_embedding_bag_on_every_row():
     torch.testing.assert_close(model(ids, is_text), model.head(expected))
 
 
-def test_the_order_of_the_words_does_not_count():
+def test_the_order_of_single_words_does_not_count_but_that_of_pairs_does():
+    model = Bag(BagConfig(**LECTURE)).eval()
+    there, back = torch.tensor([[1, 2, 3]]), torch.tensor([[3, 1, 2]])
+    torch.testing.assert_close(model(there), model(back))
+    pairs = Bag(BagConfig(**OPTIONS)).eval()
+    assert not torch.allclose(pairs(there), pairs(back))
+
+
+def test_the_weights_are_those_of_tfidf():
+    """scikit-learn's, with sublinear counts; its vocabulary is numbered like ours."""
+    texts = [[1, 2, 2, 5], [2, 3], [7, 7, 7, 2, 1], [4]]
+    model = Bag(BagConfig(**OPTIONS | {"ngrams": 1, "d_model": 17})).eval()
+    model.see(torch.tensor(text) for text in texts)
+    nn.init.eye_(model.embedding.weight)  # then the representation is the weights themselves
+    tfidf = TfidfVectorizer(
+        analyzer=lambda text: text, vocabulary=range(17), sublinear_tf=True, lowercase=False
+    ).fit(texts)
+    lengths = torch.tensor([len(text) for text in texts])
+    ids = torch.zeros(4, 5, dtype=torch.long)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text)] = torch.tensor(text)
+    found = model.represent(ids, torch.arange(5) < lengths[:, None])
+    torch.testing.assert_close(found.double(), torch.from_numpy(tfidf.transform(texts).toarray()))
+
+
+def test_ngrams_do_not_reach_into_the_padding_and_count_less():
+    model = Bag(BagConfig(**OPTIONS, ngrams=3)).eval()
+    ids = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 6, 7, 8]])
+    is_text = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).bool()
+    torch.testing.assert_close(model(ids, is_text)[:1], model(ids[:1, :3]))
+    row, term = model._terms(ids, is_text)
+    assert [int((row == 0).sum()), int((row == 1).sum())] == [3 + 2 + 1, 5 + 4 + 3]
+    assert 17 <= int(term[term >= 17].min()) <= int(term.max()) < 17 + 50
+    weights = model._weights(row, term, torch.ones(len(row)), 2)
+    assert weights[term >= 17].max() < weights[term < 17].min()
+
+
+def test_a_text_without_tokens_has_no_representation():
     model = Bag(BagConfig(**OPTIONS)).eval()
-    torch.testing.assert_close(model(torch.tensor([[1, 2, 3]])), model(torch.tensor([[3, 1, 2]])))
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    torch.testing.assert_close(model.represent(torch.ones(2, 3).long(), nothing), torch.zeros(2, 8))
 
 
-@pytest.mark.parametrize("option", ["dropout", "word_dropout"])
+@pytest.mark.parametrize("option", ["head_dropout", "word_dropout"])
 def test_dropout_happens_in_training_only(option):
-    model = Bag(BagConfig(**OPTIONS, **{option: 0.5}, head_dropout=0.0))
+    model = Bag(BagConfig(**OPTIONS, **{"head_dropout": 0.0, option: 0.5}))
     ids = torch.randint(0, 17, (4, 11))
     assert not torch.equal(model.train()(ids), model(ids))
     assert torch.equal(model.eval()(ids), model(ids))

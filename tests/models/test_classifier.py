@@ -35,7 +35,7 @@ RNN = LABELS | {"d_embedding": 6, "d_model": 8}
 MODERN = {"positions": "rotary", "norm": "rms", "pre_norm": True, "activation": "swiglu"}
 
 MODELS = {
-    "bag": (Bag, BagConfig, LABELS | {"d_model": 8}),
+    "bag": (Bag, BagConfig, LABELS | {"d_model": 8, "ngrams": 1}),
     "mean": (Classifier, ClassifierConfig, STACK),
     "first": (Classifier, ClassifierConfig, STACK | {"pooling": "first", "pooler": True}),
     "max": (Classifier, ClassifierConfig, STACK | MODERN | {"pooling": "max"}),
@@ -218,6 +218,27 @@ def test_a_pretrained_body_says_what_it_said_before(kind, task, shaken):
     model.body.requires_grad_(False).zero_grad()
     assert any(weight.requires_grad for weight in model.parameters())
     assert before.hidden(ids).requires_grad  # the weights were copied, not shared
+
+
+@pytest.mark.parametrize("length", [5, 40])
+@pytest.mark.parametrize(
+    ("kind", "positions"),
+    [(kind, each) for kind in ("bert", "gpt") for each in ("learned", "sinusoidal", "rotary")]
+    + [("gpt", "relative")],
+)
+def test_a_body_of_another_context_reads_texts_that_fit_as_before(kind, positions, length, shaken):
+    sizes = {name: STACK[name] for name in STACK if name != "labels"} | {"positions": positions}
+    before = shaken(Bert(BertConfig(**sizes)) if kind == "bert" else GPT(GPTConfig(**sizes)))
+    _, values = body_config(kind, before.config, "classify")
+    config = MODEL_NAMES[kind, "classify"][2](
+        **values | {"context_length": length}, labels=("a", "b")
+    )
+    model = MODEL_NAMES[kind, "classify"][1](config).eval()
+    load_body(model, before)
+    ids = torch.randint(0, 17, (2, 5))
+    said = model.body.hidden(ids) if kind == "gpt" else model.body(ids)
+    assert torch.equal(said, before.hidden(ids))
+    assert model(torch.randint(0, 17, (1, length))).isfinite().all()
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -22,6 +22,14 @@ def test_rms_norm_scales_without_centring():
     torch.testing.assert_close(norm("rms", 16, eps=1e-6)(x), expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+def test_norms_of_bfloat16_sum_in_float32_and_stay_bfloat16(kind):
+    x = torch.randn(3, 16).bfloat16()  # as autocast leaves queries and keys
+    scaled = norm(kind, 16)(x)
+    assert scaled.dtype == torch.bfloat16
+    torch.testing.assert_close(scaled, norm(kind, 16)(x.float()).bfloat16())
+
+
 def test_norms_have_the_parameters_they_say():
     def names(*arguments, **options):
         return [name for name, _ in norm(*arguments, **options).named_parameters()]

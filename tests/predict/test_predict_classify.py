@@ -12,6 +12,8 @@ import torch
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
+from glassformer.data.labelled_texts import Example
+from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import (
@@ -292,7 +294,7 @@ def test_a_series_is_classified_by_its_last_steps_scaled_as_in_training(
     expected = of_numbers.model(scaled, torch.ones(1, 3, dtype=torch.bool)).softmax(-1)[0]
     for label, probability in zip(("run", "walk"), expected.tolist(), strict=True):
         assert found.scores[label] == pytest.approx(probability, abs=1e-6)
-    assert "the last steps are read" in of_numbers.shortened(1, 1)
+    assert "only the last steps are read" in of_numbers.shortened(1, 1)
 
 
 def test_labelled_series_are_judged(tmp_path: Path, of_numbers: ClassifyPredictor) -> None:
@@ -306,3 +308,24 @@ def test_labelled_series_are_judged(tmp_path: Path, of_numbers: ClassifyPredicto
 def test_numbers_of_another_shape_are_refused(of_numbers: ClassifyPredictor) -> None:
     with pytest.raises(GlassformerError, match=r"has the shape \(4, 3\)"):
         of_numbers.classify(np.zeros((4, 3), dtype=np.float32))
+
+
+def test_labels_are_matched_whatever_their_spelling(tmp_path: Path) -> None:
+    """Models may be older than the rule that 1.0 and 1 are one label."""
+    bag = make("bag", tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bag.model, "labels", ("1.0", "True", "so-so"))
+        rows = [
+            ("good", "", "1"),
+            ("bad", "", "1.0"),
+            ("bad film", "", "TRUE"),
+            ("film", "", "so-so"),
+        ]
+        found = bag.evaluate(table_of(tmp_path / "a.csv", rows))
+    assert (found.num_examples, found.unknown_labels, found.notes) == (4, {}, ())
+
+
+def test_the_first_of_two_spellings_in_a_model_is_the_exact_one() -> None:
+    examples = [Example("a", ("1",), "x:1"), Example("b", ("2",), "x:2")]
+    assert targets_of(examples, ["1.0", "1", "2.0"], is_multi_label=False) == [1, 2]
+    assert targets_of(examples, ["1.0", "1", "2.0"], is_multi_label=True) == [[0, 1, 0], [0, 0, 1]]

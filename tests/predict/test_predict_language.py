@@ -174,7 +174,7 @@ def test_a_batch_of_no_prompts_is_no_texts(chars):
 
 @pytest.mark.parametrize("verb", ["generate", "stream"])
 def test_a_verb_for_one_text_does_not_pretend_to_write_several(chars, verb):
-    with pytest.raises(GlassformerError, match="generate_batch"):
+    with pytest.raises(GlassformerError, match="Pass a list"):
         getattr(chars, verb)("a", num_return_sequences=3)
 
 
@@ -251,3 +251,25 @@ def test_all_next_tokens_together_are_certain(predictor):
 def test_no_next_tokens_cannot_be_asked_for(chars):
     with pytest.raises(GlassformerError, match="top is 0"):
         chars.next_tokens("a", top=0)
+
+
+@pytest.mark.parametrize("size", [1, 6, 7, 8, 9, 17])
+def test_beams_write_all_that_is_asked_for_after_a_prompt_of_any_length(without_end, size):
+    prompt = ("abbab" * 4)[:size]
+    found = without_end.generate(prompt, num_beams=3, max_new_tokens=20)
+    assert (found.num_tokens, found.finish_reason) == (20, "length")
+
+
+def test_beams_continue_many_prompts_as_each_alone(chars):
+    prompts = ["a", "abba", "abbabbab", "abbabbabba"]
+    together = chars.generate_batch(prompts, num_beams=3, max_new_tokens=12)
+    alone = [chars.generate(prompt, num_beams=3, max_new_tokens=12) for prompt in prompts]
+    assert [each.text for each in together] == [each.text for each in alone]
+
+
+def test_the_best_text_may_be_unfinished(fond_of, chars):
+    """Each step goes on with probability 0.9: the empty text is complete, but far less likely."""
+    predictor = fond_of(chars.tokenizer, chars.tokenizer.encode("a"))
+    predictor.model.head.bias.data[chars.tokenizer.end_of_text] = -2.2
+    found = predictor.generate("a", num_beams=2, max_new_tokens=5)
+    assert (found.text, found.finish_reason) == ("aaaaa", "length")

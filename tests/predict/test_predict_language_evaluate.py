@@ -7,6 +7,7 @@ import torch
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.language import LanguageResult
+from glassformer.text.byte_count import ByteCount
 
 
 @pytest.fixture
@@ -45,18 +46,20 @@ def test_documents_are_read_one_after_the_other_between_ends_of_text(chars, tmp_
     assert (found.num_tokens, found.num_bytes) == (7, 5)
 
 
-def test_the_json_of_an_evaluation_has_its_four_fields(chars, file):
+def test_the_json_of_an_evaluation_has_its_six_fields(chars, file):
     found = chars.evaluate([file])
     assert found.as_json() == {
         "loss": found.loss,
         "perplexity": pytest.approx(math.exp(found.loss)),
         "bits_per_byte": pytest.approx(found.loss * found.num_tokens / math.log(2) / 400),
         "num_tokens": 301,
+        "num_bytes": 400,
+        "num_unknown_bytes": 0,
     }
 
 
 def test_even_a_hopeless_loss_has_a_finite_perplexity():
-    assert math.isfinite(LanguageResult(loss=1e6, num_tokens=1, num_bytes=1).perplexity)
+    assert math.isfinite(LanguageResult(loss=1e6, num_tokens=1, size=ByteCount(1)).perplexity)
 
 
 @pytest.mark.parametrize("context", [0, -1, 9])
@@ -90,3 +93,27 @@ def test_a_text_with_nothing_to_predict_is_refused(without_end, tmp_path):
 
 def test_a_model_from_its_folder_measures_as_it_did_in_memory(chars, with_context, file):
     assert chars.evaluate([file]) == with_context(8).evaluate([file])
+
+
+def test_where_no_token_comes_first_the_first_token_counts_neither_bits_nor_bytes(
+    without_end, tmp_path
+):
+    (tmp_path / "a.txt").write_text("abb")
+    found = without_end.evaluate([str(tmp_path / "a.txt")])
+    assert (found.num_tokens, found.num_bytes) == (2, 2)
+    assert found.bits_per_byte == pytest.approx(found.loss / math.log(2))
+    scored = without_end.score("abb")
+    assert scored.bits_per_byte == pytest.approx(found.bits_per_byte, rel=1e-5)
+
+
+def test_an_evaluation_of_one_text_includes_its_end(predictor, tmp_path):
+    (tmp_path / "a.txt").write_text("ab é")  # within one context
+    found = predictor.evaluate([str(tmp_path / "a.txt")])
+    end = predictor.tokenizer.end_of_text
+    ids = [end, *predictor.tokenizer.encode("ab é")]
+    with torch.inference_mode():
+        logprobs = predictor.model(torch.tensor([ids]))[0].log_softmax(-1)
+    total = sum(float(logprobs[place, id]) for place, id in enumerate(ids[1:]))
+    assert found.loss * found.num_tokens == pytest.approx(
+        -total - float(logprobs[-1, end]), rel=1e-4
+    )

@@ -144,7 +144,7 @@ def test_a_text_without_a_mask_is_wrong_usage(words: MaskedPredictor, text: str)
 
 def test_a_text_longer_than_the_context_is_named_with_the_limit(words: MaskedPredictor) -> None:
     assert words.fill("the " * 9 + "[MASK]")  # 10 tokens and two around them
-    with pytest.raises(GlassformerError, match="has 11 tokens, and the model sees 10 at once"):
+    with pytest.raises(GlassformerError, match="has 11 tokens, but the model reads at most 10"):
         words.fill("the " * 10 + "[MASK]")
 
 

@@ -10,6 +10,7 @@ import torch
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
+from glassformer.data.tag_schemes import Scheme
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import GPTTagger, GPTTaggerConfig, Tagger, TaggerConfig
 from glassformer.predict.tag import Tagged, TagPredictor
@@ -121,23 +122,21 @@ def test_a_batch_says_what_each_sentence_alone_is_told(predictor: TagPredictor) 
 
 
 def test_a_sentence_without_words_has_no_tags(predictor: TagPredictor) -> None:
-    nothing: tuple[str | list[str], ...] = ("", " ", [])
-    for sentence in nothing:
-        found = predictor.tag(sentence)
+    for found in predictor.tag(["", " ", []]):
         assert (found.words, found.tags, found.scores, found.entities) == ((), (), (), [])
     assert predictor.tag_batch([]) == []
 
 
 def test_words_may_be_given_as_they_are(predictor: TagPredictor) -> None:
-    whole = predictor.tag(["Ada Lovelace", "met", "a.b@c"])
+    whole = predictor.tag([["Ada Lovelace", "met", "a.b@c"]])[0]
     assert whole.words == ("Ada Lovelace", "met", "a.b@c")
-    assert predictor.tag("Ada met").tags == predictor.tag(["Ada", "met"]).tags
+    assert predictor.tag("Ada met").tags == predictor.tag([["Ada", "met"]])[0].tags
 
 
 def test_a_word_longer_than_the_context_has_a_tag_and_so_have_its_neighbours(
     predictor: TagPredictor,
 ) -> None:
-    found = predictor.tag(["Ada", "there" * 40, "Kurt"])
+    found = predictor.tag([["Ada", "there" * 40, "Kurt"]])[0]
     assert len(found.tags) == 3
     assert found.tags[0] == predictor.tag("Ada").tags[0]
 
@@ -148,7 +147,10 @@ def test_words_that_no_token_spells_have_a_tag(predictor: TagPredictor) -> None:
 
 def test_entities_are_put_together_from_their_words() -> None:
     found = Tagged(
-        ("Ada", "Lovelace", "in", "London"), ("B-PER", "I-PER", "O", "B-LOC"), (1.0,) * 4
+        ("Ada", "Lovelace", "in", "London"),
+        ("B-PER", "I-PER", "O", "B-LOC"),
+        (1.0,) * 4,
+        Scheme("IOB2", is_typed=True),
     )
     values = json.loads(json.dumps(found.as_json()))
     assert values["entities"] == [

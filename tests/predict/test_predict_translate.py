@@ -9,6 +9,7 @@ from translators import KINDS, SENTENCES, WORDS, pupil, sentences, translator, w
 from glassformer.errors import UsageError
 from glassformer.evaluation import translation as translating
 from glassformer.generation.hypotheses import Hypothesis
+from glassformer.preprocessing.pair import TargetLength
 
 # --- many sentences ---
 
@@ -37,7 +38,7 @@ def test_an_empty_text_stays_empty_and_harms_no_other(kind: str) -> None:
     for number in (0, 2, 4):
         assert found[number].as_json() == {
             "source": texts[number],
-            "translations": [{"text": "", "score": 0.0}],
+            "translations": [{"text": "", "score": 0.0, "finish_reason": "stop"}],
         }
     for number in (1, 3):
         assert found[number].text == predictor.translate(texts[number]).text != ""
@@ -75,14 +76,14 @@ def test_a_translation_is_as_likely_as_the_search_says(kind: str, length_penalty
     predictor = pupil(kind)
     settings = {"num_beams": 3, "num_return_sequences": 3, "length_penalty": length_penalty}
     complete = 0
-    for each in predictor.translate_batch(sentences(12), **settings):
-        limit = translating.longest_answer(len(each.source.split()) + 1, predictor.model)
+    for each in predictor.translate_batch(sentences(12), max_new_tokens=24, **settings):
         for translation in each.translations:
             words = translation.text.split()
             score = predictor.score(each.source, translation.text)
             assert score.tokens == [*words, "<end>"]
             assert score.as_json()["total"] == score.total == pytest.approx(sum(score.logprobs))
-            is_complete = len(words) < limit
+            is_complete = len(words) < 24
+            assert is_complete or translation.finish_reason == "length"
             complete += is_complete
             # What was cut off has no end yet.
             total = score.total if is_complete else sum(score.logprobs[:-1])
@@ -126,11 +127,11 @@ def test_blanks_between_words_make_no_difference() -> None:
 
 
 def test_what_is_too_long_cannot_be_scored() -> None:
-    with pytest.raises(UsageError, match="the source has 31 tokens with its end"):
+    with pytest.raises(UsageError, match="the source has 31 tokens including its end"):
         translator().score("two " * 30, "one")
     with pytest.raises(
         UsageError,
-        match="the translation has 31 tokens with its end token, but the model sees only 24",
+        match="the translation has 31 tokens including its end token, but the model reads at most",
     ):
         translator().score("one", "two " * 30)
 
@@ -179,6 +180,53 @@ def test_a_word_without_end_is_cut_inside() -> None:
 
 def test_a_text_that_fits_is_not_cut() -> None:
     assert translator(text=". " + " ".join(WORDS)).cut(" one. two.\tthree ") == ["one. two. three"]
+
+
+# --- how long a translation may become ---
+
+
+def test_a_translation_that_is_cut_off_reports_it() -> None:
+    predictor = pupil()
+    whole = predictor.translate("one two three four")
+    assert (whole.translations[0].finish_reason, whole.is_cut_off) == ("stop", False)
+    found = predictor.translate("one two three four", max_new_tokens=2)
+    assert len(found.text.split()) == 2
+    assert found.translations[0].finish_reason == "length"
+    assert found.is_cut_off
+    assert found.as_json()["translations"][0]["finish_reason"] == "length"
+
+
+def test_one_piece_of_a_long_text_that_is_cut_off_is_enough() -> None:
+    predictor = pupil()
+    found = predictor.translate("one two three four. " * 20, max_new_tokens=3)
+    assert found.num_pieces > 1
+    assert found.is_cut_off
+
+
+def test_the_limit_is_that_of_training_and_never_more_than_the_context() -> None:
+    short = TargetLength(ratio=0.1, offset=0)
+    predictor = translator(target_length=short)
+    limit = short.limit(3)
+    with torch.no_grad():
+        predictor.model.head.bias[predictor.preprocessing.end] = -100.0  # it never ends
+    for settings, most in (({}, limit), ({"max_new_tokens": 20}, 20), ({"max_new_tokens": 99}, 24)):
+        found = predictor.translate("one two", num_beams=2, **settings)
+        assert len(found.text.split()) == most
+        assert found.is_cut_off
+    free = translator()  # a model folder without the lengths of its training
+    with torch.no_grad():
+        free.model.head.bias[free.preprocessing.end] = -100.0
+    assert len(free.translate("one").text.split()) == free.model.context_length
+
+
+def test_a_translation_as_long_as_the_context_can_be_aligned() -> None:
+    predictor = translator()
+    with torch.no_grad():
+        predictor.model.head.bias[predictor.preprocessing.end] = -100.0  # it never ends
+    found = predictor.align("one two")
+    assert found.is_cut_off
+    assert len(found.target_tokens) == predictor.model.context_length
+    assert "<end>" not in found.target_tokens
 
 
 # --- words ---
@@ -274,3 +322,14 @@ def test_many_sentences_are_searched_side_by_side_to_the_same_end() -> None:
     assert [each.text for each in found[0]] == [each.text for each in found[1]]
     scores = [[each.translations[1].score for each in part] for part in found]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_lists_of_sources_and_targets_are_scored_in_pairs() -> None:
+    predictor = translator()
+    together = predictor.score(["one two", "three"], ["two", "one"])
+    alone = [predictor.score("one two", "two"), predictor.score("three", "one")]
+    assert together == alone
+    with pytest.raises(UsageError, match="1 sources, but 2 targets"):
+        predictor.score(["one"], ["one", "two"])
+    with pytest.raises(UsageError, match="or a list of each"):
+        predictor.score("one", ["one"])  # type: ignore[call-overload]

@@ -59,15 +59,29 @@ def test_a_text_of_any_length_is_scored_with_half_a_context_before_each_token(
     assert score.logprobs[1:] == pytest.approx(expected, abs=1e-4)
 
 
-def test_perplexity_and_bits_per_byte_follow_from_the_total(predictor):
+def test_perplexity_follows_from_the_total(predictor):
     score = predictor.score("é abba 漢")
     assert score.perplexity == pytest.approx(math.exp(-score.total / (len(score.tokens) - 1)))
-    assert score.bits_per_byte == pytest.approx(-score.total / math.log(2) / 11)
+
+
+@pytest.mark.parametrize("text", ["a", "ab é", "abba é\nbaab 漢字\n" * 3])
+def test_bits_per_byte_are_those_of_an_evaluation_of_the_text(predictor, tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    found = predictor.evaluate([str(tmp_path / "a.txt")])
+    assert predictor.score(text).bits_per_byte == found.bits_per_byte
+
+
+def test_the_bits_and_the_bytes_are_of_the_same_tokens(without_end, bpe):
+    score = without_end.score("abb")  # nothing comes before the first token
+    assert score.bits_per_byte == pytest.approx(-score.total / math.log(2) / 2)
+    assert without_end.score("a").bits_per_byte is None
+    score = bpe.score("é")  # the first token may be half a character
+    assert score.document.num_bytes == 2
 
 
 def test_a_certain_text_has_perplexity_one(fond_of, chars):
     score = fond_of(chars.tokenizer, chars.tokenizer.encode("a")).score("aaaa")
-    assert (score.perplexity, score.bits_per_byte) == (1.0, 0.0)
+    assert score.perplexity == 1.0
 
 
 def test_an_impossible_text_still_has_a_number(fond_of, chars):
@@ -85,7 +99,7 @@ def test_a_single_token_has_no_total_and_no_perplexity(chars):
         "total": 0,
         "first_logprob": score.first_logprob,
         "perplexity": None,
-        "bits_per_byte": None,
+        "bits_per_byte": score.bits_per_byte,
     }
 
 

@@ -1,12 +1,18 @@
 """An alignment shows where a translator looked: in the mean, or by one layer and head."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from translators import pupil, translator
 
 from glassformer.errors import UsageError
+from glassformer.inspection.alignment import joined
 from glassformer.nn.observe import listening
+from glassformer.predict.word_alignment import shown_tokens, word_starts
+from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import Kind
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])
@@ -71,3 +77,17 @@ def test_a_translator_without_attention_has_no_alignment() -> None:
         UsageError, match="this translator has no attention, so there is no alignment"
     ):
         translator("rnn without attention").align("one two")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "char", "wordpiece", "unigram"])
+def test_punctuation_is_a_word_of_its_own_unless_it_joins_a_word(kind: Kind) -> None:
+    text = ' He said: "don\'t go to the beach."'
+    tokenizer = train_tokenizer(kind, [text * 9], None if kind == "char" else 400)
+    ids = tokenizer.encode(text)
+    tokens = shown_tokens(tokenizer, ids)
+    starts = [place for place, begins in enumerate(word_starts(tokenizer, ids)) if begins]
+    found = [joined(tokens[first:last]) for first, last in pairwise([*starts, len(ids)])]
+    assert {"said", "the", "beach"} <= set(found)
+    assert "".join(found[found.index("beach") + 1 :]) == '."'  # a token may hold both marks
+    if kind != "wordpiece":  # which cuts at every mark
+        assert "don't" in found

@@ -94,5 +94,5 @@ def writes(monkeypatch: pytest.MonkeyPatch, predictor: TranslatePredictor, *text
     found = [[*ids] for ids in predictor.preprocessing.encode_target(texts)]
     monkeypatch.setattr(
         "glassformer.predict.translate.search_translations",
-        lambda *_: [[Hypothesis(tuple(ids[1:-1]), -1.0, -1.0, True)] for ids in found],
+        lambda *_, **__: [[Hypothesis(tuple(ids[1:-1]), -1.0, -1.0, True)] for ids in found],
     )

@@ -54,11 +54,11 @@ def test_a_deviation_too_small_for_32_bits_counts_as_none() -> None:
 
 def test_the_last_steps_of_a_long_series_are_read(scaled: SeriesPreprocessing) -> None:
     encoded = scaled.encode([STEPS, STEPS[:2]])
-    rows, is_shortened = scaled.fit(encoded, 3)
+    rows, is_shortened = scaled.rows(encoded, 3)
     assert is_shortened == [True, False]
     assert np.array_equal(rows[0], encoded[0][1:])
     assert np.array_equal(rows[1], encoded[1])
-    assert scaled.fit(encoded, None) == (encoded, [False, False])
+    assert scaled.rows(encoded, None) == (encoded, [False, False])
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 1), (4,), (1, 4, 2)])

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from preprocessing_kinds import EXAMPLES
 from pydantic import ValidationError
 
+from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import MASK
 from glassformer.text.tokenizer_training import train_tokenizer
@@ -41,7 +43,7 @@ def test_other_columns_can_be_named(tmp_path: Path, text: TextPreprocessing) -> 
 
 def test_a_row_fits_the_model_and_keeps_both_ends_of_a_long_text(text: TextPreprocessing) -> None:
     encoded = text.encode(["good", "a good film and a bad story"])
-    rows, is_shortened = text.fit(encoded, 9)
+    rows, is_shortened = text.rows(encoded, 9)
     end = text.tokenizer.end_of_text  # of a model that reads from left to right
     assert is_shortened == [len(ids) + 1 > 9 for ids in encoded] == [False, True]
     assert rows[0] == [*encoded[0], end]
@@ -62,3 +64,40 @@ def test_the_mask_is_a_token_of_its_own() -> None:
     assert masked.tokenizer.token(masked.mask) == MASK
     with pytest.raises(ValidationError, match=r"has no token \[MASK\]"):
         MaskedTextPreprocessing(tokenizer=train_tokenizer("word", ["good"]))
+
+
+def test_ids_of_files_are_mapped_and_their_bytes_counted(
+    tmp_path: Path, text: TextPreprocessing
+) -> None:
+    (tmp_path / "a.txt").write_text("a good film\n" * 3)
+    (tmp_path / "b.csv").write_text("title,body\nthe,story\n")
+    paths = [str(tmp_path / "a.txt"), str(tmp_path / "b.csv")]
+    ids, size = text.read_ids(paths, (), "utf-8")
+    assert isinstance(ids, np.memmap)
+    end = text.tokenizer.end_of_text
+    first, second = text.tokenizer.encode("a good film\n" * 3), text.tokenizer.encode("the\nstory")
+    assert ids.tolist() == [end, *first, end, *second, end]
+    assert size.total == 36 + len("the\nstory")
+
+
+def test_a_file_without_a_header_is_read_whatever_the_columns_of_training(
+    tmp_path: Path, text: TextPreprocessing
+) -> None:
+    trained = text.model_copy(update={"text_column": ("review",), "label_column": "stars"})
+    path = tmp_path / "a.tsv"
+    path.write_text("great film\tpos\nbad film\tneg\nfine\tpos\n")
+    examples, notes = trained.read_labelled([str(path)])
+    assert [(each.text, each.labels) for each in examples] == [
+        ("great film", ("pos",)),
+        ("bad film", ("neg",)),
+        ("fine", ("pos",)),
+    ]
+    assert "has no header" in notes[0]
+    assert [each for each, _ in trained.read_inputs([str(path)], (), "utf-8")] == [
+        *("great film", "bad film", "fine")
+    ]
+    with pytest.raises(GlassformerError, match=r'has no column "(review|stars)"'):
+        trained.read_labelled([str(path)], ["review"], "stars")
+    path.write_text("id\treview\tstars\n1\tgreat film\t5\n2\tbad film\t1\n")
+    examples, _ = trained.read_labelled([str(path)])
+    assert [each.text for each in examples] == ["great film", "bad film"]

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
         (("signals", "3"), "3 SIGTERMs: saved, 143, identical"),
         (("mutations", "2000"), "2,000 mutations: "),
         (("faults", "30"), "12 faults at "),
+        (("rivals", "6"), "6 rounds: "),
     ],
 )
 def test_a_promise_holds(proof: tuple[str, str], verdict: str) -> None:

@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -146,27 +147,38 @@ def test_an_empty_output_is_no_picture(tmp_path: Path) -> None:
 
 
 def test_an_image_grows_with_its_tokens_and_stays_sensible() -> None:
-    images = [heat_map(made(["w"] * n, ["w"] * n), None, "png") for n in (1, 9, 40, 60)]
+    images = [heat_map(made(["w"] * n, ["w"] * n), None, "", "png") for n in (1, 9, 40, 60)]
     sides = [max(size(image)) for image in images]
     assert sides == sorted(sides)
     assert sides[0] > 150
     assert sides[-1] < 3500
-    wide, high = size(heat_map(made(["w"] * 60, ["w"]), None, "png"))
+    wide, high = size(heat_map(made(["w"] * 60, ["w"]), None, "", "png"))
     assert 150 < high < wide < 3500
 
 
 def test_very_many_tokens_still_make_an_image_that_can_be_opened() -> None:
-    assert max(size(heat_map(made(["w"] * 3, ["w"] * 400), None, "png"))) < 4000
+    assert max(size(heat_map(made(["w"] * 3, ["w"] * 400), None, "", "png"))) < 4000
 
 
 def test_an_svg_holds_its_labels_as_text_the_source_first() -> None:
-    texts = svg_texts(heat_map(greeting(), "Ein Gruß", "svg"))
-    assert [t for t in texts if t.strip()][:4] == ["Guten", "Tag", "Good", "day"]
-    assert {"share of attention", "Ein Gruß"} <= set(texts)
+    texts = svg_texts(heat_map(greeting(), "Ein Gruß", "", "svg"))
+    words = [text for text in texts if text in ("Guten", "Tag", "Good", "day")]
+    assert words == ["Guten", "Tag", "Good", "day"]
+    assert {"attention weight", "source", "translation", "Ein Gruß"} <= set(texts)
+
+
+def test_without_a_title_a_picture_has_both_sentences_the_model_and_the_score(
+    tmp_path: Path,
+) -> None:
+    found = replace(greeting(), model="translator", score=-0.25, chosen=(1, None))
+    draw(found, tmp_path / "a.svg")
+    texts = svg_texts((tmp_path / "a.svg").read_bytes())
+    assert {"Guten Tag", "→ Good day"} <= set(texts)
+    assert "translator, score -0.250, layer 1, mean of all heads" in texts
 
 
 def test_the_source_runs_from_left_to_right_and_the_output_downwards() -> None:
-    image = heat_map(greeting(), None, "svg").decode()
+    image = heat_map(greeting(), None, "", "svg").decode()
     place = r'x="([0-9.]+)" y="([0-9.]+)"[^>]*>(Guten|Tag|Good|day)<'
     at = {word: (float(x), float(y)) for x, y, word in re.findall(place, image)}
     assert at["Good"][0] < at["Guten"][0] < at["Tag"][0]
@@ -183,7 +195,7 @@ def test_the_source_runs_from_left_to_right_and_the_output_downwards() -> None:
 
 
 def test_an_svg_is_readable_where_none_of_its_fonts_is() -> None:
-    fonts = re.findall(r"font-family: ([^;]+);", heat_map(greeting(), None, "svg").decode())
+    fonts = re.findall(r"font-family: ([^;]+);", heat_map(greeting(), None, "", "svg").decode())
     assert fonts
     assert all(each.endswith("sans-serif") for each in fonts)
 
@@ -193,7 +205,7 @@ def test_hostile_tokens_are_drawn_as_text_without_a_word_of_warning(
     kind: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tokens = [*HOSTILE, "今天", "المدرسة", "ü" * 500]
-    image = heat_map(made(tokens, tokens), "</svg> $", kind)
+    image = heat_map(made(tokens, tokens), "</svg> $", "", kind)
     assert capfd.readouterr() == ("", "")
     if kind == "svg":
         assert {"</script>", "$x_1$", r"\x00", "</svg> $"} <= set(svg_texts(image))
@@ -202,9 +214,9 @@ def test_hostile_tokens_are_drawn_as_text_without_a_word_of_warning(
 def test_the_settings_of_the_user_change_nothing() -> None:
     import matplotlib
 
-    before = heat_map(greeting(), None, "svg")
+    before = heat_map(greeting(), None, "", "svg")
     with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": None, "axes.facecolor": "red"}):
-        assert heat_map(greeting(), None, "svg") == before
+        assert heat_map(greeting(), None, "", "svg") == before
         assert matplotlib.rcParams["font.size"] == 30
 
 
@@ -250,13 +262,17 @@ class Outline(HTMLParser):
             self.scripts[-1] += data
 
 
-def in_browser(tmp_path: Path, text: str, *events: tuple[object, ...]) -> dict[str, Any]:
-    """What the script of a page draws, and what it shows after these events."""
+def in_browser(
+    tmp_path: Path, text: str, *events: tuple[object, ...], width: int = 0
+) -> dict[str, Any]:
+    """What the script of a page draws, and what it shows after these events. Without a width,
+    there is room for everything."""
     data, script = Outline(text).scripts
     (tmp_path / "data.json").write_text(data)
     (tmp_path / "script.js").write_text(script, encoding="utf-8")
     program = Path(__file__).with_name("page.mjs")
-    command = ["node", str(program), str(tmp_path / "script.js"), str(tmp_path / "data.json")]
+    files = (tmp_path / "script.js", tmp_path / "data.json")
+    command = ["node", str(program), *map(str, files), str(width)]
     done = subprocess.run(
         command, input=json.dumps(events), capture_output=True, encoding="utf-8", check=False
     )
@@ -285,9 +301,10 @@ def test_the_page_asks_the_network_for_nothing() -> None:
     text = page(greeting())
     found = Outline(text)
     assert found.addresses == []
+    text = text.replace("http://www.w3.org/2000/svg", "")  # a name, not an address
     assert re.findall(r"https?://|url\(|@import|import\s|fetch\(", text) == []
     assert "default-src 'none'" in text
-    for part in ("page.css", "alignment.js", "data"):
+    for part in ("styles", "scripts", "data"):
         assert f"/* {part} */" not in text
 
 
@@ -307,7 +324,63 @@ def test_the_page_draws_words_curves_tiles_and_a_table(tmp_path: Path) -> None:
         ["Good", "90.0%", "10.0%"],
         ["day", "20.0%", "80.0%"],
     ]
-    assert (found["said"], found["chosen"], found["choosing"]) == ("", -1, "")
+    assert found["axes"] == ["source", "translation"]
+    assert found["largest"] == "90%"
+
+
+@needs_node
+def test_the_page_shows_both_sentences_the_model_and_the_score(tmp_path: Path) -> None:
+    found = in_browser(tmp_path, page(replace(greeting(), model="translator", score=-0.25)))
+    assert found["title"] == found["heading"] == "Guten Tag → Good day"
+    assert found["about"] == "translator, score -0.250"
+
+
+@needs_node
+def test_a_word_is_chosen_before_anything_is_pointed_at(tmp_path: Path) -> None:
+    found = in_browser(tmp_path, page(greeting()))
+    assert (found["chosen"], found["rows"]) == (0, 1)
+    assert found["said"] == found["spoken"][0]
+
+
+def with_heads() -> Alignment:
+    """Two layers of two heads; their mean is the greeting's."""
+    weights, other = greeting().weights, np.array([[0.5, 0.5], [1.0, 0.0]])
+    heads = np.array([[other, 2 * weights - other], [weights, weights]])
+    return replace(greeting(), heads=heads)
+
+
+@needs_node
+def test_layers_and_heads_can_be_chosen_on_the_page(tmp_path: Path) -> None:
+    text = page(with_heads())
+    assert in_browser(tmp_path, text)["table"][1] == ["Good", "90.0%", "10.0%"]
+    one = in_browser(tmp_path, text, ("control", 0, "0"), ("control", 1, "0"))
+    assert one["table"][1:] == [["Good", "50.0%", "50.0%"], ["day", "100.0%", "0.0%"]]
+    assert "50.0%" in one["said"]
+    assert one["largest"] == "100%"
+    back = in_browser(tmp_path, text, ("control", 0, "0"), ("control", 0, ""))
+    assert back["table"][1] == ["Good", "90.0%", "10.0%"]
+    assert len(in_browser(tmp_path, page(greeting()))["controls"]) == 1  # only the slider
+
+
+@needs_node
+def test_weak_lines_are_hidden_until_the_slider_shows_them(tmp_path: Path) -> None:
+    text = page(made(["s"] * 20, ["t"] * 20))
+    few, all_, none = (
+        in_browser(tmp_path, text, *events)["curves"]
+        for events in ([], [("control", 0, "0")], [("control", 0, "50")])
+    )
+    assert none == 20 < few < all_ == 400
+
+
+@needs_node
+def test_words_that_do_not_fit_side_by_side_stand_below_each_other(tmp_path: Path) -> None:
+    text = page(made([f"s{place}" for place in range(40)], ["word"] * 30))
+    found = in_browser(tmp_path, text, width=400)
+    heights = [y for _, y in found["places"][:40]]
+    assert heights == sorted(set(heights))
+    assert found["width"] < 400
+    wide = in_browser(tmp_path, text)
+    assert {y for _, y in wide["places"][:40]} == {wide["places"][0][1]}
 
 
 @needs_node
@@ -328,11 +401,12 @@ def test_a_word_that_is_pointed_at_shows_what_it_looked_at(
 
 
 @needs_node
-def test_a_word_that_is_left_is_no_longer_chosen(tmp_path: Path) -> None:
+def test_a_word_that_is_left_gives_way_to_the_one_that_was_clicked(tmp_path: Path) -> None:
     found = in_browser(tmp_path, page(greeting()), (1, "pointerenter"), (1, "pointerleave"))
-    assert (found["said"], found["chosen"], found["marks"]) == ("", -1, [0, 0])
-    kept = in_browser(tmp_path, page(greeting()), (0, "focus"), (1, "pointerleave"))
-    assert kept["chosen"] == 0
+    assert found["chosen"] == 0
+    for kept in ("focus", "click"):
+        events = [(1, kept), (0, "pointerenter"), (0, "pointerleave")]
+        assert in_browser(tmp_path, page(greeting()), *events)["chosen"] == 1
 
 
 @needs_node
@@ -348,7 +422,7 @@ def test_hostile_tokens_make_no_elements(tmp_path: Path) -> None:
 def test_few_and_many_words_have_their_places(tmp_path: Path, number: int) -> None:
     text = page(made([f"s{place}" for place in range(number)], ["ü" * 500] * number))
     found = in_browser(tmp_path, text)
-    source = found["places"][:number]
+    source = [x for x, _ in found["places"][:number]]
     assert source == sorted(set(source))
     assert max(map(len, found["labels"])) == 23
     assert found["table"][1][0] == "ü" * 500
@@ -358,6 +432,7 @@ def test_few_and_many_words_have_their_places(tmp_path: Path, number: int) -> No
 @needs_node
 def test_what_is_written_from_right_to_left_begins_at_the_right(tmp_path: Path) -> None:
     found = in_browser(tmp_path, page(made(["ذهب", "الولد", "إلى"], ["to", "the", "boy"])))
-    source, target = found["places"][:3], found["places"][3:]
+    places = [x for x, _ in found["places"]]
+    source, target = places[:3], places[3:]
     assert source == sorted(source, reverse=True)
     assert target == sorted(target)

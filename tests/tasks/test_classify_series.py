@@ -98,7 +98,7 @@ def test_an_archive_of_arrays_is_read_as_well(tmp_path: Path) -> None:
     np.savez(tmp_path / "waves.npz", x=values, y=np.array(labels), lengths=lengths)
     model = {"preset": "small", "d_model": 8, "d_embedding": 4}
     outcome = trained(tmp_path / "waves.npz", tmp_path / "run", "rnn-classifier", **model)
-    assert outcome.objective.dataset.facts()["num_tokens"] < lengths.sum()  # a part is held out
+    assert outcome.objective.dataset.facts()["num_steps"] < lengths.sum()  # a part is held out
 
 
 def test_a_model_of_words_does_not_read_numbers(tmp_path: Path, table: Path) -> None:

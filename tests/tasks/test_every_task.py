@@ -101,7 +101,8 @@ def test_a_result_can_be_read_by_people_and_by_programs(runs: dict[str, Run], ta
     assert f"{found.loss:.4f}" in found.text()
     written = json.loads(json.dumps(found.as_json()))
     assert found.scores().items() <= written.items()
-    assert found.notes == ()
+    # A translator that has hardly learned anything never comes to an end.
+    assert [note for note in found.notes if "were cut off" not in note] == []
     if found.interval is not None:
         low, high = found.interval
         assert low <= next(iter(found.scores().values())) <= high

@@ -4,10 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.tasks.row_batches import SlicedBatches, example_batches
+from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.task import Batches
 
 
-def batches(num_examples: int, batch_size: int, seed: int = 0) -> SlicedBatches:
+def batches(num_examples: int, batch_size: int, seed: int = 0) -> Batches:
     return example_batches(num_examples, batch_size, seed, take=lambda numbers: numbers.tolist())
 
 

@@ -22,9 +22,10 @@ from torch.nn import functional as F
 
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.data.padded_batches import IGNORED, LabelledRows
-from glassformer.data.tagged_files import read_sentences
-from glassformer.data.tagged_sentences import read_tagged
+from glassformer.data.tagged_sentences import read_sentences, read_tagged
+from glassformer.errors import GlassformerError
 from glassformer.evaluation.result import order
+from glassformer.tasks import load
 from glassformer.text.words_and_subwords import encode_words
 
 PIECES = {"kind": "wordpiece", "vocab_size": 90}  # so few that names are cut into pieces
@@ -202,9 +203,8 @@ def test_entities_are_judged_by_f1_and_other_tags_by_accuracy(tmp_path: Path):
     assert plain.measures == ("loss", "accuracy")
     assert entities.validate(tagger).f1 is not None
     assert plain.validate(plain_tagger).f1 is None
-    better, worse = {"loss": 0.2, "accuracy": 0.9, "f1": 0.6}, {"loss": 0.1, "accuracy": 0.99}
-    assert order(better, entities.measure) < order(worse | {"f1": 0.5}, entities.measure)
-    assert order(worse, plain.measure) < order(better, plain.measure)
+    assert order(entities.measure, 0.6, loss=0.2) < order(entities.measure, 0.5, loss=0.1)
+    assert order(plain.measure, 0.99, loss=0.1) < order(plain.measure, 0.9, loss=0.2)
 
 
 @pytest.mark.parametrize(("unseen", "name_tag"), [("X", "PROPN"), ("B-X", "PROPN"), ("B-X", "B-N")])
@@ -261,3 +261,58 @@ def test_a_run_cut_off_resumes_to_the_same_bytes_and_is_verified(
     check_that_it_resumes_exactly(recipe, tmp_path, at_batch, contents, batch=7)
     objective, _ = reopened(tmp_path / "cut")
     assert max(objective.dataset.spelled.num_pieces) > 1
+
+
+def bilou(path: Path, count: int = 60) -> Path:
+    lines = [f"the/O Ada{n % 7}/B-NAME Byron/L-NAME met/O Kurt{n % 5}/U-NAME" for n in range(count)]
+    return write(path, *lines)
+
+
+def test_the_scheme_of_the_training_tags_is_reported_saved_and_scored(tmp_path: Path) -> None:
+    messages: list[str] = []
+    recipe = recipe_for("tagger", bilou(tmp_path / "a.conll"))
+    objective, model = ready(recipe, tmp_path / "ready", messages.append)
+    assert "tags: BILOU, scored as entities" in messages
+    assert objective.dataset.preprocessing.tag_scheme == "BILOU"
+    assert objective.validate(model).scheme == "BILOU"
+    run = trained(recipe, tmp_path / "run")
+    part = write(tmp_path / "part.conll", "Ada1/U-NAME met/O Kurt2/U-NAME")
+    found = load(run).evaluate(str(part))
+    assert found.scheme == "BILOU"
+    assert "scheme BILOU" in found.text()
+
+
+@pytest.mark.parametrize(
+    "tags", [("B", "I", "O", "PAD"), ("b-per", "i-per", "o", "o"), ("PER-B", "PER-I", "O", "O")]
+)
+def test_tags_without_a_known_scheme_are_reported(tmp_path: Path, tags: tuple[str, ...]) -> None:
+    lines = [f"Ada{n % 7}/{tags[0]} Byron/{tags[1]} met/{tags[2]} x/{tags[3]}" for n in range(60)]
+    messages: list[str] = []
+    recipe = recipe_for("tagger", write(tmp_path / "a.conll", *lines))
+    objective, _ = ready(recipe, tmp_path / "ready", messages.append)
+    assert objective.measure == "accuracy"
+    assert any("note: the tags follow no scheme of entities" in line for line in messages)
+
+
+def test_iob1_stays_iob1_where_the_data_does_not_show_it(tmp_path: Path) -> None:
+    lines = [f"the/O Ada{n % 7}/I-NAME Byron/I-NAME Kurt{n % 5}/B-NAME" for n in range(60)]
+    recipe = recipe_for("tagger", write(tmp_path / "a.conll", *lines))
+    run = trained(recipe, tmp_path / "run")
+    part = write(tmp_path / "part.conll", "the/O met/O")
+    assert load(run).evaluate(str(part)).scheme == "IOB1"
+
+
+@pytest.mark.parametrize("part", ["training", "held out"])
+def test_tags_of_several_schemes_are_refused_before_the_training(tmp_path: Path, part: str) -> None:
+    good = bilou(tmp_path / "good.conll")
+    mixed = write(
+        tmp_path / "mixed.conll",
+        *(f"Ada{n}/B-NAME Byron/E-NAME met/O Kurt/U-NAME" for n in range(20)),
+    )
+    recipe = (
+        recipe_for("tagger", mixed)
+        if part == "training"
+        else recipe_for("tagger", good, held_out=mixed)
+    )
+    with pytest.raises(GlassformerError, match=r"the tags mix B-, E-, U-, .* Rewrite the tags"):
+        ready(recipe, tmp_path / "ready")

@@ -95,6 +95,16 @@ def test_it_learns_and_bleu_decides(tmp_path: Path, name: str):
     assert predictor.translate("four two").text == "FOUR TWO"
 
 
+def test_a_sample_has_room_for_the_translation(tmp_path: Path):
+    path = tmp_path / "long.tsv"
+    lines = [f"{'many words ' * 20}{number}\tshort {number}\n" for number in range(200)]
+    path.write_text("".join(lines))
+    objective, model = ready(recipe_for("translator", path), tmp_path / "run")
+    source, _, text = objective.sample(model, 0).partition(" → ")
+    assert source == "many words many words many …"
+    assert text
+
+
 def test_separate_vocabularies_are_kept_apart_and_found_again(tmp_path: Path):
     recipe = recipe_for("translator", pairs(tmp_path), tokenizer={"separate": True}, max_steps=2)
     run = trained(recipe, tmp_path / "run")
@@ -143,7 +153,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path: Path):
     messages: list[str] = []
     recipe = recipe_for("translator", data, {"context_length": 32})
     objective, _ = ready(recipe, tmp_path / "run", messages.append)
-    expected = "1 pair left out, longer than the model's context of 32 tokens (first: "
+    expected = "left out of training: 1 pair longer than the model's context of 32 tokens (first: "
     assert any(expected in line for line in messages)
     rows = objective.dataset.training
     assert max(rows.source.lengths.max(), rows.target.lengths.max()) <= 33

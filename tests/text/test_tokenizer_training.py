@@ -1,12 +1,20 @@
 """A tokenizer is learned from any text, the same each time, and as large as it may be."""
 
+from random import Random
+
 import pytest
 from tokenizer_samples import KINDS, SIZES, TEXT, file_of
 
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
-from glassformer.text.tokenizer_choice import TokenizerConfig, choose_kind, default_vocab_size
-from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text import tokenizer_training
+from glassformer.text.tokenizer_training import (
+    LONGEST_WORD,
+    TokenizerConfig,
+    choose_kind,
+    default_vocab_size,
+    train_tokenizer,
+)
 from glassformer.text.tokenizers import END_OF_TEXT
 
 
@@ -80,7 +88,7 @@ def test_settings_name_the_kind_and_its_size():
             465_000,
             65,
             "char",
-            "465 kB of text is too little to learn good sub-words (BPE from 2 MB)",
+            "465 kB of text is too little to learn good subwords (BPE is used from 2 MB)",
         ),
         (1_999_999, 512, "char", "too little"),
         (2_000_000, 65, "bpe", "2 MB of text is enough"),
@@ -98,3 +106,25 @@ def test_more_text_gets_a_larger_vocabulary():
     sizes = [default_vocab_size("bpe", 10**power) for power in range(13)]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[7], sizes[-1]) == (512, 8192, 32768)
+
+
+@pytest.mark.parametrize("text", ["ACGGT", "我是不了人在有他"])
+def test_a_text_without_blanks_is_learned_in_time_that_grows_with_its_length(text):
+    """As one word, such a text would take a hundred times as long."""
+    shuffled = Random(0).choices(text, k=200_000)
+    tokenizer = train_tokenizer("bpe", ["".join(shuffled)], 512)
+    assert tokenizer.vocab_size == 512
+
+
+def test_only_words_that_are_too_long_are_cut(tmp_path):
+    long = "x" * LONGEST_WORD
+    files = [
+        file_of(train_tokenizer("bpe", texts * 3, 300), tmp_path / "a.json")
+        for texts in ([f"{long}yz ab"], [long, "yz ab"])
+    ]
+    assert files[0] == files[1]
+    texts = [f"so {long} 1 {'y' * 30} z "]
+    uncut = file_of(train_tokenizer("bpe", texts * 3, 300), tmp_path / "a.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_training, "LONGEST_WORD", 10_000)
+        assert file_of(train_tokenizer("bpe", texts * 3, 300), tmp_path / "a.json") == uncut

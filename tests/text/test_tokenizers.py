@@ -1,53 +1,23 @@
-"""A tokenizer gives back what it read, cut however it may be, ours or anybody's."""
-
-import itertools
-import unicodedata
-from functools import cache
+"""A tokenizer gives back what it read, ours or anybody's."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizer_samples import KINDS, SIZES, TEXT, file_of
+from tokenizer_samples import KINDS, TEXT, file_of, llama, trained
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
-from glassformer.text.tokenizer_choice import TokenizerConfig
-from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
 from glassformer.text.tokenizers import END_OF_TEXT, Tokenizer
 
 LOSSLESS = st.sampled_from(["bpe", "unigram"])
 SPACED = st.text(alphabet=" \n\t\r\u00a0\u2028\x1c\x85'sa1!é漢", max_size=60)
 
 
-@cache
-def trained(kind):
-    return train_tokenizer(kind, [TEXT], SIZES[kind])
-
-
 @pytest.fixture(params=KINDS)
 def tokenizer(request):
     return trained(request.param)
-
-
-def llama():
-    """Like Llama 2's: no split into words, spaces as ▁, unknown characters in bytes."""
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"]
-    vocab = {piece: id for id, piece in enumerate(pieces)}
-    backend = Backend(models.BPE(vocab, [("▁", "a")], unk_token="<unk>", byte_fallback=True))
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
-    backend.add_special_tokens(["<unk>", "<s>", "</s>"])
-    return Tokenizer(backend)
 
 
 def bert():
@@ -118,43 +88,6 @@ def test_special_tokens_leave_no_trace_in_decoded_text(tokenizer):
 def test_lowercase_folds_case_in_training_and_use():
     tokenizer = train_tokenizer(TokenizerConfig(kind="char", lowercase=True), ["ABC ς Σ"])
     assert tokenizer.decode(tokenizer.encode("CaB Σ")) == "cab σ"
-
-
-# Long texts
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.sampled_from(["word", "wordpiece", "bpe", "unigram"]), SPACED, st.integers(1, 20))
-def test_chunks_encode_like_the_whole(kind, text, size):
-    pieces = trained(kind).encode_chunks(text, size)
-    assert list(itertools.chain(*pieces)) == trained(kind).encode(text)
-
-
-@settings(deadline=None)
-@given(st.lists(SPACED, max_size=5), st.integers(1, 20))
-def test_a_text_may_arrive_in_parts_that_are_cut_anywhere(parts, size):
-    pieces = trained("bpe").encode_chunks(iter(parts), size)
-    assert list(itertools.chain(*pieces)) == trained("bpe").encode("".join(parts))
-
-
-@pytest.mark.parametrize("kind", ["word", "bpe"])
-def test_no_invisible_character_makes_a_cut_unsafe(kind):
-    odd = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code))[0] in "ZC"]
-    odd = [character for character in odd if unicodedata.name(character, "") or character < "\xa0"]
-    text = "".join(f"a{character}\n!{character} {character}b \n" for character in odd)
-    pieces = trained(kind).encode_chunks(text, 1)
-    assert list(itertools.chain(*pieces)) == trained(kind).encode(text)
-
-
-def test_chunks_of_an_endless_text_come_without_waiting_for_its_end():
-    endless = trained("bpe").encode_chunks(itertools.repeat("the end of times\n"), 100)
-    assert trained("bpe").decode(next(endless)).startswith("the end of times\nthe end")
-
-
-@settings(deadline=None)
-@given(st.text(alphabet="a \n", max_size=20))
-def test_a_tokenizer_whose_tokens_cross_spaces_is_never_cut(text):
-    assert list(itertools.chain(*llama().encode_chunks(text, 1))) == llama().encode(text)
 
 
 # What a token looks like, and what cannot be written

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from glassformer.checkpoint.training_state import load_state, save_state
+from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import command
@@ -100,13 +100,16 @@ def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
         command.train(request(tmp_path / "nothing", resume=True), io.StringIO())
 
 
-def test_a_run_that_is_there_is_not_overwritten(run: RunFolder, notes: Path) -> None:
+def test_a_run_that_is_there_is_not_overwritten(
+    run: RunFolder, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = request(run.path, "model.name=gpt", f"data.paths={notes}")
     with pytest.raises(
         GlassformerError, match=r"\(stopped at step 0\)\. Use --resume to continue it, --force"
     ):
         command.train(said, io.StringIO())
-    save_state(run.checkpoint(12), {})
+    run.checkpoint(12).mkdir(parents=True)
+    monkeypatch.setattr(RunFolder, "last_good_step", lambda run: (12, []))
     with pytest.raises(GlassformerError, match="already contains a finished run"):
         command.train(said, io.StringIO())
 

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from glassformer.config import flatten
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS
 from glassformer.tasks.task import Objective
 from glassformer.training.preparation import prepare
@@ -99,3 +101,28 @@ def test_whatever_is_given_is_kept(choose: Choose) -> None:
     ready = choose(model={"d_model": 40, "num_layers": 2}, training=given)
     assert ready.recipe.training.model_dump().items() >= given.items()
     assert ready.recipe.model.items() >= {"d_model": 40, "num_layers": 2}.items()
+
+
+@pytest.mark.parametrize("key", ["labels=[a, b]", "multi_label=true", "num_features=3"])
+def test_what_the_data_decides_cannot_be_contradicted(tmp_path: Path, key: str) -> None:
+    rows = [f"{label} thing {number},{label}" for number in range(9) for label in ("good", "bad")]
+    (tmp_path / "x.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    name, _, value = key.partition("=")
+    model = {"name": "rnn-classifier", name: yaml.safe_load(value)}
+    recipe = make_recipe({"model": model, "data": {"paths": [str(tmp_path / "x.csv")]}})
+    with pytest.raises(UsageError, match=rf"model\.{name} .*Leave it out"):
+        prepare(recipe, tmp_path / "run", lambda text: None)
+
+
+def test_a_model_needs_room_for_its_tokens(choose: Choose) -> None:
+    with pytest.raises(GlassformerError, match="vocab_size is 280 here and 100 in the model"):
+        choose(model={"vocab_size": 100}, tokenizer={"kind": "bpe", "vocab_size": 280})
+    assert choose(model={"vocab_size": 500}).recipe.model["vocab_size"] == 500
+
+
+@pytest.mark.parametrize("steps", [{}, {"max_steps": 2}])
+def test_a_batch_far_larger_than_the_data_is_refused(choose: Choose, steps: Any) -> None:
+    with pytest.raises(UsageError, match=r"is 1,000,000,000, but the .* Pass 1,024 or less"):
+        choose(training={"per_device_train_batch_size": 1e9} | steps)
+    ready = choose(training={"per_device_train_batch_size": 1024} | steps)
+    assert ready.config.per_device_train_batch_size == 1024

@@ -338,7 +338,7 @@ def test_a_source_whose_checksum_differs_from_the_recipe_is_refused(tmp_path: Pa
     recipe = recipe_on(source, tmp_path, finetune={"digest": digest})
     ready(recipe, tmp_path / "run")
     replace_weights(source)
-    with pytest.raises(GlassformerError, match=r"does not have the checksum finetune\.digest"):
+    with pytest.raises(GlassformerError, match=r"does not match the checksum finetune\.digest"):
         ready(recipe, tmp_path / "again")
 
 

@@ -16,6 +16,7 @@ from glassformer.errors import GlassformerError
 from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.tasks import language, load
 from glassformer.tasks.recipe import Recipe
+from glassformer.text.byte_count import ByteCount
 from glassformer.training import run as story
 from glassformer.training.lightning_module import Learner
 from glassformer.training.preparation import prepared
@@ -52,7 +53,7 @@ def test_a_run_folder_holds_what_its_description_says(tmp_path: Path, tiny: Make
     assert names == {
         *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints"),
         *("config.json", "model.safetensors", "tokenizer.json"),
-        *("preprocessor_config.json", "README.md"),
+        *("preprocessor_config.json", "README.md", "report.html"),
     }
     assert [step for step, _ in RunFolder(run).checkpoints()] == [9, 12]
     assert len(list(run.glob("events.out.tfevents.*"))) == 1
@@ -70,7 +71,9 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
 ) -> None:
     losses = iter([3.0, 1.0, 2.0])  # at steps 4, 8 and 12
     monkeypatch.setattr(
-        language, "evaluate_language", lambda *given: LanguageResult(next(losses), 10, 10)
+        language,
+        "evaluate_language",
+        lambda *given: LanguageResult(next(losses), 10, ByteCount(10)),
     )
     outcome = story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
@@ -82,7 +85,7 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
 def test_the_saved_model_validates_as_it_did_in_training(tmp_path: Path, tiny: Make) -> None:
     run = trained(tiny(), tmp_path / "run")
     data = prepared(RunFolder(run).recipe(), run).dataset
-    found = evaluate_language(load(run).model, data.validation, data.validation_bytes, 16)
+    found = evaluate_language(load(run).model, data.validation, data.validation_size, 16)
     assert found.loss == min(curve(run, "val_loss"))
 
 
@@ -149,7 +152,7 @@ def test_a_loss_that_is_not_a_number_stops_before_it_is_learned(
 def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = iter([LanguageResult(2.0, 10, 10), LanguageResult(math.inf, 10, 10)])
+    found = iter([LanguageResult(loss, 10, ByteCount(10)) for loss in (2.0, math.inf)])
     monkeypatch.setattr(language, "evaluate_language", lambda *given: next(found))
     with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
         story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
@@ -157,7 +160,7 @@ def test_a_validation_loss_that_is_not_a_number_is_not_saved(
 
 
 def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, tiny: Make) -> None:
-    with pytest.raises(GlassformerError, match=r"smaller --set training\.learning_rate"):
+    with pytest.raises(GlassformerError, match=r"--set training\.learning_rate="):
         story.train(tiny(learning_rate=1e30), RunFolder(tmp_path / "run"), io.StringIO())
 
 

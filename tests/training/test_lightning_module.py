@@ -1,14 +1,18 @@
 """The running mean of the weights, as a run validates and keeps it."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
+from torch.nn.utils import get_total_norm
 
 from glassformer.checkpoint.training_state import load_state
 from glassformer.tasks.recipe import Recipe
+from glassformer.training import lightning_module
 from glassformer.training import run as story
 from glassformer.training.run_folder import RunFolder
 
@@ -49,4 +53,25 @@ def test_a_run_with_a_mean_resumes_to_the_same_bytes(
 
     for until in (2, 5, 7, 12):
         fit(run, io.StringIO(), until=until)
+    story.resume(run, io.StringIO())  # writes the report
     assert contents(run.path) == contents(straight.path)
+
+
+@pytest.mark.parametrize("norm", [0.01, 1e9, 0.0])
+def test_gradients_are_clipped_to_the_norm_of_the_recipe(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch, norm: float
+) -> None:
+    real, seen = lightning_module.clip, []
+
+    def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
+        learning = list(parameters)
+        gradients = [p.grad for p in learning]
+        before = float(get_total_norm(gradients))
+        real(learning, most)
+        seen.append((before, float(get_total_norm(gradients))))
+
+    monkeypatch.setattr(lightning_module, "clip", clip)
+    trained(tmp_path / "run", tiny(max_grad_norm=norm, max_steps=3))
+    assert len(seen) == (3 if norm else 0)
+    for before, after in seen:
+        assert after == pytest.approx(min(before, norm), rel=1e-3)

@@ -6,7 +6,14 @@ import time
 
 import pytest
 
-from glassformer.training.progress import LOG_LINES, LOG_WIDTH, Progress, Standing
+from glassformer.training.progress import (
+    LOG_LINES,
+    LOG_WIDTH,
+    SAMPLE_LINES,
+    Progress,
+    Standing,
+    waiting,
+)
 
 LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tokens/s ETA 0:31"
 
@@ -43,8 +50,10 @@ def test_what_is_not_known_yet_is_not_said() -> None:
     ("width", "line"),
     [
         (120, LINE.replace("loss", "▰▰▰▰▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱ loss")),
-        (90, LINE),
-        (70, "step 1,200/2,000 loss 1.62 val 1.71 24.8k tokens/s ETA 0:31"),
+        (92, LINE.replace("loss", "▰▰▰▰▰▰▱▱▱▱ loss")),
+        (80, f"step 1,200/2,000 {'▰' * 12}{'▱' * 8} loss 1.62 val 1.71 24.8k tokens/s ETA 0:31"),
+        (70, "step 1,200/2,000 ▰▰▰▰▰▰▱▱▱▱ loss 1.62 val 1.71 24.8k tokens/s ETA 0:31"),
+        (60, "step 1,200/2,000 ▰▰▰▰▰▰▱▱▱▱ loss 1.62 val 1.71 ETA 0:31"),
         (50, "step 1,200/2,000 loss 1.62 val 1.71 ETA 0:31"),
         (40, "step 1,200/2,000 loss 1.62 ETA 0:31"),
     ],
@@ -79,6 +88,18 @@ def test_a_terminal_has_a_bar_and_keeps_the_last_line() -> None:
     assert "step 10/10 ▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰ loss 2.00" in stream.getvalue().splitlines()[-1]
 
 
+def test_a_terminal_shows_what_is_awaited_and_a_log_does_not() -> None:
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        with waiting(stream, "loading the library"):
+            pass
+        with Progress(stream, items_per_step=64):
+            pass
+    assert "loading the library …" in terminal.getvalue()
+    assert "preparing the first step …" in terminal.getvalue()
+    assert log.getvalue() == ""
+
+
 def test_what_a_model_writes_is_shown_as_it_is() -> None:
     stream = io.StringIO()
     text = "[bold]not markup[/bold] :smile: " + "long " * 60
@@ -106,3 +127,31 @@ def test_a_sample_that_is_too_long_ends_with_a_word() -> None:
     assert {*words.split()[3:]} == {"considerable", "…"}
     assert letters.endswith("x…")
     assert len(words) <= LOG_WIDTH == len(letters)
+
+
+CODE = "def f(x):\n\tif x:\n        return [x]\n\nf(1)"
+
+
+def sampled(stream: io.StringIO, text: str) -> list[str]:
+    with Progress(stream, 1) as progress:
+        progress.sample("  step 5 val 1.2", text)
+    plain = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]|\r", "", stream.getvalue())
+    return [line for line in plain.splitlines() if "│" in line]
+
+
+def test_code_keeps_its_lines_on_a_terminal() -> None:
+    assert sampled(Terminal(), CODE) == [
+        "  step 5 val 1.2 │ def f(x):",
+        "                 │     if x:",
+        "                 │         return [x]",
+        "                 │ ",
+        "                 │ f(1)",
+    ]
+    long = sampled(Terminal(), "x\n" * 100)
+    assert (len(long), long[-1].strip()) == (SAMPLE_LINES, "│ …")
+
+
+def test_lines_that_do_not_fit_and_those_of_a_log_are_joined() -> None:
+    assert sampled(io.StringIO(), CODE) == ["  step 5 val 1.2 │ def f(x): if x: return [x] f(1)"]
+    (line,) = sampled(Terminal(), "word " * 30 + "\nand more")
+    assert line.endswith("word …")

@@ -51,7 +51,7 @@ def test_a_value_where_a_section_must_be_is_named(tmp_path: Path, section: str) 
 
 @pytest.mark.parametrize("missing", ["model", "data"])
 def test_a_recipe_without_model_or_data_is_wrong_usage(missing: str) -> None:
-    with pytest.raises(UsageError, match=r"^no (model\. Name one|data\. Pass --data)"):
+    with pytest.raises(UsageError, match=r"^no (model\. Pass one|data\. Pass --data)"):
         make_recipe({name: section for name, section in MINIMAL.items() if name != missing})
 
 

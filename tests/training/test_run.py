@@ -11,10 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
+from glassformer.atomic_files import check_folder
+from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
+from glassformer.training import run_folder
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -68,11 +72,38 @@ def test_an_old_run_is_lost_only_when_the_new_one_is_set_up(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "run"]
 
 
+@pytest.mark.parametrize("lost", ["data", "data/manifest.json", "data/train.bin"])
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_run_whose_data_broke_before_the_first_step_can_be_replaced(
+    tmp_path: Path, tiny: Make, lost: str, how: str
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    story.begin(tiny(), run, lambda text: None)
+    path = run.path / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if how == "damaged":
+        path.write_text("junk")
+    with pytest.raises(GlassformerError, match=r"is damaged: .*Start over with --force"):
+        story.resume(run, io.StringIO())
+    story.begin(tiny(), run, lambda text: None)
+    check_folder(run.path / "data")
+
+
+def test_a_project_with_a_printed_recipe_is_not_renamed(tmp_path: Path, tiny: Make) -> None:
+    run = RunFolder(tmp_path / "project")
+    run.write_recipe(trained(tmp_path / "run", tiny()).recipe().with_training(device="auto"))
+    (run.path / "data").mkdir()
+    (run.path / "data" / "corpus.txt").touch()
+    with pytest.raises(GlassformerError, match="Choose another --out"):
+        story.begin(tiny(), run, lambda text: None)
+    assert (run.path / "data" / "corpus.txt").is_file()
+
+
 def test_curves_for_weights_and_biases_need_its_package(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(story, "find_spec", lambda name: None)
-    with pytest.raises(GlassformerError, match=r"needs a package\. Run .* -m pip install wandb\."):
+    with pytest.raises(GlassformerError, match=r"wandb package\. Run .* -m pip install wandb\."):
         story.train(tiny(report_to=["wandb"]), RunFolder(tmp_path / "run"), io.StringIO())
     assert not (tmp_path / "run").exists()
 
@@ -171,6 +202,17 @@ def test_a_finished_run_that_lost_a_file_does_not_claim_success(
         story.resume(RunFolder(tmp_path / "straight"), io.StringIO())
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"{}"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_finished_run_with_a_damaged_model_does_not_claim_success(
+    tmp_path: Path, tiny: Make, name: str, content: bytes
+) -> None:
+    run = trained(tmp_path / "run", tiny(max_steps=1))
+    (run.path / name).write_bytes(content)
+    with pytest.raises(GlassformerError, match=rf"model is damaged\. .*{name}.*with --force"):
+        story.resume(run, io.StringIO())
+
+
 def test_a_run_that_lost_its_best_model_goes_on_and_says_so(
     tmp_path: Path, straight: dict[str, bytes]
 ) -> None:
@@ -181,6 +223,19 @@ def test_a_run_that_lost_its_best_model_goes_on_and_says_so(
     story.resume(run, stream)
     assert f"warning: {run.path / 'model.safetensors'} is missing" in stream.getvalue()
     assert (run.path / "model.safetensors").is_file()
+
+
+def test_a_run_with_damaged_metrics_goes_on_and_says_so(
+    tmp_path: Path, straight: dict[str, bytes]
+) -> None:
+    run = RunFolder(tmp_path / "straight")
+    shutil.rmtree(run.checkpoint(12))
+    metrics = run.path / "metrics.csv"
+    metrics.write_bytes(metrics.read_bytes() + b"\xff\xfe\n")
+    stream = io.StringIO()
+    story.resume(run, stream)
+    assert f"warning: {metrics} is damaged: dropped 1 line" in stream.getvalue()
+    assert metrics.read_bytes() == straight["metrics.csv"]
 
 
 def test_too_little_room_for_a_state_is_told_before_the_first_step(
@@ -307,3 +362,30 @@ def test_a_run_that_no_longer_gets_better_stops_and_stays_stopped(
     assert RunFolder(tmp_path / "run").is_finished()
     again = story.resume(RunFolder(tmp_path / "run"), io.StringIO())
     assert (again.step, again.stopped_early) == (outcome.step, True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux shows its maps")
+def test_no_file_of_a_new_run_is_open_when_it_takes_its_place(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows would refuse to rename the folder."""
+    real, mapped = run_folder.take_place, []
+
+    def take_place(partial: Path, path: Path) -> None:
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        mapped.append([line for line in maps if str(partial) in line])
+        real(partial, path)
+
+    monkeypatch.setattr(run_folder, "take_place", take_place)
+    story.begin(tiny(), RunFolder(tmp_path / "run"), lambda text: None)
+    assert mapped == [[]]
+
+
+def test_a_model_that_is_in_use_is_not_mapped(tmp_path: Path, tiny: Make) -> None:
+    """Else, on Windows, a training could not replace its weights."""
+    run = trained(tmp_path / "run", tiny(max_steps=1))
+    model = load_model(run.path).model
+    before = model.head.weight.clone()
+    with (run.path / "model.safetensors").open("r+b") as file:
+        file.truncate(10)
+    assert torch.equal(model.head.weight, before)

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import GlassformerError
+from glassformer.atomic_files import new_folder
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_lock import locked
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md", "data"])
@@ -63,3 +65,94 @@ def test_pruning_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None:
     run.prune(keep=2)
     left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert left == ["my-notes", "step-10", "step-100"]
+
+
+def test_a_broken_run_is_set_aside_and_never_in_the_way(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "run" / "checkpoints" / "step-3").mkdir(parents=True)
+        (tmp_path / "run" / "data").mkdir()
+        (tmp_path / "run" / "data" / "train.bin").touch()  # its manifest is lost
+        aside = RunFolder(tmp_path / "run").set_aside_if_broken()
+        assert aside == tmp_path / f"run.broken-{number}"
+        assert (aside / "checkpoints" / "step-3").is_dir()
+        with RunFolder(tmp_path / "run").begin():
+            pass
+        (tmp_path / "run").rmdir()
+
+
+def test_what_may_be_the_users_own_is_not_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "project" / "data").mkdir(parents=True)
+    for name in ("recipe.yaml", "README.md", "data/corpus.txt"):
+        (tmp_path / "project" / name).touch()
+    assert RunFolder(tmp_path / "project").set_aside_if_broken() is None
+    assert RunFolder(tmp_path / "nowhere").set_aside_if_broken() is None
+
+
+def test_the_current_folder_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run" / "below").mkdir(parents=True)
+    for place in (tmp_path / "run", tmp_path / "run" / "below"):
+        monkeypatch.chdir(place)
+        with (
+            pytest.raises(GlassformerError, match="is the current folder or contains it"),
+            RunFolder(tmp_path / "run").begin(),
+        ):
+            pass
+
+
+# --- links and .. ---
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """What `begin` accepts as an older run."""
+    with new_folder(tmp_path / "run" / "data") as data:
+        (data / "train.bin").touch()
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("route", ["run/../run", "run/data/../../run", "no/../run", "other/../run"])
+def test_a_path_through_other_folders_leads_to_the_run(
+    tmp_path: Path, finished: Path, route: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    with locked(RunFolder(tmp_path / route).path), RunFolder(tmp_path / route).begin() as folder:
+        (folder / "new").touch()
+    assert [path.name for path in finished.iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]
+
+
+@pytest.mark.parametrize("target", ["run", "empty", "nothing-yet"])
+def test_a_run_in_a_linked_folder_is_written_where_the_link_leads(
+    tmp_path: Path, finished: Path, target: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(target)
+    for _ in range(2):
+        with RunFolder(tmp_path / "link").begin() as folder, new_folder(folder / "data"):
+            pass
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / target / "data" / "manifest.json").is_file()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_link_that_leads_back_to_itself_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(UsageError, match="a is a link that leads back to itself"):
+        RunFolder(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", [".run.old", ".run.partial"])
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_stands_in_the_way_of_a_replacement_is_removed(
+    tmp_path: Path, finished: Path, name: str, kind: str
+) -> None:
+    if kind == "file":
+        (tmp_path / name).touch()
+    else:
+        (tmp_path / name).symlink_to("nowhere")
+    with RunFolder(finished).begin():
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -13,7 +13,8 @@ from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.run_folder import STANDING, RunFolder
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.saved_state import STANDING
 from glassformer.training.verify import first_difference, verify
 
 Make = Callable[..., Recipe]

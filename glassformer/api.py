@@ -1,0 +1,332 @@
+"""The verbs of the command line as Python functions.
+
+    run = glassformer.train("gpt", data="notes.txt", max_steps=500)
+    run.predictor.generate("Once upon").text
+
+A function has the options of its verb, by the same names with underscores, and goes through the
+same code, so the two cannot differ. Progress and notes are written to stderr, unless `quiet`.
+"""
+
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, Unpack
+
+from glassformer.errors import UsageError
+from glassformer.options import (
+    FinetuneOptions,
+    Names,
+    OnePath,
+    Options,
+    Paths,
+    TrainOptions,
+    accepted,
+    as_typed,
+    check_names,
+    keys,
+    several_paths,
+    shows,
+)
+from glassformer.tables import Table, html_table
+
+if TYPE_CHECKING:
+    from glassformer.comparison import Comparison
+    from glassformer.config import Values
+    from glassformer.evaluation.result import Result
+    from glassformer.training.command import Request
+    from glassformer.training.outcome import Outcome
+
+
+class Run:
+    """A finished training. It is a path: pass it wherever a run folder is expected."""
+
+    def __init__(self, outcome: "Outcome") -> None:
+        self.folder = outcome.folder
+        self.best: dict[str, float] | None = None
+        """The step and the validation scores of the model that was kept."""
+        if outcome.best is not None:
+            self.best = {"step": outcome.best_step or 0, **outcome.best}
+        self.report = outcome.report
+        """The page about the run, if it could be written."""
+        self._summary, self._json = outcome.summary(), outcome.as_json()
+
+    @cached_property
+    def predictor(self) -> Any:
+        """The best model, loaded when it is first used: an object with the verbs of its task."""
+        from glassformer.tasks import load
+
+        return load(self.folder)
+
+    @property
+    def metrics(self) -> Table:
+        """The learning curves: a row for each line of metrics.csv; None where there is no value."""
+        from glassformer.training.run_log import read_metrics
+
+        rows = read_metrics(self.folder / "metrics.csv")
+        return Table({name: _number(name, text) for name, text in row.items()} for row in rows)
+
+    def summary(self) -> str:
+        """The line that the command line prints at the end."""
+        return self._summary
+
+    def as_json(self) -> dict[str, Any]:
+        """What `train --json` prints."""
+        found: dict[str, Any] = json.loads(self._json)
+        return found
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        best = Table([] if self.best is None else [{**self.best, "step": int(self.best["step"])}])
+        return f"{best._repr_html_()}<p>{escape(self.summary())}</p>"
+
+
+def _number(name: str, text: str) -> int | float | None:
+    if not text:
+        return None
+    return int(text) if name == "step" else float(text)
+
+
+@shows(TrainOptions)
+def train(
+    model: str | None = None,
+    data: Paths | None = None,
+    *,
+    out: OnePath | None = None,
+    recipe: OnePath | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    quiet: bool = False,
+    **options: Unpack[TrainOptions],
+) -> Run:
+    """Train a model on your own data, or continue a run: `glassformer train`.
+
+    `settings` sets any key of the recipe, as `--set` does: `{"training.learning_rate": 1e-3}`.
+    Ctrl-C saves the run and raises KeyboardInterrupt; `resume=True` continues it.
+    """
+    check_names(options, train)
+    flags: Values = {"model": {"name": model}}
+    given = {"data": data, **options}
+    where = {"recipe": _path(recipe), "out": _path(out), "resume": resume, "force": force}
+    return _trained(_request(TrainOptions, flags, given, settings, **where), quiet)
+
+
+@shows(FinetuneOptions)
+def finetune(
+    model: OnePath,
+    task: str,
+    data: Paths | None = None,
+    *,
+    out: OnePath | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    quiet: bool = False,
+    **options: Unpack[FinetuneOptions],
+) -> Run:
+    """Train a pre-trained model for a new task: `glassformer finetune`."""
+    from glassformer.training.finetuning import on_top_of
+
+    check_names(options, finetune)
+    flags = on_top_of(Path(model), task)
+    given = {"data": data, **options}
+    where = {"recipe": None, "out": _path(out), "resume": resume, "force": force}
+    return _trained(_request(FinetuneOptions, flags, given, settings, **where), quiet)
+
+
+def evaluate(
+    model: OnePath,
+    data: Paths | None = None,
+    *,
+    source: Paths | None = None,
+    target: Paths | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    text_column: Names | None = None,
+    label_column: str | None = None,
+    encoding: str | None = None,
+    context_length: int | None = None,
+    bleu_tokenizer: str | None = None,
+    max_new_tokens: int | None = None,
+    errors: int | None = None,
+    quiet: bool = False,
+) -> "Result":
+    """Evaluate a model on held-out data: `glassformer evaluate`."""
+    values: dict[str, Any] = {
+        "paths": several_paths(data),
+        "source_paths": several_paths(source),
+        "target_paths": several_paths(target),
+        "source_column": source_column,
+        "target_column": target_column,
+        "text_column": several_paths(text_column),
+        "label_column": label_column,
+        "encoding": encoding,
+        "context_length": context_length,
+        "bleu_tokenizer": bleu_tokenizer,
+        "max_new_tokens": max_new_tokens,
+        "errors": errors,
+    }
+    from glassformer.tasks import load
+
+    if not (data or source or target):
+        raise UsageError(
+            "no data. Pass --data FILE, or for a translator --source FILE and --target FILE."
+        )
+    predictor = load(model)
+    found = predictor.evaluate(**accepted(values, predictor.evaluate, os.fspath(model)))
+    _note(found.notes, quiet)
+    return found
+
+
+def compare(
+    models: Sequence[OnePath],
+    data: Paths,
+    *,
+    text_column: Names | None = None,
+    label_column: str | None = None,
+    encoding: str | None = None,
+    baseline: bool = True,
+    quiet: bool = False,
+) -> "Comparison":
+    """Compare models on the same data, the best first: `glassformer compare`."""
+    from glassformer.comparison import compare as measure
+    from glassformer.tasks import predictor_of
+
+    folders = list(map(Path, several_paths(models)))
+    if not folders:
+        raise UsageError("no models to compare. Pass at least one run folder.")
+    values = {
+        "paths": several_paths(data),
+        "text_column": several_paths(text_column),
+        "label_column": label_column,
+        "encoding": encoding,
+    }
+    arguments = accepted(values, predictor_of(folders[0]).evaluate, folders[0])
+    stream = _stream(quiet)
+    found = measure(folders, arguments, baseline, lambda text: print(text, file=stream))
+    _note(found.notes, quiet)
+    return found
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about runs, and its numbers."""
+
+    runs: list[dict[str, Any]]
+    names: list[str]
+    path: Path | None
+    """The file that was written."""
+
+    def as_json(self) -> dict[str, Any]:
+        """What `report --json` prints."""
+        from glassformer.story.report import as_json
+
+        return as_json(self.runs, self.names)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        titles = [[name, each["title"]] for name, each in zip(self.names, self.runs, strict=True)]
+        return html_table(["run", "model"], titles) + f"<p>{escape(str(self.path))}</p>"
+
+
+def report(runs: OnePath | Sequence[OnePath], out: OnePath | None = None) -> Report:
+    """Write a page about a run, or about several side by side: `glassformer report`.
+
+    The name of `out` ends in .html or .json; for a single run, report.html in its folder is the
+    default.
+    """
+    from glassformer.training.run_folder import REPORT
+
+    folders = list(map(Path, several_paths(runs)))
+    if out is None:
+        if len(folders) != 1:
+            raise UsageError("several runs need a place for their report: pass --out FILE.")
+        out = folders[0] / REPORT
+    return read_report(folders, Path(out))
+
+
+def read_report(folders: Sequence[Path], out: Path | None) -> Report:
+    """The report of runs, written to `out` unless it is None."""
+    from glassformer.story.report import check_ending, draw
+    from glassformer.training.run_folder import RunFolder
+    from glassformer.training.run_report import report_of
+
+    if out is not None:
+        check_ending(out)
+    found, names = [report_of(RunFolder(run)) for run in folders], list(map(str, folders))
+    if out is not None:
+        draw(found, names if len(folders) > 1 else [""], out)
+    return Report(found, names, out)
+
+
+def _request(
+    kind: Options,
+    flags: "Values",
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
+    **where: Any,
+) -> "Request":
+    """The options of a call, sorted into the sections of a recipe. `where` is the rest."""
+    from glassformer.config import flatten
+    from glassformer.training.command import Request
+
+    table, names = keys(kind), dict[str, str]()
+    for option, value in options.items():
+        if value is not None:
+            section, _, key = table[option].partition(".")
+            flags.setdefault(section, {})[key] = _plain(value)
+            names[table[option]] = as_typed(option)
+    # As YAML, of which JSON is a part: `--set` reads it.
+    assignments = [
+        f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
+        for key, value in flatten(settings or {})
+    ]
+    return Request(flags=flags, assignments=assignments, options=names, **where)
+
+
+def _plain(value: Any) -> Any:
+    """An option as the command line would pass it: paths as strings."""
+    if isinstance(value, os.PathLike) or (
+        isinstance(value, Sequence) and not isinstance(value, str)
+    ):
+        return several_paths(value)
+    return value
+
+
+def _path(path: OnePath | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _trained(request: "Request", quiet: bool) -> Run:
+    from glassformer.training import command
+
+    outcome = command.train(request, _stream(quiet))
+    if outcome.stopped_by == signal.SIGINT:  # a loop over trainings should end, too
+        raise KeyboardInterrupt(outcome.summary())
+    if outcome.stopped_by is not None:
+        raise SystemExit(outcome.exit_code)
+    return Run(outcome)
+
+
+def _stream(quiet: bool) -> TextIO:
+    return io.StringIO() if quiet else sys.stderr
+
+
+def _note(notes: Sequence[str], quiet: bool) -> None:
+    stream = _stream(quiet)
+    for note in notes:
+        print(f"note: {note}", file=stream)

@@ -1,0 +1,143 @@
+"""Models compared on the same data, with confidence intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.labels import listed, one_name
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.evaluation.kept_scores import Scores, keep, recall
+from glassformer.evaluation.result import Result, order
+from glassformer.models import name_of, row
+from glassformer.predict.predictor import Predictor
+from glassformer.runtime.host import silently
+from glassformer.tables import aligned, html_table
+from glassformer.tasks import load, task_of
+from glassformer.tasks.task import Say
+from glassformer.training.model_card import count_parameters
+from glassformer.training.run_folder import BASELINE, RunFolder
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model and its result."""
+
+    name: str
+    num_parameters: int | None
+    result: Result
+
+    def as_json(self) -> dict[str, Any]:
+        interval = self.result.interval
+        return {
+            "model": self.name,
+            "num_parameters": self.num_parameters,
+            **self.result.scores(),
+            "interval": None if interval is None else list(interval),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One line per model, the best first."""
+
+    lines: list[Line]
+    notes: list[str]
+
+    def text(self) -> str:
+        return aligned(*self._table())
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [line.as_json() for line in self.lines]
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """The head and the rows."""
+        names = list(self.lines[0].result.scores())
+        words = [name.removeprefix("expected_").replace("_", " ") for name in names]
+        head = ["model", "parameters", words[0], "95% interval", *words[1:]]
+        return head, [self._cells(line, names) for line in self.lines]
+
+    @staticmethod
+    def _cells(line: Line, names: list[str]) -> list[str]:
+        scores, found = line.result.scores(), line.result.interval
+        first, *rest = (f"{scores[name]:.4f}" if name in scores else "-" for name in names)
+        size = "-" if line.num_parameters is None else f"{line.num_parameters:,}"
+        interval = "-" if found is None else "{:.4f} to {:.4f}".format(*found)
+        return [line.name, size, first, interval, *rest]
+
+
+def compare(
+    folders: Sequence[Path],
+    arguments: dict[str, Any],
+    with_baseline: bool = True,
+    say: Say = silently,
+) -> Comparison:
+    """Evaluate every model on the same files; `arguments` are those of `Predictor.evaluate`. Models
+    with equal scores are ordered by their loss. `say` reports what takes long."""
+    predictors = [load(folder) for folder in folders]
+    tasks = {row(name_of(predictor.model)).task for predictor in predictors}
+    if len(tasks) > 1:
+        raise UsageError(
+            f"these models have different tasks ({', '.join(sorted(tasks))}), so their scores "
+            "cannot be compared. Choose models for the same task."
+        )
+    _check_labels(folders, predictors)
+    lines = [
+        Line(str(folder), count_parameters(predictor.model), predictor.evaluate(**arguments))
+        for folder, predictor in zip(folders, predictors, strict=True)
+    ]
+    notes = _notes(lines)
+    if with_baseline:
+        try:
+            lines += _baseline(folders[0], predictors[0], arguments, say)
+        except GlassformerError as error:
+            notes.append(f"no baseline: {error}")
+    scores = [line.result.scores() for line in lines]
+    measure = next(name for name in scores[0] if all(name in each for each in scores))
+    lines.sort(key=lambda line: order(measure, line.result.scores()[measure], line.result.loss))
+    return Comparison(lines, notes)
+
+
+def _notes(lines: Sequence[Line]) -> list[str]:
+    """Shown once if they are the same for all models, otherwise with the name of the model."""
+    if len({line.result.notes for line in lines}) == 1:
+        return list(lines[0].result.notes)
+    return [f"{line.name}: {note}" for line in lines for note in line.result.notes]
+
+
+def _check_labels(folders: Sequence[Path], predictors: Sequence[Predictor]) -> None:
+    """Raise if two models have no label in common."""
+    first, *others = ({*map(one_name, getattr(each.model, "labels", ()))} for each in predictors)
+    for folder, labels in zip(folders[1:], others, strict=True):
+        if first and not first & labels:
+            raise UsageError(
+                f"{folders[0]} and {folder} have no label in common "
+                f"({listed(sorted(first), 3)}; {listed(sorted(labels), 3)}). Choose models "
+                "with the same labels."
+            )
+
+
+def _baseline(
+    folder: Path, predictor: Predictor, arguments: dict[str, Any], say: Say
+) -> list[Line]:
+    """The baseline of the task, if it has one, trained on the training data of a run. Its scores
+    are kept with the run: the same data is not trained on again."""
+    baseline = task_of(name_of(predictor.model)).baseline
+    if baseline is None:
+        return []
+    run = RunFolder(folder)
+    if not run.exists:
+        raise GlassformerError(f"{folder} contains no recipe, so its training data is unknown.")
+    ready = baseline(run.recipe(), predictor, arguments)
+    scores = recall(folder / BASELINE, ready.digest)
+    if scores is None:
+        say(f"training the baseline ({ready.name}) …")
+        scores = Scores.of(ready.result())
+        keep(folder / BASELINE, ready.digest, scores)
+    return [Line(ready.name, None, scores)]

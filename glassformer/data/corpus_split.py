@@ -1,0 +1,184 @@
+"""A corpus on disk, in two parts: one to train on, one held out for validation.
+
+    paths  →  TextStore  →  training | validation
+
+The held-out part consists of whole documents if there are many, else of the end of the text. Random
+windows would leak: their neighbours, almost the same text, would be in the training set. Documents
+of equal content (`data/content.py`) stay together.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.data.content import among, long_content_key
+from glassformer.data.corpus import CorpusConfig, stream_documents
+from glassformer.data.reading_report import collecting
+from glassformer.data.row_files import Array
+from glassformer.data.text_store import Mask, TextPart, TextStore
+from glassformer.errors import GlassformerError
+from glassformer.wording import counted
+
+MANY = 10  # different documents; with at least this many, whole ones are held out
+_SLACK = 1.5  # the held-out part may exceed the wanted size by this factor
+_NEAR = 2**20  # bytes in which the end of a line or of a word is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two disjoint parts of a corpus, and what was held out, in words."""
+
+    training: TextPart
+    validation: TextPart
+    held_out: str
+    notes: list[str] = field(default_factory=list)
+
+
+def read_corpus(config: CorpusConfig, seed: int, folder: Path) -> Split:
+    """Copy all text of a corpus to a file in `folder`, and split it as its config says."""
+    store, source = TextStore(folder), ""
+    options = config.text_column, config.encoding, config.chat_template
+    with collecting() as happened:
+        for document in stream_documents(config.paths, *options):
+            source = source or document.source
+            store.add(document.parts)
+        num_training = len(store)
+        for document in stream_documents(config.validation_paths, *options):
+            store.add(document.parts)
+    if not config.validation_paths:
+        found = split(store, config.validation_fraction, seed, source)
+        found.notes[:0] = happened.notes()
+        return found
+    keys = _keys_of(store, seed)
+    notes = happened.notes()
+    if both := int(among(keys[num_training:], keys[:num_training]).sum()):
+        verb = "occurs" if both == 1 else "occur"
+        where = f"in the validation data also {verb} in training"
+        notes.append(f"{counted(both, 'document')} {where}")
+    is_held_out = np.arange(len(store)) >= num_training
+    held_out = f"all of {', '.join(config.validation_paths)}"
+    return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out, notes)
+
+
+def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
+    """Hold out about `fraction`: whole documents if there are many, else the end of the text.
+
+    `source` names the first document, for messages.
+    """
+    number = len(store)
+    what = source if number == 1 else counted(number, "document")
+    if store.places[-1] < 2:
+        raise _cannot_hold_out(what, "too short")
+    keys = _keys_of(store, seed) if number > 1 else np.zeros(1, np.uint64)
+    ordered = np.sort(keys)
+    num_different = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    if number > num_different == 1:
+        raise _cannot_hold_out(what, "all have the same content")
+    single: list[int] = []  # documents without a copy, if there are few
+    if num_different < MANY:
+        different, counts = np.unique(keys, return_counts=True)
+        single = np.flatnonzero(np.isin(keys, different[counts == 1])).tolist()
+    if single:
+        found = _hold_out_end(store, fraction, single, what)
+    else:
+        found = _hold_out_documents(store, fraction, keys)
+    if copies := number - num_different:
+        verb = "repeats" if copies == 1 else "repeat"
+        found.notes.append(
+            f"{counted(copies, 'document')} {verb} another, ignoring case and whitespace; equal "
+            "documents stay on the same side of the split"
+        )
+    return found
+
+
+def _keys_of(store: TextStore, seed: int) -> Array:
+    """A number for each document: random, but the same for equal content."""
+    keys = (long_content_key(text.parts, seed) for text in store.all().texts())
+    return np.fromiter(keys, np.uint64, len(store))
+
+
+def _hold_out_documents(store: TextStore, fraction: float, keys: Array) -> Split:
+    """Choose random groups of equal documents until `fraction` of the text is reached, skipping
+    those that are too large."""
+    sizes, total = np.diff(store.places), int(store.places[-1])
+    enough = fraction * total
+    for part in (min(1, 3 * fraction), 1):  # to sort a part of ten million keys is usually enough
+        # Keys are random, and so is their order.
+        numbers = np.flatnonzero(keys <= np.uint64(part * (2**64 - 2**12)))
+        _, groups = np.unique(keys[numbers], return_inverse=True)
+        group_sizes = np.bincount(groups, weights=sizes[numbers]).astype(np.int64)
+        is_chosen = _first_that_fit(group_sizes, enough)
+        if group_sizes[is_chosen].sum() >= enough:
+            break
+    if not is_chosen.any():  # every group is large
+        is_chosen[group_sizes.argmin()] = True
+    is_held_out = np.zeros(len(store), np.bool_)
+    is_held_out[numbers[is_chosen[groups]]] = True
+    share = f"{100 * int(sizes[is_held_out].sum()) / total:.2g}% of the text"
+    number = np.count_nonzero(is_held_out)
+    held_out = f"{number:,} of {len(store):,} documents, {share}"
+    return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out)
+
+
+def _first_that_fit(sizes: Array, enough: float) -> Mask:
+    is_chosen, total = np.zeros(len(sizes), np.bool_), 0
+    for number in np.flatnonzero(sizes <= _SLACK * enough):
+        if total + sizes[number] <= _SLACK * enough:
+            is_chosen[number] = True
+            total += int(sizes[number])
+        if total >= enough:
+            break
+    return is_chosen
+
+
+def _hold_out_end(store: TextStore, fraction: float, single: list[int], what: str) -> Split:
+    """Hold out the end of the text, leaving aside documents that have a copy: if one of them were
+    cut, its end would be on both sides."""
+    places = store.places.tolist()
+    total = places[-1]
+    held_out = fraction * total
+    if len(single) < len(store):
+        held_out = min(held_out, sum(places[n + 1] - places[n] for n in single) / 2)
+    tail, index = 0, len(single)  # bytes in the documents single[index:]
+    while tail < held_out:
+        index -= 1
+        tail += places[single[index] + 1] - places[single[index]]
+    number = single[index]
+    start, end = places[number], places[number + 1]
+    cut = _boundary(store, start, end, at=start + int(tail - held_out), reach=held_out / 2)
+    is_held_out = np.zeros(len(store), np.bool_)
+    is_held_out[single[index + 1 :]] = True
+    is_training = ~is_held_out
+    is_held_out[number], is_training[number] = cut < end, cut > start
+    training = TextPart(store, is_training, {number: (start, cut)} if cut > start else {})
+    validation = TextPart(store, is_held_out, {number: (cut, end)} if cut < end else {})
+    if training.is_blank or validation.is_blank:
+        raise _cannot_hold_out(what, "one end is only whitespace")
+    share = 100 * validation.num_bytes / total
+    return Split(training, validation, f"last {share:.2g}% of {what}")
+
+
+def _boundary(store: TextStore, start: int, end: int, at: int, reach: float) -> int:
+    """The start of the line nearest to `at`, else of the nearest word in reach, else of the
+    character at `at`."""
+    low, high = max(start, at - _NEAR), min(end, at + _NEAR)
+    text = store.read_bytes(low, high)
+    for separator in (b"\n", b" "):
+        before = text.rfind(separator, 0, at - low)
+        behind = text.find(separator, at - low)
+        near = [low + place + 1 for place in (before, behind) if place >= 0]
+        near += [start] * (before < 0 and low == start) + [end] * (behind < 0 and high == end)
+        nearest = min(near, key=lambda place: abs(place - at), default=at - _NEAR)
+        if abs(nearest - at) <= min(reach, _NEAR - 1):
+            return nearest
+    while at > low and text[at - low] & 0xC0 == 0x80:  # within a character
+        at -= 1
+    return at
+
+
+def _cannot_hold_out(what: str, why: str) -> GlassformerError:
+    return GlassformerError(
+        f"{what}: {why}, so no part can be held out for validation. "
+        "Provide more text, or separate validation text (--validation-data)."
+    )

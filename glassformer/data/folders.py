@@ -1,0 +1,183 @@
+"""What a name stands for: a file, or the files of a folder, an archive or a pattern.
+
+Folders and archives are searched to any depth, in the order of names. Hidden files and what
+.gitignore files name are skipped. Files are recognised by their bytes, whatever their ending:
+binary files are skipped, and so are archives in a folder. Skipped files are counted in the report.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TypeVar
+
+from glassformer.data.archives import Member, is_archive
+from glassformer.data.encodings import NotTextError
+from glassformer.data.gitignore import Rules, is_ignored, parse_rules
+from glassformer.data.reading_report import IGNORED, report
+from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
+    SkippedError,
+    at_least_one,
+    local_path,
+    looks_binary,
+    reading,
+)
+from glassformer.errors import GlassformerError
+
+T = TypeVar("T")
+ARRAYS = (".parquet", ".npz")  # binary files that are data
+_GITIGNORE = ".gitignore"
+_LONGEST_RULES = 2**20  # bytes of a .gitignore file
+
+
+def read_all(
+    paths: Iterable[str],
+    read: Callable[[str], Iterable[T]],
+    why_skipped: Callable[[DataPath], str | None] = lambda path: None,
+    cure: str = "",
+) -> Iterator[T]:
+    """What `read` finds in files, hub datasets, folders, archives and patterns, one item at a time
+    and in order. `why_skipped` is asked for the files of folders: None for those to read. The cure
+    is for a folder in which there is nothing to read."""
+    for name in paths:
+        with reading(name):
+            files = files_for(name)
+            if files is None:
+                yield from read(name)
+                continue
+            problem = f"{name} contains no files to read. {cure}".strip()
+            wanted = list(at_least_one(_chosen(files, why_skipped), problem))
+            yield from at_least_one(read_files(wanted, read), f"{name} contains only empty files.")
+
+
+def files_for(name: str) -> list[DataPath] | None:
+    """The files with data that a folder, an archive or a pattern stands for; None for a file or a
+    dataset."""
+    if not is_group(name):
+        return None
+    found = map(local_path, _matches(name)) if is_pattern(name) else files_below(local_path(name))
+    return list(_data_files(found))
+
+
+def is_group(name: str) -> bool:
+    """Whether a name stands for several files."""
+    return is_pattern(name) or local_path(name).is_dir()
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name contains * or ?, and is not itself the name of a file."""
+    if not has_magic(name):
+        return False
+    try:
+        return not local_path(name).exists()
+    except OSError:  # a name that is too long
+        return False
+
+
+def read_files(files: Iterable[DataPath], read: Callable[[str], Iterable[T]]) -> Iterator[T]:
+    """What `read` finds in files; those that cannot be used are skipped."""
+    for file in files:
+        num_items = 0
+        try:
+            for item in read(str(file)):
+                num_items += 1
+                yield item
+            report().read(file)
+        except EmptyError:
+            report().skip(file, "empty")
+        except NotTextError:
+            if num_items:
+                raise
+            report().skip(file, "encoding not recognised")
+        except SkippedError as error:
+            report().skip(file, error.reason)
+
+
+def _chosen(
+    files: Iterable[DataPath], why_skipped: Callable[[DataPath], str | None]
+) -> Iterator[DataPath]:
+    for file in files:
+        if reason := why_skipped(file):
+            report().skip(file, reason)
+        else:
+            yield file
+
+
+def _data_files(files: Iterable[DataPath]) -> Iterator[DataPath]:
+    """Without binary files and archives."""
+    for file in files:
+        try:
+            if file.suffix.lower() not in ARRAYS and looks_binary(file):
+                report().skip(file, "binary")
+            else:
+                yield file
+        except EmptyError:
+            yield file
+        except GlassformerError:
+            report().skip(file, "cannot be read")
+
+
+def _matches(pattern: str) -> list[str]:
+    """The files that match a pattern, by name; folders only if there are no files."""
+    expanded = str(Path(pattern).expanduser()) if pattern.startswith("~/") else pattern
+    found = sorted(glob(expanded, recursive=True))  # noqa: PTH207 (absolute patterns)
+    if not found:
+        raise GlassformerError(f"no file matches {pattern}. Check the folder and the extension.")
+    # ** follows links, which may form a loop: each file counts once.
+    real = {Path(name).resolve(): name for name in reversed(found) if Path(name).is_file()}
+    files = sorted(real.values())
+    return files or [str(file) for name in found for file in files_below(Path(name))]
+
+
+# --- walking ---
+
+
+def visible_entries(folder: DataPath) -> list[DataPath]:
+    """Files and folders directly inside `folder`, without hidden ones: by name, or in the order in
+    which an archive is best read."""
+    entries: list[DataPath] = [each for each in folder.iterdir() if not each.name.startswith(".")]
+    return entries if isinstance(folder, Member) else sorted(entries, key=lambda each: each.name)
+
+
+def files_below(folder: DataPath) -> Iterator[DataPath]:
+    """All files of a folder and its subfolders."""
+    return _Walk().files(folder)
+
+
+class _Walk:
+    """A walk that enters each folder once, even if links form a loop."""
+
+    def __init__(self) -> None:
+        self._seen: set[DataPath] = set()
+
+    def files(
+        self, folder: DataPath, inside: tuple[str, ...] = (), rules: tuple[Rules, ...] = ()
+    ) -> Iterator[DataPath]:
+        if folder.resolve() in self._seen:
+            return
+        self._seen.add(folder.resolve())
+        try:
+            entries, own = visible_entries(folder), _rules_in(folder, len(inside))
+        except PermissionError:
+            report().skip(folder, "cannot be read")
+            return
+        rules = (*rules, *own)
+        for entry in entries:
+            path, is_folder = (*inside, entry.name), entry.is_dir()
+            if rules and is_ignored(path, is_folder, rules):
+                report().skip(entry, IGNORED)
+            elif is_folder:
+                yield from self.files(entry, path, rules)
+            elif is_archive(Path(entry.name)):
+                report().skip(entry, "archive")
+            elif entry.is_file():
+                yield entry
+
+
+def _rules_in(folder: DataPath, depth: int) -> Iterator[Rules]:
+    path = folder / _GITIGNORE
+    if path.is_file():
+        with suppress(OSError), path.open("rb") as file:
+            yield parse_rules(file.read(_LONGEST_RULES).decode("utf-8", "replace"), depth)

@@ -1,0 +1,96 @@
+"""What happened while files were read: how many were read and skipped, and what was detected.
+
+    with collecting() as report:
+        …                      # reads files, at any depth of calls
+    report.notes()             # "read 142 .py, 1 .rst; skipped 12 .png (binary)"
+
+The report is a context variable: the functions that skip or decode a file are far below those that
+know whom to tell. Each file is reported once, however often it is read.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import PurePath
+
+from glassformer.wording import counted
+
+_ENDINGS = 8  # that are counted separately
+_NAMES = 3  # files that are named as examples
+IGNORED = "named in .gitignore"
+
+
+class ReadingReport:
+    def __init__(self) -> None:
+        self._read: dict[str, str] = {}
+        self._skipped: dict[str, str] = {}
+        self._encodings: dict[str, str] = {}
+        self._remarks: dict[str, None] = {}
+
+    def read(self, name: object) -> None:
+        """A file of a folder was read."""
+        self._read[str(name)] = _ending(str(name))
+
+    def skip(self, name: object, reason: str) -> None:
+        """A file of a folder was skipped."""
+        self._skipped[str(name)] = reason
+
+    def decoded(self, name: object, encoding: str) -> None:
+        """A file is not UTF-8, and was read in another encoding."""
+        self._encodings[str(name)] = encoding
+
+    def remark(self, sentence: str) -> None:
+        self._remarks[sentence] = None
+
+    def notes(self) -> list[str]:
+        read = Counter(ending for name, ending in self._read.items() if name not in self._skipped)
+        kinds = Counter(
+            IGNORED if reason == IGNORED else f"{_ending(name)} ({reason})"
+            for name, reason in self._skipped.items()
+        )
+        found = [f"read {_listed(read)}"] if read else []
+        found += [f"skipped {_listed(kinds)}"] if kinds else []
+        return [*filter(None, ["; ".join(found)]), *self._encoding_notes(), *self._remarks]
+
+    def _encoding_notes(self) -> Iterator[str]:
+        if self._encodings:
+            first = [f"{name} ({codec})" for name, codec in self._encodings.items()][:_NAMES]
+            more = len(self._encodings) - len(first)
+            are = "is" if len(self._encodings) == 1 else "are"
+            yield (
+                f"{counted(len(self._encodings), 'file')} {are} not UTF-8 and read in another "
+                f"encoding: {', '.join(first)}{f', and {more:,} more' if more else ''}. If it is "
+                "wrong, pass --encoding"
+            )
+
+
+_current: ContextVar[ReadingReport | None] = ContextVar("reading_report", default=None)
+
+
+def report() -> ReadingReport:
+    """The report that is being collected; one that nobody reads if there is none."""
+    return _current.get() or ReadingReport()
+
+
+@contextmanager
+def collecting() -> Iterator[ReadingReport]:
+    """Collect what is reported inside."""
+    found = ReadingReport()
+    token = _current.set(found)
+    try:
+        yield found
+    finally:
+        _current.reset(token)
+
+
+def _ending(name: str) -> str:
+    return PurePath(name).suffix.lower() or "without extension"
+
+
+def _listed(counts: Counter[str]) -> str:
+    """142 .py, 1 .rst, and 3 others"""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{number:,} {what}" for what, number in ranked[:_ENDINGS]]
+    rest = sum(number for _, number in ranked[_ENDINGS:])
+    return ", ".join([*shown, *([f"and {counted(rest, 'other')}"] if rest else [])])

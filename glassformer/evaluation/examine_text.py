@@ -1,0 +1,173 @@
+"""What to see of a language model: the loss by position, and a passage token by token."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.row_files import Array
+from glassformer.data.token_windows import Ids, ValidationWindows
+from glassformer.evaluation.chapter import Chapter, Examination, affordable
+from glassformer.evaluation.masked import EVALUATION_SEED
+from glassformer.evaluation.precision_recall import NORMAL_95
+from glassformer.evaluation.result import evaluating
+from glassformer.models.bert import Bert
+from glassformer.models.language_model import LanguageModel
+from glassformer.preprocessing.masking import Masking
+from glassformer.text.tokenizers import Tokenizer
+
+MOST_TOKENS, LEAST_TOKENS = 16_000, 1_024
+MOST_LOGITS = 2**24  # held in memory at a time
+PASSAGE = 400  # tokens
+GUESSES = 3
+POINTS = 24  # positions are binned, wider towards the end
+ENOUGH = 8  # losses of a bin; from fewer, a mean would be noise
+
+
+class Read(NamedTuple):
+    """Predictions of some tokens: for each, its place in the text and in its window, its loss, and
+    the likeliest tokens instead."""
+
+    places: Array
+    positions: Array
+    losses: Array
+    guesses: Array
+    """(N, 3) ids"""
+    chances: Array
+    """(N, 3) probabilities"""
+
+
+def examine_language(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Examination:
+    """On the beginning of the held-out text."""
+    length = model.context_length
+    windows = _windows(model, ids, length)
+    with evaluating(model):
+        read = _joined(_read_language(model, windows))
+    what = "Mean of −log p of a token at each position of the context, with its 95% interval"
+    note = f"{what}: {_amount(len(read.losses), len(ids) - 1)}"
+    shown = "The beginning of the held-out text; each window of the context starts without memory."
+    return Examination(
+        (*_by_position(read, note), *_passage(read, ids, tokenizer, "Surprising tokens", shown))
+    )
+
+
+def examine_masked(model: Bert, ids: Ids, masking: Masking, tokenizer: Tokenizer) -> Examination:
+    """On the beginning of the held-out text, with the masks of every validation."""
+    windows = _windows(model, ids, masking.room)
+    with evaluating(model):
+        read = _joined(_read_masked(model, windows, masking))
+    if not len(read.losses):
+        return Examination()
+    what = "Mean of −log p of a masked token at each position, with its 95% interval"
+    note = f"{what}: {len(read.losses):,} masked tokens of the held-out text."
+    shown = (
+        "The beginning of the held-out text. The model had to predict the coloured tokens; most "
+    )
+    shown += "of them were hidden."
+    return Examination(
+        (*_by_position(read, note), *_passage(read, ids, tokenizer, "Masked tokens", shown))
+    )
+
+
+def _windows(model: Any, ids: Ids, length: int) -> ValidationWindows:
+    count = affordable(sum(p.numel() for p in model.parameters()), MOST_TOKENS, LEAST_TOKENS)
+    at_once = max(1, MOST_LOGITS // (model.head.out_features * length))
+    return ValidationWindows(ids[: count + 1], length, min(at_once, 16))
+
+
+def _amount(read: int, total: int) -> str:
+    if read == total:
+        return f"all {total:,} held-out tokens."
+    return f"the first {read:,} of {total:,} held-out tokens."
+
+
+def _read_language(model: LanguageModel, windows: ValidationWindows) -> Iterator[Read]:
+    first = 0
+    for number in range(len(windows)):
+        batch = torch.from_numpy(windows[number]).to(model.device)
+        logits = model.head(model.hidden(batch[:, :-1])).float()  # (B, T, V)
+        targets = batch[:, 1:]
+        position = np.tile(np.arange(1, targets.size(1) + 1), len(targets))
+        places = first + 1 + np.arange(targets.numel())
+        first += targets.numel()
+        yield _scored(logits.flatten(0, 1), targets.flatten(), places, position)
+
+
+def _read_masked(model: Bert, windows: ValidationWindows, masking: Masking) -> Iterator[Read]:
+    first, before = 0, len(masking.frame.before)
+    for number in range(len(windows)):
+        texts = windows[number][:, :-1]  # (B, T)
+        batch = masking.batch(texts, (EVALUATION_SEED, number))
+        rows, columns = batch.is_asked.numpy().nonzero()
+        places = first + rows * texts.shape[1] + columns - before
+        first += texts.size
+        if len(places):
+            hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
+            logits = model.predict(hidden).float()
+            yield _scored(logits, batch.targets.to(model.device), places, columns - before + 1)
+
+
+def _scored(logits: Tensor, targets: Tensor, places: Array, positions: Array) -> Read:
+    logprobs = logits.log_softmax(-1)
+    losses = -logprobs.gather(-1, targets[:, None])[:, 0]
+    best = logprobs.topk(min(GUESSES, logprobs.size(-1)), dim=-1)
+    arrays = (losses.cpu().numpy(), best.indices.cpu().numpy(), best.values.exp().cpu().numpy())
+    return Read(places, positions, *arrays)
+
+
+def _joined(parts: Iterator[Read]) -> Read:
+    found = list(parts)
+    if not found:
+        none = np.zeros(0)
+        return Read(none, none, none, none, none)
+    return Read(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _by_position(read: Read, note: str) -> list[Chapter]:
+    """Mean loss in bins of positions, wider and wider; nothing if there is only one bin."""
+    last = int(read.positions.max())
+    edges = np.unique(np.geomspace(1, last + 1, POINTS + 1).round().astype(int))
+    points = []
+    for low, high in pairwise(edges):
+        losses = read.losses[(read.positions >= low) & (read.positions < high)].astype(float)
+        if len(losses) < ENOUGH:
+            continue
+        mean, reach = losses.mean(), NORMAL_95 * losses.std(ddof=1) / np.sqrt(len(losses))
+        middle = float(np.sqrt(low * (high - 1)))
+        points.append(
+            {
+                "x": middle,
+                "y": float(mean),
+                "low": float(mean - reach),
+                "high": float(mean + reach),
+                "count": len(losses),
+            }
+        )
+    if len(points) < 2:
+        return []
+    data = {"x": "position", "y": "loss", "points": points, "is_share": False, "is_log": True}
+    return [Chapter("Loss by position in the context", "trend", data, note)]
+
+
+def _passage(read: Read, ids: Ids, tokenizer: Tokenizer, title: str, shown: str) -> list[Chapter]:
+    """The beginning of the text; tokens that were predicted come with their surprise in bits."""
+    token = tokenizer.token
+    texts: list[dict[str, Any]] = [{"text": token(int(id))} for id in ids[:PASSAGE]]
+    for number, place in enumerate(read.places.tolist()):
+        if place >= len(texts):
+            continue
+        guesses: Sequence[int] = read.guesses[number].tolist()
+        texts[place] |= {
+            "bits": float(read.losses[number] / np.log(2)),
+            "guesses": [
+                [token(guess), chance]
+                for guess, chance in zip(guesses, read.chances[number].tolist(), strict=True)
+            ],
+        }
+    how = f"{shown} The darker a token, the more it surprised the model: its surprise is −log₂ p "
+    how += "bits. Point at a token to see what the model expected."
+    data = {"tokens": texts, "is_spaced": not tokenizer.keeps_spacing}
+    return [Chapter(title, "tokens", data, how)]

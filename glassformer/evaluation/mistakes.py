@@ -1,0 +1,142 @@
+"""The worst of a model's answers, for people to read: `evaluate --errors N`, and the report."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from glassformer.wording import shortened
+
+SHOWN = 200  # characters of a text on the terminal
+PERFECT = 99.999  # a chrF that only rounding keeps from 100
+
+
+class Mistake(Protocol):
+    """An input that a model got wrong."""
+
+    def as_json(self) -> dict[str, Any]: ...
+    def lines(self) -> list[str]:
+        """For people: what is wrong, then the input."""
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """An input with another label than the model's."""
+
+    text: str
+    labels: tuple[str, ...]
+    predicted: tuple[str, ...]
+    probability: float
+    """That of the prediction. With several labels per input: that of the surest wrong answer."""
+    source: str
+    is_multi_label: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        several = self.is_multi_label
+        true = {"labels": list(self.labels)} if several else {"label": self.labels[0]}
+        predicted = list(self.predicted) if several else self.predicted[0]
+        found = {"text": self.text, **true, "predicted": predicted}
+        return found | {"probability": self.probability, "source": self.source}
+
+    def lines(self) -> list[str]:
+        predicted, true = (", ".join(each) or "none" for each in (self.predicted, self.labels))
+        head = f"{self.probability:6.1%}  predicted {predicted}, labelled {true}  {self.source}"
+        return [head.rstrip(), f"        {shortened(self.text, SHOWN)}"]
+
+
+@dataclass(frozen=True)
+class WrongTags:
+    """A sentence with other tags than the model's."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    predicted: tuple[str, ...]
+    scores: tuple[float, ...]
+    """The probability of each predicted tag."""
+    source: str
+
+    @property
+    def wrong(self) -> list[int]:
+        """The places of the wrong tags, the surest first."""
+        places = [n for n, tag in enumerate(self.tags) if tag != self.predicted[n]]
+        return sorted(places, key=lambda place: -self.scores[place])
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        head = f"{self.scores[self.wrong[0]]:6.1%}  "
+        marked = [
+            f"{word} [{self.predicted[place]}, tagged {self.tags[place]}]"
+            if self.tags[place] != self.predicted[place]
+            else word
+            for place, word in enumerate(self.words)
+        ]
+        return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
+
+
+@dataclass(frozen=True)
+class PoorTranslation:
+    """A translation, and how close it is to its reference."""
+
+    source: str
+    reference: str
+    translation: str
+    chrf: float
+    """From 0 to 100, of this sentence alone."""
+    place: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        texts = {
+            "source": self.source,
+            "reference": self.reference,
+            "translation": self.translation or "(empty)",
+        }
+        head = f"chrF {self.chrf:.1f}  {self.place}".rstrip()
+        return [head, *(f"  {name + ':':<13}{text}" for name, text in texts.items())]
+
+
+def surest_errors(
+    logits: Tensor, targets: Tensor, temperature: float, multi_label: bool
+) -> list[tuple[int, float]]:
+    """The rows of logits (N, C) with a wrong answer and its probability, the surest first."""
+    scaled = logits.double() / temperature
+    if multi_label:
+        is_wrong = (logits > 0) != targets.bool()  # (N, C)
+        confidence = torch.where(is_wrong, scaled.abs().sigmoid(), 0.0).amax(-1)
+        wrong = is_wrong.any(-1)
+    else:
+        confidence, chosen = scaled.softmax(-1).max(-1)
+        wrong = chosen != targets
+    rows = wrong.nonzero()[:, 0].tolist()
+    return sorted(((row, float(confidence[row])) for row in rows), key=lambda each: -each[1])
+
+
+def chosen_labels(logits: Tensor, labels: Sequence[str], multi_label: bool) -> tuple[str, ...]:
+    """The answer of one row of logits."""
+    if multi_label:
+        return tuple(label for label, is_yes in zip(labels, logits > 0, strict=True) if is_yes)
+    return (labels[int(logits.argmax())],)
+
+
+def wrong_sentences(
+    sentences: Sequence[WrongTags], most: int | None = None
+) -> tuple[WrongTags, ...]:
+    """Those with a wrong tag, the ones with the surest wrong tag first."""
+    wrong = [each for each in sentences if each.tags != each.predicted]
+    wrong.sort(key=lambda each: -each.scores[each.wrong[0]])
+    return tuple(wrong[:most])
+
+
+def sentence_chrf(translations: Sequence[str], references: Sequence[str]) -> list[float]:
+    """The chrF of each sentence by sacreBLEU, from 0 to 100."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    pairs = zip(translations, references, strict=True)
+    return [metric.sentence_score(text, [reference]).score for text, reference in pairs]

@@ -1,0 +1,50 @@
+"""One self-contained HTML page from the parts in `static/`: it loads nothing from the network."""
+
+import json
+import math
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from typing import Any
+
+DIGITS = 6  # of a number on a page: more than a picture can show
+
+
+def assembled(
+    template: str, styles: Iterable[str], scripts: Iterable[str], data: dict[str, Any]
+) -> str:
+    """The template with its styles and scripts, one after the other, and the data."""
+    parts = {
+        "/* styles */": "\n".join(map(part, styles)),
+        "/* scripts */": "\n".join(map(part, scripts)),
+        "/* data */": embedded(data),  # last: it is not searched for places
+    }
+    text = part(template)
+    for place, content in parts.items():
+        text = text.replace(place, content, 1)
+    return text
+
+
+@cache
+def part(name: str) -> str:
+    """A file of `static/`."""
+    file = resources.files(__package__) / "static"
+    for step in name.split("/"):
+        file = file / step
+    return file.read_text(encoding="utf-8")
+
+
+def embedded(data: Any) -> str:
+    """JSON in plain ASCII and without "<": no text in it can end the script element."""
+    return json.dumps(_rounded(data), allow_nan=False).replace("<", "\\u003c")
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with a few digits; what is not a number has no place in a picture."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return value

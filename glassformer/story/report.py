@@ -1,0 +1,57 @@
+"""The report of one run or of several side by side, as a page or as JSON."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.atomic_files import write_file
+from glassformer.errors import UsageError
+from glassformer.story.comparison import Report, compared
+from glassformer.story.page import assembled
+
+# One file for each kind of picture; `report.js` comes last and draws them.
+PICTURES = (
+    *("table", "curves", "confusion", "classes", "calibration", "trend", "histogram"),
+    *("tagged", "tokens", "heat_maps"),
+)
+STYLES = ("page.css", "report.css")
+SCRIPTS = (
+    "elements.js",
+    "scales.js",
+    "heat_map.js",
+    *(f"pictures/{name}.js" for name in PICTURES),
+    "report.js",
+)
+
+
+def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
+    """One HTML page. Equal reports give equal bytes."""
+    together = [each.as_json() for each in compared(names, reports)]
+    runs = [
+        {key: value for key, value in each.items() if key != "answers"} | {"name": name}
+        for name, each in zip(names, reports, strict=True)
+    ]
+    return assembled("report.html", STYLES, SCRIPTS, {"runs": runs, "together": together})
+
+
+def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
+    """The same for programs, with every digit."""
+    runs = [{"run": name} | each for name, each in zip(names, reports, strict=True)]
+    return {"runs": runs, "together": [each.as_json() for each in compared(names, reports)]}
+
+
+def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:
+    """Write the report to `path`, whole or not at all."""
+    check_ending(path)
+    if path.suffix.lower() == ".json":
+        text = json.dumps(as_json(reports, names), ensure_ascii=False) + "\n"
+        write_file(path, text.encode(errors="backslashreplace"))
+    else:
+        write_file(path, page(reports, names))
+
+
+def check_ending(path: Path) -> None:
+    """Raise unless `path` ends like a report; called before any work is done."""
+    if path.suffix.lower() not in (".html", ".json"):
+        raise UsageError(f"{path}: the name must end in .html or .json.")

@@ -1,0 +1,79 @@
+// Elements, and the texts and numbers in them. All text of a model and of its data enters the page
+// by textContent, so that none of it can be markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function add(parent, name, attributes = {}, text = null) {
+  const namespace = name === "svg" ? SVG : parent.namespaceURI;
+  const element = document.createElementNS(namespace, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+// A label and its control, such as a checkbox; `changed` gets the control.
+function addControl(parent, label, attributes, changed) {
+  const line = add(parent, "label", { class: "control" }, `${label} `);
+  const input = add(line, "input", attributes);
+  input.addEventListener("input", () => changed(input));
+  return input;
+}
+
+function addChoice(parent, label, options, chosen, changed) {
+  const line = add(parent, "label", { class: "control" }, `${label} `);
+  const select = add(line, "select");
+  options.forEach(([value, text]) => {
+    const isChosen = value === chosen ? { selected: "" } : {};
+    add(select, "option", { value, ...isChosen }, text);
+  });
+  select.addEventListener("input", () => changed(select.value));
+  return select;
+}
+
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`;
+
+// 12,345 or 0.0123 or 1.5e-7: as many digits as a reader compares.
+function number(value) {
+  if (value === null || value === undefined) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString("en");
+  if (size < 1e-4) return value.toExponential(2);
+  return String(Number(value.toPrecision(4)));
+}
+
+function short(label, most = 24) {
+  const letters = Array.from(label); // whole characters, not halves of them
+  const half = Math.floor((most - 1) / 2);
+  if (letters.length <= most) return label;
+  return `${letters.slice(0, half).join("")}…${letters.slice(-half).join("")}`;
+}
+
+// A name in a sentence keeps its direction of writing to itself.
+const isolated = (label) => `\u2068${short(label)}\u2069`;
+
+const isFromRight = (text) => {
+  const found = text.match(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/g) ?? [];
+  return 2 * found.length > text.replace(/\s/g, "").length;
+};
+
+// What a token looks like where it would not be seen: a space, a line break, nothing at all.
+function visible(token) {
+  const signs = { "\n": "⏎", "\r": "⏎", "\t": "⇥" };
+  const label = token.trim() || Array.from(token, (one) => signs[one] ?? "␣").join("") || "∅";
+  return label.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => {
+    return `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+// A button that switches between light and dark; until it is used, the system decides.
+function addThemeButton(parent) {
+  const button = add(parent, "button", { type: "button", class: "theme" }, "Light or dark");
+  button.addEventListener("click", () => {
+    const asked = globalThis.matchMedia?.("(prefers-color-scheme: dark)").matches;
+    const root = document.documentElement;
+    const isDark = (root.style.colorScheme || (asked ? "dark" : "light")) === "dark";
+    root.style.colorScheme = isDark ? "light" : "dark";
+  });
+}

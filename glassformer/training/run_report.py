@@ -1,0 +1,185 @@
+"""A run as plain data, for its report: what was trained on what, how it went, what came of it.
+
+It follows from the files of the run alone, without the name of its folder or the time: equal runs
+have equal reports, whenever and wherever they are made.
+"""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer import __version__
+from glassformer.checkpoint.model_folder import WEIGHTS, load_model
+from glassformer.config import Config
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.result import SMALLER_IS_BETTER, order
+from glassformer.runtime.host import prepare
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.task import Objective
+from glassformer.training.model_card import count_parameters
+from glassformer.training.preparation import prepared
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_log import read_metrics, read_samples
+
+Facts = dict[str, Any]
+
+# Of the section training: what people compare. The rest is in the recipe.
+HIGHLIGHTS = (
+    *("optimizer", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "ema"),
+    *("max_grad_norm", "early_stopping", "seed", "device", "precision"),
+)
+
+
+def report_of(run: RunFolder) -> dict[str, Any]:
+    """Everything that the report of a run shows, for JSON."""
+    if not run.exists:
+        raise GlassformerError(f"{run.missing()} Pass a folder that glassformer train created.")
+    recipe = run.recipe()
+    threads = torch.get_num_threads()
+    try:
+        prepare(threads=recipe.training.num_threads or threads, precision="float32")
+        return _report(run, recipe)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
+    objective = prepared(recipe, run.path)
+    rows = read_metrics(run.path / "metrics.csv")
+    model = None
+    seen = Examination()
+    if (run.path / WEIGHTS).is_file():
+        model = load_model(run.path).model
+        model.to(prepare(threads=torch.get_num_threads(), precision="float32").device)
+        seen = objective.examine(model)
+    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
+    return {
+        "title": f"{name}, trained on {_names(recipe.data_names)}",
+        "facts": {
+            "Model": _model_facts(recipe, model),
+            "Data": _data_facts(recipe, objective),
+            "Training": _training_facts(run, recipe, objective),
+        },
+        "measure": objective.measure,
+        "smaller_is_better": sorted(SMALLER_IS_BETTER),
+        "best": _best(rows, objective),
+        "test": _test(run.path / "test.json"),
+        "metrics": _columns(rows),
+        "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
+        "chapters": [each.as_json() for each in seen.chapters],
+        "answers": {"measure": seen.measure, "rows": [asdict(each) for each in seen.answers]},
+        "tensorboard": "tensorboard" in recipe.training.report_to,
+        "version": __version__,
+    }
+
+
+def _names(paths: tuple[str, ...]) -> str:
+    """Without folders, which differ between machines."""
+    return ", ".join(Path(path).name or path for path in paths)
+
+
+def _model_facts(recipe: Recipe, model: torch.nn.Module | None) -> Facts:
+    facts: Facts = {"model": recipe.model_name, "preset": recipe.preset}
+    facts["parameters"] = None if model is None else count_parameters(model)
+    start = recipe.start
+    if start is not None:
+        facts["fine-tuned from"] = Path(start.model).name
+    shape = recipe.architecture().model_dump(mode="json")
+    facts |= {_words(key): value for key, value in shape.items() if _is_plain(value)}
+    if labels := shape.get("labels"):
+        facts["labels"] = len(labels)
+    return _known(facts)
+
+
+def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
+    dataset, data = objective.dataset, recipe.data
+    facts: Facts = {"data": _names(recipe.data_names)}
+    facts |= {_words(key): value for key, value in dataset.facts().items()}
+    given = [
+        path
+        for key, paths in data.model_dump().items()
+        if key.startswith("validation_") and key.endswith("paths")
+        for path in paths
+    ]
+    fraction = getattr(data, "validation_fraction", None)
+    if given:
+        facts["held out"] = _names(tuple(given))
+    elif fraction is not None:
+        facts["held out"] = f"a part of the data, at most {fraction:.0%}"
+    if recipe.test_paths:
+        facts["test data"] = _names(recipe.test_paths)
+    facts |= dataset.preprocessing.summary()
+    return _known(facts)
+
+
+def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective) -> Facts:
+    config = objective.config
+    batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
+    epochs = config.max_steps * config.gradient_accumulation_steps / objective.batches.per_epoch
+    done = run.last_step()
+    facts: Facts = {"steps": config.max_steps}
+    if done < config.max_steps:
+        facts["steps"] = f"{done:,} of {config.max_steps:,}"
+    facts |= {"epochs": round(epochs, 2), "rows in a batch": batch}
+    values = config.model_dump(mode="json")
+    facts |= {_words(key): values[key] for key in HIGHLIGHTS if values[key] != 0 or key == "seed"}
+    own = getattr(recipe, "objective", None)  # a section of some tasks
+    if isinstance(own, Config):
+        chosen = own.model_dump(mode="json").items()
+        facts |= {_words(key): value for key, value in chosen if value}
+    return _known(facts)
+
+
+def _words(key: str) -> str:
+    return key.removeprefix("num_").replace("_", " ")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value of a config is worth a line: not a switch, and not turned off."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and value != 0
+
+
+def _known(facts: Facts) -> Facts:
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _best(rows: list[dict[str, str]], objective: Objective) -> dict[str, Any] | None:
+    """The step whose model was kept, as the training chose it: the first of the best."""
+    measure = objective.measure
+    validated = [row for row in rows if row.get(f"val_{measure}") and row.get("val_loss")]
+    if not validated:
+        return None
+    best = min(
+        validated,
+        key=lambda row: order(measure, float(row[f"val_{measure}"]), float(row["val_loss"])),
+    )
+    scores = {key: float(value) for key, value in best.items() if key.startswith("val_") and value}
+    return {"step": int(best["step"]), "scores": scores}
+
+
+def _test(path: Path) -> str | None:
+    """The scores on test data in words, if there are any."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["headline"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _columns(rows: list[dict[str, str]]) -> dict[str, list[float | None]]:
+    names = list(rows[0]) if rows else []
+    found = {name: [_number(row[name]) for row in rows] for name in names}
+    return {name: values for name, values in found.items() if any(v is not None for v in values)}
+
+
+def _number(text: str) -> float | None:
+    """A value of metrics.csv; None for a gap, and for what no chart can show."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,76 @@
+"""An argument that names a file stands for the content of the file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer import tasks
+from glassformer.predict.classify import ClassifyPredictor
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "wörds and more.txt"
+    path.write_bytes(b"a fine film caf\xe9\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "model", "options"),
+    [
+        ("classify", "reviews", ()),
+        ("tag", "names", ()),
+        ("generate", "gpt", ("--max-new-tokens", "3", "--seed", "1")),
+        ("score", "gpt", ()),
+    ],
+)
+def test_a_file_is_read(
+    glassformer: Any, shelf: Path, file: Path, verb: str, model: str, options: tuple[str, ...]
+) -> None:
+    folder = shelf / "runs" / model
+    by_name = glassformer(verb, folder, file.name, *options)
+    by_text = glassformer(verb, folder, "a fine film café", *options)
+    assert by_name.code == by_text.code == 0, by_name.err
+    assert by_name.out == by_text.out
+    note = f"note: {file.name} is a file: its content is read."
+    assert note in by_name.err
+    assert note not in by_text.err
+
+
+def test_fill_reads_the_lines_of_a_file(glassformer: Any, shelf: Path, tmp_path: Path) -> None:
+    (tmp_path / "masked.txt").write_text("a [MASK] film\nnone\n")
+    result = glassformer("fill", shelf / "runs/bert", "masked.txt", "--json")
+    assert len(result.out.splitlines()) == 2
+    assert "masked.txt, line 2: no [MASK] found." in result.err
+
+
+def test_translate_reads_the_lines_of_a_file(
+    glassformer: Any, translator: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "lines.txt").write_text("one two\nthree\n")
+    by_name = glassformer("translate", translator, "lines.txt")
+    assert by_name.out == glassformer("translate", translator, stdin="one two\nthree\n").out
+    assert len(by_name.out.splitlines()) == 2
+
+
+def test_a_binary_file_is_refused(glassformer: Any, shelf: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\0\0")
+    result = glassformer("classify", shelf / "runs/reviews", "a.png")
+    assert result.error == "a.png is a binary file, not text. Pass a text file or a table."
+
+
+def test_several_files_may_follow_one_option(glassformer: Any, small: Any, tmp_path: Path) -> None:
+    for name in ("a.txt", "b c.txt"):
+        (tmp_path / name).write_text(f"{name} and more words\n" * 400)
+    for words in (("gpt", "--data", "a.txt", "b c.txt"), ("--data", "a.txt", "b c.txt", "gpt")):
+        result = glassformer("train", *words, *small, "--print-recipe", "--json")
+        assert '"paths": ["a.txt", "b c.txt"]' in result.out, result.err
+
+
+def test_a_model_that_has_a_verb_is_never_refused_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own:
+        verbs = ("classify",)
+
+    monkeypatch.setattr(tasks, "load", lambda path: Own())
+    assert isinstance(tasks.load_for("runs/x", ClassifyPredictor, "classify"), Own)

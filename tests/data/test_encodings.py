@@ -1,0 +1,87 @@
+"""Each file is decoded by itself, and what is not UTF-8 is reported."""
+
+import codecs
+from pathlib import Path
+
+import pytest
+from written_files import written
+
+from glassformer.data.corpus import read_documents
+from glassformer.data.encoding_detection import likely_encodings
+from glassformer.data.reading_report import collecting
+
+RUSSIAN = "Все счастливые семьи похожи друг на друга."
+SAMPLES = {
+    "windows-1252": ["Une journée d'été à la plage", "Größe", "“it’s” – so…", "à"],
+    "windows-1251": [RUSSIAN, "Привет", "МОСКВА ГОВОРИТ", "Україна, ми любимо її"],
+    "koi8-r": [RUSSIAN, "Привет, как дела? Мы живём в Москве."],
+    "shift_jis": ["吾輩は猫である。名前はまだ無い。", "コンピュータのプログラム"],
+    "euc_jp": ["吾輩は猫である。名前はまだ無い。"],
+    "gb18030": ["我们在中国的学校里学习,他说这是一个好主意。"],
+    "big5": ["我們在學校裡學習,他說這是一個好主意。"],
+    "euc_kr": ["나는 학교에 갑니다. 오늘은 날씨가 좋습니다."],
+}
+
+
+def text_of(path: str, encoding: str = "utf-8") -> str:
+    (document,) = read_documents([path], encoding=encoding)
+    return document.text
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"), [(codec, text) for codec, texts in SAMPLES.items() for text in texts]
+)
+def test_the_encoding_of_a_text_is_detected(codec: str, text: str) -> None:
+    assert likely_encodings(text.encode(codec))[0] == codec
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [("cp850", "café"), ("cp1253", "Καλημέρα κόσμε"), ("iso8859-2", "gęślą jaźń")],
+)
+def test_no_encoding_is_better_than_a_wrong_one(codec: str, text: str) -> None:
+    assert likely_encodings(text.encode(codec)) == []
+
+
+def test_an_encoding_that_is_passed_is_for_files_that_are_not_utf_8(tmp_path: Path) -> None:
+    written(tmp_path / "a.txt", "naïve")
+    written(tmp_path / "b.txt", "naïve".encode("cp850"))
+    found = [each.text for each in read_documents([str(tmp_path)], encoding="cp850")]
+    assert found == ["naïve", "naïve"]
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_decides(tmp_path: Path, codec: str) -> None:
+    path = written(tmp_path / "a.txt", RUSSIAN.encode(codec))
+    assert text_of(path) == text_of(path, "latin-1") == RUSSIAN
+
+
+def test_utf_16_without_a_mark_is_read_if_it_is_passed(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "plain".encode("utf-16-le"))
+    assert text_of(path, "utf-16-le") == "plain"
+
+
+def test_stray_bytes_do_not_change_the_rest_of_a_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", f"{RUSSIAN}\n".encode() * 99 + b"caf\xe9\n")
+    with collecting() as report:
+        assert text_of(path) == f"{RUSSIAN}\n" * 99 + "café\n"
+    assert "UTF-8 with stray bytes of windows-1252" in report.notes()[0]
+
+
+def test_an_encoding_must_fit_the_whole_file(tmp_path: Path) -> None:
+    # 0x81 is not a character of windows-1252; latin-1 has a control there.
+    path = written(tmp_path / "a.txt", b"caf\xe9\n" * 300_000 + b"\x81")
+    assert text_of(path).endswith("café\n\x81")
+
+
+def test_the_first_files_are_named_with_their_encodings(tmp_path: Path) -> None:
+    for number in range(5):
+        written(tmp_path / f"{number}.txt", f"café {number}".encode("latin-1"))
+    written(tmp_path / "6.txt", codecs.BOM_UTF8 + b"plain")
+    with collecting() as report:
+        assert len(list(read_documents([str(tmp_path)]))) == 6
+    read, encodings = report.notes()
+    assert read == "read 6 .txt"
+    assert encodings.startswith("5 files are not UTF-8 and read in another encoding: ")
+    assert f"{tmp_path / '0.txt'} (windows-1252)" in encodings
+    assert ", and 2 more." in encodings

@@ -1,0 +1,82 @@
+"""The examples in the docstrings of the predictors run on small trained models."""
+
+import doctest
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_tasks import reviews, sentences
+
+import glassformer
+from glassformer.predict.classify import ClassifyPredictor
+from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.masked import MaskedPredictor
+from glassformer.predict.predictor import Predictor
+from glassformer.predict.tag import TagPredictor
+from glassformer.predict.translate import TranslatePredictor
+
+MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
+MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2}
+WIDTH = {"d_model": 16}
+STACK = {"num_layers": 1, "num_heads": 2, **WIDTH}
+MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
+    ClassifyPredictor: ("bag", "test.csv", 60, WIDTH),
+    TagPredictor: ("tagger", "test.conll", 150, STACK),
+    LanguagePredictor: ("gpt", "held_out.txt", 20, STACK | {"context_length": 16}),
+    MaskedPredictor: ("bert", "held_out.txt", 10, STACK),
+    TranslatePredictor: ("translator", "test.tsv", 10, STACK),
+}
+# For the rest of the package, or described with the verbs.
+NOT_VERBS = {
+    *("chosen_settings", "check_defaults", "exceeding"),
+    *("known", "shortened", "targets", "in_pieces", "settings"),
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    reviews(folder).rename(folder / "test.csv")
+    sentences(folder).rename(folder / "test.conll")
+    (folder / "held_out.txt").write_text("the quick brown fox jumps over a lazy dog.\n" * 80)
+    numbers = ("one", "two", "three", "four", "five")
+    pairs = [f"{a} {b} {c}" for a in numbers for b in numbers for c in numbers]
+    (folder / "test.tsv").write_text("".join(f"{each}\t{each[::-1]}\n" for each in pairs))
+    return folder
+
+
+def public_methods(kind: type[Predictor]) -> dict[str, Callable[..., Any]]:
+    found = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return {k: v for k, v in found.items() if callable(v) and not k.endswith("_class")}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_examples_of_every_method_run(
+    kind: type[Predictor], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, data, steps, sizes = MODELS[kind]
+    settings = {"model": sizes, "training": {**MACHINE, "learning_rate": 0.02}}
+    monkeypatch.chdir(home)
+    run = glassformer.train(
+        name, data, out=f"runs/{name}", max_steps=steps, settings=settings, quiet=True
+    )
+    assert type(run.predictor) is kind
+    methods = public_methods(kind)
+    assert NOT_VERBS.isdisjoint(kind.verbs)
+    problems = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    for each in methods.keys() - NOT_VERBS:
+        text = methods[each].__doc__ or ""
+        examples = doctest.DocTestParser().get_doctest(
+            text, {"model": run.predictor}, each, None, 0
+        )
+        assert examples.examples, f"{kind.__name__}.{each} has no example"
+        printed = each == "stream" or "print(" in text
+        if not printed:
+            runner.run(examples, out=problems.write)
+        else:  # what a small model prints is not foreseeable
+            for example in examples.examples:
+                exec(compile(example.source, each, "single"), {"model": run.predictor})
+    assert problems.getvalue() == ""

@@ -1,0 +1,96 @@
+"""The report of a run: written at the end, a function of the folder, never a reason to fail."""
+
+import io
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import GlassformerError
+from glassformer.tasks.recipe import Recipe
+from glassformer.training import final_report
+from glassformer.training import run as story
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_report import report_of
+
+Make = Callable[..., Recipe]
+
+
+def test_a_training_ends_with_a_report_and_its_path(tmp_path: Path, tiny: Make) -> None:
+    outcome = story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+    assert outcome.report == tmp_path / "run" / "report.html"
+    assert f"Report: {outcome.report}. Try: " in outcome.summary().splitlines()[-1]
+    assert json.loads(outcome.as_json())["report"] == str(outcome.report)
+    text = outcome.report.read_text()
+    assert "notes.txt" in text
+    assert str(tmp_path) not in text
+
+
+def test_a_report_that_was_lost_is_written_again_with_the_same_bytes(
+    tmp_path: Path, tiny: Make
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    outcome = story.train(tiny(), run, io.StringIO())
+    assert outcome.report is not None
+    before = outcome.report.read_bytes()
+    outcome.report.unlink()
+    again = story.resume(run, io.StringIO())
+    assert (again.is_old, again.report) == (True, outcome.report)
+    assert outcome.report.read_bytes() == before
+    outcome.report.write_text("kept")
+    story.resume(run, io.StringIO())
+    assert outcome.report.read_text() == "kept"
+
+
+def test_a_report_that_cannot_be_written_does_not_fail_the_training(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(run: RunFolder) -> Any:
+        raise ZeroDivisionError("nothing works")
+
+    monkeypatch.setattr(final_report, "report_of", broken)
+    stream = io.StringIO()
+    outcome = story.train(tiny(), RunFolder(tmp_path / "run"), stream)
+    assert (outcome.exit_code, outcome.report) == (0, None)
+    assert "note: no report.html was written: nothing works." in stream.getvalue()
+    assert "Report:" not in outcome.summary()
+
+
+def test_a_run_that_goes_on_loses_its_old_report(
+    tmp_path: Path, tiny: Make, at_batch: Any, signalled: Any
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    at_batch(12, signalled(signal.SIGTERM))
+    outcome = story.train(tiny(), run, io.StringIO())
+    assert outcome.stopped_by is not None
+    assert not (run.path / "report.html").exists()
+    (run.path / "report.html").write_text("old")
+    assert story.resume(run, io.StringIO()).report is not None
+    assert (run.path / "report.html").read_text() != "old"
+
+
+def test_a_run_without_a_validation_has_a_report_without_scores(
+    tmp_path: Path, tiny: Make, at_batch: Any, signalled: Any
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    at_batch(2, signalled(signal.SIGTERM))
+    story.train(tiny(), run, io.StringIO())
+    found = report_of(run)
+    assert (found["best"], found["chapters"], found["samples"]) == (None, [], [])
+    assert found["facts"]["Training"]["steps"] == "2 of 12"
+    assert "parameters" not in found["facts"]["Model"]
+
+
+def test_the_best_step_is_the_one_that_the_training_kept(tmp_path: Path, tiny: Make) -> None:
+    run = RunFolder(tmp_path / "run")
+    outcome = story.train(tiny(), run, io.StringIO())
+    best = report_of(run)["best"]
+    assert (best["step"], best["scores"]) == (outcome.best_step, outcome.best)
+
+
+def test_a_folder_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GlassformerError, match=r"contains no run: there is no recipe\.yaml"):
+        report_of(RunFolder(tmp_path))
