@@ -11,7 +11,7 @@ table that names them all.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from torch import Tensor, nn
 
 from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.result import Result
+from glassformer.evaluation.result import Result, order
 from glassformer.predict.predictor import Predictor
 from glassformer.preprocessing import Preprocessing, load_preprocessing
 from glassformer.tasks.recipe import DecidedTraining, OptimizerKind, Recipe
@@ -140,6 +140,10 @@ class Objective(ABC):
     def decides(self) -> str:
         """The score that decides which model is the best; one of `measures`."""
         return self.measure
+
+    def rank(self, columns: Mapping[str, float]) -> tuple[float, float]:
+        """A key to sort validations by, the best first, from what metrics.csv records of them."""
+        return order(self.decides, columns[f"val_{self.decides}"], columns["val_loss"])
 
     def initialize(self, model: Any) -> None:  # noqa: B027 - most models need nothing
         """Give a new model what follows from the data alone, before its first step."""

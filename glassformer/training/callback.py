@@ -20,7 +20,6 @@ from torch.optim import Optimizer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.result import order
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import model_to_keep
@@ -146,9 +145,10 @@ class StepCallback(Callback):
 
     def _standing(self, loss: float) -> Standing:
         saved, measure = self.saved, self.objective.measure
+        title = "best" if self.objective.decides == measure else "kept"
         best = None if saved.best is None else saved.best[f"val_{measure}"]
         numbers = (loss, saved.val, best, saved.best_step)
-        return Standing(self.step, self.config.max_steps, *numbers, measure=measure)
+        return Standing(self.step, self.config.max_steps, *numbers, measure, title)
 
     def _after_step(self, trainer: Trainer) -> None:
         step, last = self.step, self.step == self.config.max_steps
@@ -197,9 +197,5 @@ class StepCallback(Callback):
 
     def _is_better(self, columns: dict[str, float]) -> bool:
         """Whether these scores are the best so far."""
-
-        def key(found: dict[str, float]) -> tuple[float, float]:
-            decides = self.objective.decides
-            return order(decides, found[f"val_{decides}"], found["val_loss"])
-
-        return self.saved.best is None or key(columns) < key(self.saved.best)
+        best, rank = self.saved.best, self.objective.rank
+        return best is None or rank(columns) < rank(best)

@@ -32,10 +32,12 @@ class Standing:
     max_steps: int
     loss: float | None = None
     val: float | None = None
-    """The last value of the measure that decides which model is the best."""
+    """The last value of the measure."""
     best: float | None = None
     best_step: int | None = None
     measure: str = "loss"
+    title: str = "best"
+    """Of the best model. The model that another score chose is the one "kept"."""
 
     def line(self, speed: str, seconds_left: float, width: int | None) -> str:
         """On a terminal of this width the least important parts give way; a log has them all."""
@@ -46,7 +48,7 @@ class Standing:
         if self.val is not None and self.best is not None:
             digits = 2 if self.measure == "loss" else 3
             val = f"{name_in_line(self.measure)} {self.val:.{digits}f}"
-            best = f"(best {self.best:.{digits}f} @ {self.best_step:,})"
+            best = f"({self.title} {self.best:.{digits}f} @ {self.best_step:,})"
         if speed:  # not known at the very first step
             left = f"ETA {clock(seconds_left)}"
         for size, omitted in (

@@ -17,7 +17,7 @@ from glassformer.checkpoint.model_folder import WEIGHTS, load_model
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.result import SMALLER_IS_BETTER, order
+from glassformer.evaluation.result import SMALLER_IS_BETTER
 from glassformer.runtime.host import prepare
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
@@ -150,16 +150,17 @@ def _known(facts: Facts) -> Facts:
 
 def _best(rows: list[dict[str, str]], objective: Objective) -> dict[str, Any] | None:
     """The step whose model was kept, as the training chose it: the first of the best."""
-    measure = objective.measure
-    validated = [row for row in rows if row.get(f"val_{measure}") and row.get("val_loss")]
-    if not validated:
+    scores = {
+        int(row["step"]): {
+            key: float(text) for key, text in row.items() if key.startswith("val_") and text
+        }
+        for row in rows
+        if row.get("val_loss")
+    }
+    if not scores:
         return None
-    best = min(
-        validated,
-        key=lambda row: order(measure, float(row[f"val_{measure}"]), float(row["val_loss"])),
-    )
-    scores = {key: float(value) for key, value in best.items() if key.startswith("val_") and value}
-    return {"step": int(best["step"]), "scores": scores}
+    step = min(scores, key=lambda step: objective.rank(scores[step]))
+    return {"step": step, "scores": scores[step]}
 
 
 def _test(path: Path) -> str | None:

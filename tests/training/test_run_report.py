@@ -1,5 +1,6 @@
 """The report of a run: written at the end, a function of the folder, never a reason to fail."""
 
+import csv
 import io
 import json
 import signal
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_tasks import MACHINE, reviews
 
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import final_report
 from glassformer.training import run as story
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_report import report_of
 
@@ -89,6 +92,32 @@ def test_the_best_step_is_the_one_that_the_training_kept(tmp_path: Path, tiny: M
     outcome = story.train(tiny(), run, io.StringIO())
     best = report_of(run)["best"]
     assert (best["step"], best["scores"]) == (outcome.best_step, outcome.best)
+
+
+def test_the_score_that_decides_names_the_best_step_not_the_one_that_is_shown(
+    tmp_path: Path,
+) -> None:
+    steps = {"max_steps": 12, "eval_steps": 4}
+    values = {
+        "model": {"name": "bag"},
+        "data": {"paths": [str(reviews(tmp_path))]},
+        "training": steps | MACHINE,
+    }
+    run = RunFolder(tmp_path / "run")
+    story.train(make_recipe(values), run, io.StringIO())
+    with (run.path / "metrics.csv").open(newline="") as file:
+        table = csv.DictReader(file)
+        rows, names = list(table), table.fieldnames or []
+    scores = {"4": ("0.5", "0.9"), "8": ("0.4", "0.8"), "12": ("0.6", "0.7")}
+    for row in rows:
+        if row["step"] in scores:
+            row["val_loss"], row["val_accuracy"] = scores[row["step"]]
+    with (run.path / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    best = report_of(run)["best"]
+    assert (best["step"], best["scores"]["val_accuracy"]) == (8, 0.8)
 
 
 def test_a_folder_without_a_run_is_an_error(tmp_path: Path) -> None:
