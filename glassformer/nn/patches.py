@@ -54,8 +54,7 @@ class ConvolutionalEmbedding(nn.Module):
         number = round(math.log2(patch_size))
         widths = [num_channels, *(width // 2**n for n in reversed(range(number)))]
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(wide, wider, 3, padding=1, bias=False)
-            for wide, wider in pairwise(widths)
+            nn.Conv2d(wide, wider, 3, padding=1, bias=False) for wide, wider in pairwise(widths)
         )
 
     def grid(self, height: int, width: int) -> Grid:
