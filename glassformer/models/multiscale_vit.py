@@ -27,6 +27,7 @@ from glassformer.models.images import (
 )
 from glassformer.models.labeller import LabelsConfig
 from glassformer.models.stack import initialize
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation, FeedForward
@@ -150,6 +151,11 @@ class MultiscaleViT(ImageClassifier):
     def __init__(self, config: MultiscaleViTConfig) -> None:
         super().__init__(config, config.widths[-1])
         self.encoder = MultiscaleEncoder(config)
+
+    @property
+    def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
+        found = zip(self.encoder.stages, self.encoder.grids, strict=True)
+        return [(block.attention, grid) for stage, grid in found for block in stage]
 
     def represent(self, pixels: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(pixels).mean(dim=(1, 2))  # (B, D)

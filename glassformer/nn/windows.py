@@ -116,17 +116,29 @@ class WindowAttention(MultiHeadAttention):
         )
         return padded, window, shift  # type: ignore[return-value]
 
+    def cut(self, x: Tensor, padding: float = 0.0) -> Tensor:
+        """The windows of a grid: (B, rows, columns, D) → (B, W, T, D)."""
+        grid = (x.size(1), x.size(2))
+        padded, window, shift = self.windows(grid)
+        if padded != grid:
+            below, right = padded[0] - grid[0], padded[1] - grid[1]
+            x = F.pad(x, (0, 0, 0, right, 0, below), value=padding)
+        if any(shift):
+            x = x.roll((-shift[0], -shift[1]), (1, 2))
+        return partition(x, window)
+
+    def places(self, grid: Grid) -> Tensor:
+        """(W, T): which place of the grid is where in the windows; -1 is padding."""
+        numbers = torch.arange(grid[0] * grid[1]).view(1, *grid, 1)
+        return self.cut(numbers, padding=-1)[0, :, :, 0]
+
     def forward(
         self, x: Tensor, rules: AttentionRules = NO_RULES, cache: LayerCache | None = None
     ) -> Tensor:
         """(B, rows, columns, D) → (B, rows, columns, D)."""
         rows, columns = grid = (x.size(1), x.size(2))
         padded, window, shift = self.windows(grid)
-        if padded != grid:
-            x = F.pad(x, (0, 0, 0, padded[1] - columns, 0, padded[0] - rows))
-        if any(shift):
-            x = x.roll((-shift[0], -shift[1]), (1, 2))
-        windows = partition(x, window)  # (B, W, T, D)
+        windows = self.cut(x)  # (B, W, T, D)
         heads = self._attend_in_windows(windows, self._rules(grid, windows))  # (B, W, T, H·d)
         x = assembled(self.output(heads), window, padded)
         if any(shift):
