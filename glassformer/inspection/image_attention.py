@@ -28,6 +28,8 @@ class ImageAttention:
     """The probability of that label."""
     chosen: tuple[int | None, int | None] = (None, None)
     """The layer and the head of `weights`; None: the mean of all."""
+    heads: list[Array] | None = None
+    """(H, rows, columns) of every layer, if they are known."""
     model: str | None = None
     """The name of the model."""
     notes: tuple[str, ...] = ()
