@@ -45,6 +45,21 @@ class Prediction:
         return {"text": self.text, **given, "scores": self.scores}
 
 
+class Inputs(Sequence[Any]):
+    """The inputs of examples, each read when it is needed: images need not all be in memory."""
+
+    def __init__(self, examples: Sequence[LabelledExample]) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [example.input for example in self._examples[place]]
+        return self._examples[place].input
+
+
 class ClassifyPredictor(Predictor):
     """The verbs of a classifier: classify and evaluate."""
 
@@ -132,7 +147,7 @@ class ClassifyPredictor(Predictor):
                 "know. They count as wrong in the accuracy and are excluded from the other scores: "
                 f"{listed_with_counts(unknown)}"
             )
-        logits, is_shortened = self._read([example.input for example in known])
+        logits, is_shortened = self._read(Inputs(known))
         if number := sum(is_shortened):
             notes.append(self.shortened(number, len(known)))
         scores = judge(
@@ -153,11 +168,15 @@ class ClassifyPredictor(Predictor):
         for row, probability in surest_errors(logits, self.targets(examples), temperature, several):
             example = examples[row]
             predicted = chosen_labels(logits[row], self.model.labels, several)
-            shown = self.preprocessing.shown(example.input)
+            shown = self._shown(example)
             found.append(
                 WrongLabel(shown, example.labels, predicted, probability, example.source, several)
             )
         return found
+
+    def _shown(self, example: LabelledExample) -> str:
+        """An example on a line."""
+        return self.preprocessing.shown(example.input)
 
     def known(
         self, examples: Sequence[LabelledExample], where: str

@@ -12,7 +12,7 @@ from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.page import assembled
-from glassformer.story.thumbnails import data_uri
+from glassformer.data.thumbnails import data_uri
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
