@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.atomic_files import write_file
+from glassformer.data.thumbnails import data_uri
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.page import assembled
-from glassformer.data.thumbnails import data_uri
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -37,7 +37,7 @@ from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.images import ImageConfig
 from glassformer.predict.classify import YES
 from glassformer.predict.classify_images import ClassifyImagesPredictor
-from glassformer.preprocessing.image import ImagePreprocessing
+from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
 from glassformer.tasks.recipe import Recipe
@@ -266,12 +266,12 @@ class ClassifyImagesObjective(LabelObjective):
         data, rows = self.dataset, self.batches.batch(number, most)
         config = self.recipe.augmentation.chosen()
         generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
-        images = torch.from_numpy(data.training.images(rows)).permute(0, 3, 1, 2).float() / 255
-        images, targets = augment(images, config, generator), data.training.goals(rows)
+        images = augment(unit_range(data.training.images(rows)), config, generator)
+        targets = data.training.goals(rows)
         if config.mixes:
             shares = targets if data.is_multi_label else F.one_hot(targets, len(data.labels))
             images, targets = mix(images, shares, config, generator)
-        return ImageBatch(data.preprocessing.normalized(images), targets)
+        return ImageBatch(data.preprocessing.normalised(images), targets)
 
     def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
         logits = model(batch.pixels).float()
