@@ -27,13 +27,14 @@ STILL = {"shift": 0, "flip": 0, "color": 0}
 def recipe(data: Path, model: dict[str, Any] | None = None, **more: Any) -> Any:
     """`more` are keys of the section training, and other sections."""
     sections = {key: more.pop(key) for key in ("augmentation", "objective") if key in more}
+    size = {"image_size": more.pop("image_size")} if "image_size" in more else {}
     steps = {"max_steps": 80, "eval_steps": 40, "save_steps": 40, "learning_rate": 0.01}
     steps |= {"per_device_train_batch_size": 32, "warmup_steps": 5}
     values = {"name": "vit"} | (SMALL if (model or {}).get("name", "vit") == "vit" else STAGES)
     return make_recipe(
         {
             "model": values | (model or {}),
-            "data": {"paths": [str(data)]} | more.pop("data", {}),
+            "data": {"paths": [str(data)]} | size,
             "training": steps | MACHINE | more,
             **sections,
         }
@@ -67,7 +68,7 @@ def test_it_learns_and_is_right_about_new_images(
     predictor = load(runs[kind])
     found = predictor.evaluate(str(squares(tmp_path, 45, seed=1)), errors=5)
     assert found.accuracy > 0.95
-    assert {true for true in found.confusion["labels"]} == {"left", "middle", "right"}
+    assert {*found.confusion} == {"left", "middle", "right"}
     assert all(Path(each.source).is_file() for each in found.errors)
 
 
@@ -201,7 +202,7 @@ def test_large_images_are_resized_and_that_is_said(tmp_path: Path) -> None:
 def test_a_size_that_patches_do_not_divide_is_refused_with_those_that_they_do(
     images: Path, tmp_path: Path
 ) -> None:
-    made = recipe(images, {"embedding": "patches"}, data={"image_size": 30})
+    made = recipe(images, {"embedding": "patches"}, image_size=30)
     with pytest.raises(GlassformerError, match=r"use 28 or 32, or change patch_size"):
         ready(made, tmp_path)
 
