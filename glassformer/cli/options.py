@@ -144,6 +144,11 @@ JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
 _tokens = "Maximum number of tokens in a translation (default: from the training data)."
 MaxTranslationTokens = Annotated[Whole, count(_tokens, rich_help_panel="Output")]
 
+Picture = Annotated[
+    Path | None,
+    output("FILE", "File for the images; its extension sets the format: .png, .svg or .json."),
+]
+
 _new = partial(option, rich_help_panel="Fine-tuning")
 Task = Annotated[str, _new("TASK", "Task to learn, from the list below.", parser=known_task)]
 

@@ -136,6 +136,12 @@ MODELS: dict[str, ModelRow] = {
         presets.RNN_TRANSLATOR,
     ),
     "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "image-gpt": _row(
+        "paint",
+        "image_gpt.ImageGPT",
+        "a GPT over pixels that paints images",
+        presets.IMAGE_GPT,
+    ),
     "multiscale-vit": _row(
         "classify-images",
         "multiscale_vit.MultiscaleViT",
