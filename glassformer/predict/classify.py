@@ -34,6 +34,8 @@ class Prediction:
     is_multi_label: bool = False
     is_shortened: bool = False
     """It was longer than the model's context, and only a part of it was read."""
+    input_name: str = "text"
+    """The key of the input in JSON."""
 
     @property
     def label(self) -> str:
@@ -42,7 +44,7 @@ class Prediction:
     def as_json(self) -> dict[str, Any]:
         label = self.label or None
         given = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
-        return {"text": self.text, **given, "scores": self.scores}
+        return {self.input_name: self.text, **given, "scores": self.scores}
 
 
 class Inputs(Sequence[Any]):
@@ -94,7 +96,8 @@ class ClassifyPredictor(Predictor):
         ['good', '']
         """
         shown = [self.preprocessing.shown(content) for content in contents]
-        found = [Prediction(text, (), {}, self.model.config.multi_label) for text in shown]
+        name, several = self.preprocessing.input_name, self.model.config.multi_label
+        found = [Prediction(text, (), {}, several, input_name=name) for text in shown]
         places = [place for place, text in enumerate(shown) if text.strip()]
         if not places:
             return found
@@ -110,7 +113,8 @@ class ClassifyPredictor(Predictor):
         ranked = sorted(pairs, key=lambda pair: pair[1], reverse=True)
         given = [pair for pair in ranked if pair[1] >= YES] if several else ranked[:1]
         labels = tuple(label for label, _ in given)
-        return Prediction(shown, labels, dict(ranked), several, is_shortened)
+        name = self.preprocessing.input_name
+        return Prediction(shown, labels, dict(ranked), several, is_shortened, name)
 
     def _read(self, contents: Sequence[Any]) -> tuple[Tensor, list[bool]]:
         """The logits (N, C) before the temperature, and which inputs were shortened."""

@@ -65,11 +65,12 @@ def _figure(found: ImageAttention) -> "Figure":
     left.set_title(shortened(visible(Path(found.image).name), 32), **style)
     _show(right, _lit(found), found)
     right.set_title(title_of(found), **style)
+    lowest, highest = float(found.weights.min()), float(found.weights.max())
     weights = right.imshow(
         found.weights,
         cmap=_colours(),
-        vmin=0,
-        vmax=float(found.weights.max()),
+        vmin=lowest if lowest < highest else 0,  # equal weights are no pattern
+        vmax=highest,
         extent=(0, width, height, 0),
         interpolation="nearest",
         aspect="auto",
@@ -78,7 +79,9 @@ def _figure(found: ImageAttention) -> "Figure":
     x0, y0, x1, y1 = found.box(row, column)
     right.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="white", linewidth=1.2)
     place = figure.add_axes((1 + 0.12 / (2 * wide), 0, 0.12 / (2 * wide), 1))
-    bar = figure.colorbar(weights, cax=place, format="{x:.1%}")
+    digits = 1 if highest - lowest > 0.02 else 2
+    bar = figure.colorbar(weights, cax=place, format=f"{{x:.{digits}%}}")
+    bar.ax.set_facecolor("black")  # as dark as the image below the weights
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
     about: dict[str, Any] = {"fontsize": 9, "color": INK, "parse_math": False, "va": "top"}
