@@ -9,9 +9,10 @@ context has as many positions as the image has pixels.
 """
 
 from collections.abc import Iterator
-from typing import Self
+from contextlib import suppress
+from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import TypeAdapter, ValidationError, model_validator
 from torch import Tensor
 
 from glassformer.config import ImageSize
@@ -39,6 +40,16 @@ class ImageGPTConfig(GPTConfig):
     def num_colors(self) -> int | None:
         """Colours of the palette: all tokens but the start token."""
         return None if self.vocab_size is None else self.vocab_size - 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_position_per_pixel(cls, values: Any) -> Any:
+        """The context follows from the size of images."""
+        if isinstance(values, dict) and values.get("image_size") is not None:
+            with suppress(ValidationError):  # which is reported with its key
+                height, width = TypeAdapter(ImageSize).validate_python(values["image_size"])
+                return {"context_length": max(2, height * width)} | values
+        return values
 
     @model_validator(mode="after")
     def _pixels_fit(self) -> Self:

@@ -55,7 +55,7 @@ class PaintPredictor(Predictor):
         (8, 8, 1)
         """
         chosen: PaintSettings = self.chosen_settings(settings)
-        return Paintings(self._painted([], chosen), [])
+        return Paintings(self._painted(np.zeros((1, 0), dtype=np.int64), chosen), [])
 
     def complete(
         self, image: ImageInput | Sequence[ImageInput], keep: float = 0.5, **settings: Any
@@ -74,29 +74,44 @@ class PaintPredictor(Predictor):
         images: list[Any] = [image] if is_one else list(image)  # type: ignore[arg-type]
         height, width = self.preprocessing.image_size
         num_rows = min(round(keep * height), height - 1)
-        found = []
-        for content, ids in zip(images, self.preprocessing.encode(images), strict=True):
-            paintings = self._painted(ids[: num_rows * width].tolist(), chosen)
-            (original,) = self.preprocessing.pixels(ids[None])
-            name = self.preprocessing.shown(content)
-            found.append(Completed(name, original, num_rows, paintings))
+        ids = np.stack(self.preprocessing.encode(images)).astype(np.int64)  # (images, pixels)
+        paintings = self._painted(ids[:, : num_rows * width], chosen)
+        each = chosen.num_return_sequences
+        found = [
+            Completed(
+                name=self.preprocessing.shown(content),
+                original=original,
+                num_rows=num_rows,
+                paintings=paintings[place * each : (place + 1) * each],
+            )
+            for place, (content, original) in enumerate(
+                zip(images, self.preprocessing.pixels(ids), strict=True)
+            )
+        ]
         return Paintings([], found)
 
-    def _painted(self, given: list[int], chosen: PaintSettings) -> list[Pixels]:
-        """Whole images (H, W, C), the first pixels of which are given."""
-        steps = decode(
-            self.model,
-            [[self.preprocessing.start, *given]],
-            sampling=chosen.sampling,
-            max_new_tokens=self.preprocessing.num_pixels - len(given),
-            seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
-            num_return_sequences=chosen.num_return_sequences,
-            device=self.model.device,
-        )
-        painted = np.array(list(steps)).T  # (number, pixels)
-        before = np.tile(np.array(given, dtype=np.int64), (len(painted), 1))
-        ids = np.concatenate((before, painted.astype(np.int64)), axis=1)
-        return list(self.preprocessing.pixels(ids))
+    def _painted(self, given: Array, chosen: PaintSettings) -> list[Pixels]:
+        """Whole images (H, W, C), the first pixels (images, pixels) of which are given; each is
+        completed several times."""
+        each = chosen.num_return_sequences
+        together = max(1, MOST_IMAGES // each)
+        seed = randbelow(2**31) if chosen.seed is None else chosen.seed
+        found: list[Pixels] = []
+        for first in range(0, len(given), together):
+            some = given[first : first + together]
+            steps = decode(
+                self.model,
+                [[self.preprocessing.start, *row] for row in some.tolist()],
+                sampling=chosen.sampling,
+                max_new_tokens=self.preprocessing.num_pixels - given.shape[1],
+                seed=seed + first * 7919,  # other random numbers than those of the images before
+                num_return_sequences=each,
+                device=self.model.device,
+            )
+            painted = np.array(list(steps), dtype=np.int64).T  # (images · each, pixels)
+            whole = np.concatenate((np.repeat(some, each, axis=0), painted), axis=1)
+            found.extend(self.preprocessing.pixels(whole))
+        return found
 
     def evaluate(
         self,
