@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.caption import caption
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
 from glassformer.cli.demo import demo
@@ -39,7 +40,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, score, translate, classify, tag, fill)
+USES = (generate, score, translate, classify, tag, fill, caption)
 for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)
 
