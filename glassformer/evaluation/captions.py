@@ -211,9 +211,7 @@ def _streams(references: Sequence[Sequence[str]]) -> list[list[str | None]]:
     return [[each[n] if n < len(each) else None for each in references] for n in range(most)]
 
 
-def hidden_and_targets(
-    model: CaptionDecoder, batch: CaptionBatch
-) -> tuple[Tensor, Tensor]:
+def hidden_and_targets(model: CaptionDecoder, batch: CaptionBatch) -> tuple[Tensor, Tensor]:
     """For each token of the captions: the input of the head, and the right prediction."""
     memory = model.encode(batch.pixels).take(batch.images)
     hidden = model.hidden(batch.decoder_input, memory)  # (R, T - 1, D)
@@ -222,7 +220,10 @@ def hidden_and_targets(
 
 
 def mean_loss(
-    model: CaptionDecoder, images: Images, captions: CaptionRows, preprocessing: CaptionPreprocessing
+    model: CaptionDecoder,
+    images: Images,
+    captions: CaptionRows,
+    preprocessing: CaptionPreprocessing,
 ) -> float:
     """Mean of -log p over the tokens of all captions, each read once. Captions that exceed the
     context do not count."""

@@ -100,7 +100,9 @@ def in_words(found: WordPlaces, starts: Sequence[bool]) -> WordPlaces:
     heads = found.heads
     if heads is not None:
         each = [merged(w, found.words).weights for w in heads.reshape(-1, *found.weights.shape)]
-        heads = np.stack(each).reshape(*heads.shape[:2], *shape)  # (layers, heads, W, rows, columns)
+        heads = np.stack(each).reshape(
+            *heads.shape[:2], *shape
+        )  # (layers, heads, W, rows, columns)
     return replace(
         found, words=whole.target_tokens, weights=whole.weights.reshape(shape), heads=heads
     )

@@ -147,6 +147,13 @@ MODELS: dict[str, ModelRow] = {
         "convolutions and a recurrent decoder that describe images",
         presets.SHOW_ATTEND_TELL,
     ),
+    "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "multiscale-vit": _row(
+        "classify-images",
+        "multiscale_vit.MultiscaleViT",
+        "an image classifier with stages and windows (Swin)",
+        presets.MULTISCALE,
+    ),
 }
 
 

@@ -25,8 +25,9 @@ from glassformer.models.images import (
 )
 from glassformer.models.labeller import LabelsConfig
 from glassformer.models.stack import StackConfig
-from glassformer.nn.attention import NO_RULES
+from glassformer.nn.attention import NO_RULES, MultiHeadAttention
 from glassformer.nn.dropout import Dropout
+from glassformer.nn.observe import Tap
 from glassformer.nn.patches import Grid, GridPositions
 from glassformer.nn.pooling import pool
 from glassformer.nn.sequence_pooling import SequencePooling
@@ -108,6 +109,18 @@ class ViT(ImageClassifier):
         super().__init__(config, config.d_model)
         self.encoder = ViTEncoder(config)
         self.pooler = SequencePooling(config.d_model) if config.pooling == "sequence" else None
+
+    @property
+    def num_extra(self) -> int:
+        return int(self.config.has_class_token)
+
+    @property
+    def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
+        return [(block.attention, self.encoder.grid) for block in self.encoder.blocks]
+
+    @property
+    def pooling_tap(self) -> Tap | None:
+        return None if self.pooler is None else self.pooler.tap
 
     def represent(self, pixels: Tensor, is_text: Tensor | None = None) -> Tensor:
         states = self.encoder(pixels)  # (B, N, D)

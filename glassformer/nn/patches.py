@@ -44,30 +44,33 @@ def patches(pixels: Tensor, size: int) -> Tensor:
 
 
 class ConvolutionalEmbedding(nn.Module):
-    """Convolutions of 3×3 pixels, each followed by ReLU and a 3×3 maximum at every second pixel.
+    """Convolutions of 3×3 pixels, each followed by ReLU and a 3×3 maximum at every second pixel. A
+    patch of one pixel has one convolution and no maximum.
 
     The channels double towards `width`, so that most of the work is done on small images.
     """
 
     def __init__(self, num_channels: int, patch_size: int, width: int) -> None:
         super().__init__()
-        number = round(math.log2(patch_size))
-        widths = [num_channels, *(width // 2**n for n in reversed(range(number)))]
+        self.num_halvings = round(math.log2(patch_size))
+        number = max(1, self.num_halvings)
+        widths = [num_channels, *(max(1, width // 2**n) for n in reversed(range(number)))]
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(wide, wider, 3, padding=1, bias=False)
-            for wide, wider in pairwise(widths)
+            nn.Conv2d(wide, wider, 3, padding=1, bias=False) for wide, wider in pairwise(widths)
         )
 
     def grid(self, height: int, width: int) -> Grid:
-        for _ in self.convolutions:
+        for _ in range(self.num_halvings):
             height, width = -(-height // 2), -(-width // 2)
         return height, width
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = pixels
         for convolution in self.convolutions:
-            # The maximum first: it gives the same as ReLU first, on a quarter of the values.
-            x = F.max_pool2d(convolution(x), 3, stride=2, padding=1).relu()  # (B, D', H/2, W/2)
+            x = convolution(x)
+            if self.num_halvings:  # before ReLU: the result is the same, on a quarter of the values
+                x = F.max_pool2d(x, 3, stride=2, padding=1)  # (B, D', H/2, W/2)
+            x = x.relu()
         return x.flatten(2).transpose(1, 2)  # (B, N, D)
 
 

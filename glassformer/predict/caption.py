@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast, overload
+from typing import Any, ClassVar, cast, overload
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from glassformer.inspection.word_places import WordPlaces, in_words
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.predict.captions import Caption, Captions, CaptionSettings, PoorCaption
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.predictor import Predictor, View, names_of
 from glassformer.predict.word_alignment import (
     attention_to,
     chosen_weights,
@@ -42,6 +42,9 @@ class CaptionPredictor(Predictor):
     """The verbs of a captioner: caption, look, evaluate."""
 
     verbs = ("caption", "inspect", "evaluate")
+    views: ClassVar = {
+        "words": View("look", "the place of an image that each word looks at", reads_file=True)
+    }
     preprocessing_class = CaptionPreprocessing
     settings_class = CaptionSettings
     model: CaptionDecoder
@@ -90,14 +93,14 @@ class CaptionPredictor(Predictor):
     def look(
         self,
         image: ImageInput,
-        caption: str | None = None,
+        target: str | None = None,
         layer: int | None = None,
         head: int | None = None,
         words: bool = True,
         **settings: Any,
     ) -> WordPlaces:
-        """Where the model looked for each word of its caption, or of the caption that is given.
-        Without `layer` or `head`, the mean of all. `words=False`: for each token.
+        """Where the model looked for each word of its caption, or of `target`, another one. `layer`
+        or `head`, the mean of all. `words=False`: for each token.
 
         >>> found = model.look("scene.png")
         >>> len(found.words) == len(found.weights)
@@ -107,21 +110,21 @@ class CaptionPredictor(Predictor):
         original = known.original(image).pixels  # (H, W, C)
         small = resized(original, known.image_size)
         pixels = known.pixels(small[None]).to(self.model.device)
-        if caption is None:
+        if target is None:
             chosen = self.settings(settings)
-            best = search_captions(
-                self.model, known, small[None], chosen, chosen.max_new_tokens
-            )[0][0]
+            best = search_captions(self.model, known, small[None], chosen, chosen.max_new_tokens)[
+                0
+            ][0]
             ids = [known.start, *best.ids, *([known.end] if best.is_complete else [])]
         else:
-            ids = self._row(" ".join(caption.split()))
+            ids = self._row(" ".join(target.split()))
         with torch.inference_mode():
             memory = self.model.encode(pixels)
         heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
         grid = self.model.grid
         found = WordPlaces(
             image=known.shown(image),
-            caption=known.decode(ids[1:]) if caption is None else caption,
+            caption=known.decode(ids[1:]) if target is None else target,
             score=self._score(memory, ids),
             words=shown_tokens(known.tokenizer, ids[1:]),
             weights=chosen_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
@@ -181,9 +184,7 @@ class CaptionPredictor(Predictor):
                 **columns,
                 encoding=encoding,
             )
-            return self._evaluate(
-                images, notes, max_new_tokens, bleu_tokenizer, errors, **settings
-            )
+            return self._evaluate(images, notes, max_new_tokens, bleu_tokenizer, errors, **settings)
 
     def _evaluate(
         self,

@@ -1,7 +1,7 @@
 """What every predictor has: a model, its preprocessing, and a way to be evaluated."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -23,11 +23,27 @@ class LikelyToken:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class View:
+    """A picture of what a model does with an input, for `inspect`."""
+
+    method: str
+    """The name of a method of the predictor. It takes the input; the options of the view are its
+    keyword arguments, and the command line accepts exactly those. What it returns has `as_json`,
+    `text` and `notes`, and `story/views.py` draws it."""
+    about: str
+    """What is shown, in a few words."""
+    reads_file: bool = False
+    """The input is the name of a file, such as an image, and not a text."""
+
+
 class Predictor(ABC):
     """A model with the verbs of its task, each of them a method."""
 
     verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
     """The commands that work with it."""
+    views: ClassVar[Mapping[str, View]] = {}
+    """What `inspect` can show, by name."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
@@ -50,6 +66,20 @@ class Predictor(ABC):
     def evaluate(self, paths: str | Sequence[str]) -> Result:
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
+
+    def view(self, name: str | None, model: Any) -> View:
+        """The view of that name; `model` is what the user calls this model."""
+        if name in self.views:
+            return self.views[name]
+        if not self.views:
+            *most, last = self.verbs
+            raise UsageError(
+                f"{model} has nothing to inspect. This model supports "
+                f"{', '.join(most)}{' and ' if most else ''}{last}."
+            )
+        shown = "; ".join(f"{each} ({view.about})" for each, view in self.views.items())
+        problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
+        raise UsageError(f"{problem}. Pass --view with one of: {shown}.")
 
     def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
         """A note on inputs that are longer than the model's context."""

@@ -1,15 +1,16 @@
-"""What all figures drawn by matplotlib share: no display, no user settings, equal bytes."""
+"""Figures of matplotlib that depend on nothing but what they show: equal ones have equal bytes."""
 
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+INK = "#333333"
 # Fallbacks, if installed, for characters that the first font does not have.
 _FONTS = (
     *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP"),
@@ -17,24 +18,28 @@ _FONTS = (
     *("WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
     "Arial Unicode MS",
 )
-INK = "#333333"
 
 
-def rendered(make: "Callable[[], Figure]", kind: str) -> bytes:
-    """The figure as the bytes of a "png" or "svg"."""
+@contextmanager
+def drawing() -> Iterator[None]:
+    """matplotlib without the settings of its user, and with fonts for most scripts."""
     with _silence():
         import matplotlib
 
         with matplotlib.rc_context():
-            matplotlib.rcdefaults()  # not the user's settings: equal data gives equal pictures
+            matplotlib.rcdefaults()
             matplotlib.rcParams["font.family"] = _installed_fonts()
             matplotlib.rcParams["svg.hashsalt"] = "glassformer"
             matplotlib.rcParams["svg.fonttype"] = "none"  # a browser has more fonts than we do
-            figure = make()
-            image = io.BytesIO()
-            fixed = {"Date": None, "Creator": None} if kind == "svg" else {}
-            around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
-            figure.savefig(image, format=kind, dpi=150, metadata=fixed, **around)
+            yield
+
+
+def written(figure: "Figure", kind: str) -> bytes:
+    """The bytes of a "png" or "svg", without a date."""
+    image = io.BytesIO()
+    fixed = {"Date": None, "Creator": None} if kind == "svg" else {}
+    around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
+    figure.savefig(image, format=kind, dpi=150, metadata=fixed, **around)
     return image.getvalue()
 
 

@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from glassformer.inspection.alignment import Alignment
-from glassformer.story.figures import INK, rendered
+from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible, width
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class _Layout:
 
 def heat_map(alignment: Alignment, title: str | None, about: str, kind: str) -> bytes:
     """The bytes of a "png" or "svg": source from left to right, output from top to bottom."""
-    return rendered(lambda: _figure(alignment, title, about), kind)
+    with drawing():
+        return written(_figure(alignment, title, about), kind)
 
 
 def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":

@@ -11,7 +11,7 @@ from glassformer.atomic_files import write_file
 from glassformer.errors import GlassformerError
 from glassformer.inspection.word_places import Pixels, WordPlaces
 from glassformer.story.alignment import check_ending
-from glassformer.story.figures import INK, rendered
+from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.page import assembled
 from glassformer.story.spotlight import coloured, data_address, scaled_up, spotlight
@@ -41,7 +41,13 @@ def draw(found: WordPlaces, path: Path) -> None:
     if ending == ".html":
         write_file(path, page(found))
     else:
-        write_file(path, rendered(lambda: _figure(found), ending.removeprefix(".")))
+        write_file(path, panels(found, ending.removeprefix(".")))
+
+
+def panels(found: WordPlaces, kind: str) -> bytes:
+    """The bytes of a "png" or "svg": the image, and for each word the image with its weights."""
+    with drawing():
+        return written(_figure(found), kind)
 
 
 def about(found: WordPlaces) -> str:
@@ -68,9 +74,9 @@ def _figure(found: WordPlaces) -> "Figure":
     # A panel is as high as the image, with room for the word above it.
     high, wide = height * scale + 0.42, width * scale + 0.1
     figure = Figure(figsize=(columns * wide, rows * high), facecolor="white")
-    panels = [coloured(picture), *(spotlight(picture, each) for each in found.weights)]
+    shown = [coloured(picture), *(spotlight(picture, each) for each in found.weights)]
     titles = ["", *(shortened(visible(word), 16) for word in found.words)]
-    for number, (panel, title) in enumerate(zip(panels, titles, strict=True)):
+    for number, (panel, title) in enumerate(zip(shown, titles, strict=True)):
         row, column = divmod(number, columns)
         left, bottom = column / columns, 1 - (row + 1) / rows
         size = (width * scale / (columns * wide), height * scale / (rows * high))

@@ -274,9 +274,7 @@ class CaptionObjective(Objective):
         longest = data.preprocessing.longest(data.model_config.context_length)
         return max(1.0, longest / float(np.mean(data.validation.rows.lengths)))
 
-    def _described(
-        self, model: CaptionDecoder, chosen: Sequence[int]
-    ) -> tuple[list[str], int]:
+    def _described(self, model: CaptionDecoder, chosen: Sequence[int]) -> tuple[list[str], int]:
         """Greedy captions of the held-out images with these numbers, and how many of them were cut
         off."""
         data = self.dataset
