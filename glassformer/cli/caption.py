@@ -41,7 +41,8 @@ def caption(
 
     from glassformer.evaluation.captions import cut_off_note
     from glassformer.predict.caption import CaptionPredictor
-    from glassformer.story.word_places import check_ending, draw
+    from glassformer.story.alignment import check_ending
+    from glassformer.story.word_places import draw
     from glassformer.tasks import load_for
 
     if attention is not None:

@@ -135,9 +135,9 @@ def evaluate_captions(
     bleu_tokenizer: str | None = None,
     remarks: Sequence[str] = (),
 ) -> CaptionResult:
-    """How close the captions by `describe` are to the references of the same images. It also returns
-    how many of its captions were cut off. `bleu_tokenizer` is sacreBLEU's; None: chosen by the
-    script of the references."""
+    """How close the captions by `describe` are to the references of the same images. It also
+    returns how many of its captions were cut off. `bleu_tokenizer` is sacreBLEU's; None: chosen by
+    the script of the references."""
     from sacrebleu.metrics.chrf import CHRF
 
     scorer = CaptionScorer(references, bleu_tokenizer)
@@ -148,7 +148,7 @@ def evaluate_captions(
     if cut_off:
         notes.append(cut_off_note(cut_off, len(texts), model.context_length))
     streams = _streams(references)
-    lowered = [[text and text.lower() for text in stream] for stream in streams]
+    lowered = [[text.lower() for text in stream] for stream in streams]
     return CaptionResult(
         bleu=scorer.bleu.corpus_score([text.lower() for text in texts], lowered).score,
         cider_d=float(np.mean(scorer.cider_d(texts))),
@@ -204,11 +204,11 @@ def cut_off_note(number: int, of: int, context: int) -> str:
     )
 
 
-def _streams(references: Sequence[Sequence[str]]) -> list[list[str | None]]:
-    """As sacreBLEU reads them: the first references of all images, the second …; None where an
-    image has no more."""
+def _streams(references: Sequence[Sequence[str]]) -> list[list[str]]:
+    """As sacreBLEU reads them: the first references of all images, the second …; empty where an
+    image has no more, which sacreBLEU leaves out."""
     most = max(map(len, references))
-    return [[each[n] if n < len(each) else None for each in references] for n in range(most)]
+    return [[each[n] if n < len(each) else "" for each in references] for n in range(most)]
 
 
 def hidden_and_targets(model: CaptionDecoder, batch: CaptionBatch) -> tuple[Tensor, Tensor]:

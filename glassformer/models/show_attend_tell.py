@@ -132,8 +132,8 @@ class ShowAttendTell(CaptionDecoder):
     def _read(
         self, token: Tensor, vectors: Vectors, memory: ImageMemory
     ) -> tuple[Tensor, Vectors, Tensor]:
-        """Read one token: the input of the head (B, d_embedding), the new hidden state, and how much
-        it looked at each place (B, N)."""
+        """Read one token: the input of the head (B, d_embedding), the new hidden state, and how
+        much it looked at each place (B, N)."""
         state = vectors[0][-1]  # (B, D): what has been written so far
         weights = self.attention.weights(state, memory.places)  # (images, beams, N)
         seen = context_of(weights, memory.places)  # (B, D)

@@ -55,8 +55,8 @@ class CaptionPredictor(Predictor):
     @overload
     def caption(self, image: list[ImageInput], **settings: Any) -> list[Captions]: ...
     def caption(self, image: Any, **settings: Any) -> Captions | list[Captions]:
-        """The best captions of an image: a path, or an array of pixels (uint8). A list gives a list.
-        The settings are those of `CaptionSettings`.
+        """The best captions of an image: a path, or an array of pixels (uint8). A list gives a
+        list. The settings are those of `CaptionSettings`.
 
         >>> model.caption("scene.png").text
         '...'
@@ -160,8 +160,8 @@ class CaptionPredictor(Predictor):
         """Describe the images of a table, and compare with their captions: all captions of an image
         are references. `text_column` is the column of the captions. `bleu_tokenizer` is one of
         sacreBLEU's (None: chosen by the script of the references). With `errors`, the result has
-        that many of the captions, the one with the lowest CIDEr-D first. `kept` are images that have
-        been read, instead of `paths`.
+        that many of the captions, the one with the lowest CIDEr-D first. `kept` are images that
+        have been read, instead of `paths`.
 
         >>> 0 <= model.evaluate("test.csv").bleu <= 100
         True
@@ -171,17 +171,14 @@ class CaptionPredictor(Predictor):
         known = self.preprocessing
         if len(text_column) > 1:
             raise UsageError("captions are read from one column. Pass one --text-column.")
-        columns = {
-            "image_column": image_column or known.image_column,
-            "caption_column": text_column[0] if text_column else known.caption_column,
-        }
         with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
             images, notes = read_captions(
                 names_of(paths),
                 Path(folder),
                 known.image_size,
                 known.num_channels,
-                **columns,
+                image_column=image_column or known.image_column,
+                caption_column=text_column[0] if text_column else known.caption_column,
                 encoding=encoding,
             )
             return self._evaluate(images, notes, max_new_tokens, bleu_tokenizer, errors, **settings)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from glassformer.atomic_files import read_json
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.caption import CaptionPreprocessing
+from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing

@@ -1,4 +1,4 @@
-"""Images with captions: how images are read, the tokenizer, and the special tokens around a caption.
+"""Images with captions: how images are read, the tokenizer, and the tokens around a caption.
 
 caption   <start> a dog runs across the grass <end>
 """

@@ -105,7 +105,7 @@ def _mark_peak(axes: "Axes", found: WordPlaces, number: int, size: tuple[int, in
     corner = (column * width / columns - 0.5, row * height / rows - 0.5)
     frame = Rectangle(corner, width / columns, height / rows, fill=False, color=_FRAME, linewidth=1)
     axes.add_patch(frame)
-    below = {"transform": axes.transAxes, "va": "bottom", "ha": "right"}
+    below: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "ha": "right"}
     style: dict[str, Any] = {"fontsize": 7, "color": "white", "parse_math": False}
     axes.text(0.98, 0.02, f"{share:.0%}", **below, **style)
 

@@ -7,7 +7,7 @@ which model is the best.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from torch import Tensor
 from glassformer.config import Config, Count
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
 from glassformer.data.captioned_images import (
-    CaptionedImage,
     CaptionsConfig,
     CaptionSplit,
     read_captioned_images,
@@ -36,7 +35,6 @@ from glassformer.evaluation.captions import (
     mean_loss,
     search_captions,
 )
-from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import row
@@ -179,8 +177,8 @@ def _say_size(data: CaptionsConfig, split: CaptionSplit, say: Say) -> None:
     if data.image_size is None:
         height, width = split.store.size
         say(
-            f"images: resized to {height}×{width} pixels, the median of their shorter sides up to a "
-            "limit. Pass --image-size to choose another size"
+            f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
+            "a limit. Pass --image-size to choose another size"
         )
 
 
