@@ -108,13 +108,11 @@ class CaptionPredictor(Predictor):
         """
         known = self.preprocessing
         original = known.original(image).pixels  # (H, W, C)
-        small = resized(original, known.image_size)
-        pixels = known.pixels(small[None]).to(self.model.device)
+        small = np.stack([resized(original, known.image_size)])  # (1, H, W, C)
+        pixels = known.pixels(small).to(self.model.device)
         if target is None:
             chosen = self.settings(settings)
-            best = search_captions(self.model, known, small[None], chosen, chosen.max_new_tokens)[
-                0
-            ][0]
+            best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
             ids = [known.start, *best.ids, *([known.end] if best.is_complete else [])]
         else:
             ids = self._row(" ".join(target.split()))
@@ -163,7 +161,7 @@ class CaptionPredictor(Predictor):
         that many of the captions, the one with the lowest CIDEr-D first. `kept` are images that
         have been read, instead of `paths`.
 
-        >>> 0 <= model.evaluate("test.csv").bleu <= 100
+        >>> 0 <= model.evaluate("scenes.csv").bleu <= 100
         True
         """
         if kept is not None:
