@@ -11,6 +11,7 @@ from glassformer.cli.output import note, noting_files, print_result
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
+FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
 _view = partial(options.option, rich_help_panel="View")
 
 
@@ -36,13 +37,7 @@ def inspect(
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
-    out: Annotated[
-        Path | None,
-        options.output(
-            "FILE",
-            "File to write; its extension sets the format: .html, .png, .svg or .json.",
-        ),
-    ] = None,
+    out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Look inside a model: print or draw what it attends to.

@@ -1,25 +1,13 @@
 """What all models of images have in common: the size of an image, and how it becomes vectors."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 from torch import nn
 
-from glassformer.config import Config, Count
+from glassformer.config import Config, Count, ImageSize
 from glassformer.errors import GlassformerError
 from glassformer.nn.patches import ConvolutionalEmbedding, PatchEmbedding
-
-Pixels = Annotated[Count, Field(ge=1, le=2**14)]
-
-
-def _both_sides(value: Any) -> Any:
-    """Accept 32 for (32, 32)."""
-    if isinstance(value, int | float | str):
-        return value, value
-    return value
-
-
-ImageSize = Annotated[tuple[Pixels, Pixels], BeforeValidator(_both_sides)]
 
 
 class ImageConfig(Config):

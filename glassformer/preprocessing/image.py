@@ -31,6 +31,8 @@ class ImageInputs(LabelledInputs):
     """What all kinds of preprocessing of images share: their size, and how they are read."""
 
     unit: ClassVar[str] = "image"
+    reads_files: ClassVar[bool] = True
+    input_name: ClassVar[str] = "image"
     what_is_kept: ClassVar[str] = "the whole image is read"
 
     image_size: ImageSize

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.atomic_files import write_file
+from glassformer.data.thumbnails import data_uri
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.page import assembled
-from glassformer.story.thumbnails import data_uri
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,11 +65,12 @@ def _figure(found: ImageAttention) -> "Figure":
     left.set_title(shortened(visible(Path(found.image).name), 32), **style)
     _show(right, _lit(found), found)
     right.set_title(title_of(found), **style)
+    lowest, highest = float(found.weights.min()), float(found.weights.max())
     weights = right.imshow(
         found.weights,
         cmap=_colours(),
-        vmin=0,
-        vmax=float(found.weights.max()),
+        vmin=lowest if lowest < highest else 0,  # equal weights are no pattern
+        vmax=highest,
         extent=(0, width, height, 0),
         interpolation="nearest",
         aspect="auto",

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.config import Config, Count
+from glassformer.data.augmentation import AugmentationConfig, augment
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
 from glassformer.data.captioned_images import (
     CaptionsConfig,
@@ -41,6 +42,8 @@ from glassformer.models import row
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.predict.caption import CaptionPredictor
 from glassformer.preprocessing.caption import CaptionPreprocessing
+from glassformer.preprocessing.image import unit_range
+from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, sliced_batches
 from glassformer.tasks.task import (
@@ -78,10 +81,24 @@ class CaptionLossConfig(Config):
     whole caption (show-attend-tell)."""
 
 
+class CaptionAugmentation(AugmentationConfig):
+    """How images are varied in training. Their captions stay the same: mirrored, what was left of
+    something would be right of it, so by default images are only shifted."""
+
+    shift: float = Field(0.05, ge=0, le=0.5)
+
+    @model_validator(mode="after")
+    def _is_one_image(self) -> Self:
+        if self.mixes:
+            raise ValueError("captions cannot be mixed: leave out mixup and cutmix")
+        return self
+
+
 class CaptionRecipe(TokenizedRecipe):
     """A recipe for images with captions."""
 
     data: CaptionsConfig
+    augmentation: CaptionAugmentation = CaptionAugmentation()
     objective: CaptionLossConfig = CaptionLossConfig()
 
 
@@ -216,7 +233,9 @@ class CaptionDataset(Dataset):
         def take(numbers: range) -> CaptionBatch:
             rows, places = turns.rows(numbers)
             ids, is_learned = self.training.padded(rows, self.preprocessing.tokenizer.unknown)
-            pixels = self.preprocessing.pixels(self.images[turns.images(numbers)])
+            generator = torch.Generator().manual_seed(step_seed(seed, numbers.start) >> 1)
+            images = unit_range(self.images[turns.images(numbers)])
+            pixels = self.preprocessing.normalised(augment(images, config.augmentation, generator))
             return CaptionBatch(pixels, torch.from_numpy(places), ids, is_learned)
 
         return sliced_batches(take, batch_size, len(self.training) / batch_size)

@@ -39,10 +39,12 @@ let weights = data.weights;
 function show() {
   const [rows, columns] = [weights.length, weights[0].length];
   const largest = Math.max(...weights.flat());
+  const least = Math.min(...weights.flat());
+  byId("least").textContent = percent(least);
   byId("largest").textContent = percent(largest);
   cells.replaceChildren();
   weights.forEach((line, row) => line.forEach((value, column) => {
-    const share = largest > 0 ? value / largest : 0;
+    const share = largest > least ? (value - least) / (largest - least) : 0;
     const cell = add(cells, "rect", {
       class: `cell${value === largest ? " peak" : ""}`,
       x: (column * width) / columns, y: (row * height) / rows,
