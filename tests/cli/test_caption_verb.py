@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from captioned_scenes import SIZES, scenes
-from conftest import LEARNING, SELDOM
 from PIL import Image
 
-SETTINGS = (*LEARNING, *SELDOM)
+SETTINGS = ("learning_rate=0.01", "per_device_train_batch_size=16", "ema=0.0", "num_threads=1")
+SETTINGS += ("precision=float32", "eval_steps=1000", "save_steps=1000", "report_to=[]")
 
 
 def train_words(name: str, data: Path, out: Path, steps: int) -> list[object]:
@@ -29,12 +29,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=[*SIZES])
-def run(request: pytest.FixtureRequest, home: Path, in_process: Any) -> Path:
+def run(request: pytest.FixtureRequest, home: Path, in_folder: Any) -> Path:
     folder = home / request.param
-    done = in_process(*train_words(request.param, home / "captions.csv", folder, 40))
+    words = train_words(request.param, home / "captions.csv", folder, 40)
+    done = in_folder(home, *words)
     assert done.code == 0, done.err
     assert "54 images with 108 captions for training" in done.err
-    assert "columns: image=image, caption=caption" in done.err.replace('"', "")
+    assert "columns: image" in done.err
     return folder
 
 

@@ -1,6 +1,7 @@
 """One example of each kind of preprocessing."""
 
 from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
@@ -42,5 +43,15 @@ EXAMPLES: dict[str, Preprocessing] = {
         image_std=(0.2, 1e-3, 1.0),
         image_column="picture",
         label_column="animal",
+    ),
+    "caption": CaptionPreprocessing(
+        image_size=(16, 16),
+        num_channels=1,
+        image_mean=(0.5,),
+        image_std=(0.25,),
+        image_column="picture",
+        tokenizer=WORDS,
+        caption_column="said",
+        longest_caption=7,
     ),
 }

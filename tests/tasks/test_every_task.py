@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from captioned_scenes import scenes
 from small_tasks import (
     ENCODER,
     MACHINE,
@@ -26,7 +27,7 @@ from glassformer.tasks import TASKS, load
 from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
-SMALL |= {"translate": "translator"}
+SMALL |= {"translate": "translator", "caption": "captioner"}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
 
@@ -45,7 +46,7 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
-WRITE |= {"tag": sentences, "translate": turned}
+WRITE |= {"tag": sentences, "translate": turned, "caption": scenes}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def test_a_result_can_be_read_by_people_and_by_programs(runs: dict[str, Run], ta
 @EVERY_TASK
 def test_validation_and_evaluate_give_the_same_scores(runs: dict[str, Run], task: str) -> None:
     run = runs[task]
-    settings = {"num_beams": 1} if task == "translate" else {}  # as in training
+    # As in training.
+    settings = {"num_beams": 1} if task in ("translate", "caption") else {}
     evaluated = load(run.folder).evaluate(str(run.held_out), **settings)
     objective, validated = run.validated()
     assert type(evaluated) is type(validated)
