@@ -79,7 +79,9 @@ def _figure(found: ImageAttention) -> "Figure":
     x0, y0, x1, y1 = found.box(row, column)
     right.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="white", linewidth=1.2)
     place = figure.add_axes((1 + 0.12 / (2 * wide), 0, 0.12 / (2 * wide), 1))
-    bar = figure.colorbar(weights, cax=place, format="{x:.1%}")
+    digits = 1 if highest - lowest > 0.02 else 2
+    bar = figure.colorbar(weights, cax=place, format=f"{{x:.{digits}%}}")
+    bar.ax.set_facecolor("black")  # as dark as the image below the weights
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
     about: dict[str, Any] = {"fontsize": 9, "color": INK, "parse_math": False, "va": "top"}

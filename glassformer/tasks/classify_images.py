@@ -46,7 +46,8 @@ from glassformer.tasks.task import Batches, Command, Dataset, Habits, Say, Sourc
 from glassformer.wording import counted
 
 TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
-MANY, FEW = 20_000, 500  # images: with more, and with fewer, they are varied differently
+MANY = 20_000  # images: with fewer, they are varied more
+PLACES, FEWEST, LARGEST = 8, 3, 16  # patches per side that are aimed at, at least; largest patch
 
 
 class AugmentationSettings(Config):
@@ -137,12 +138,11 @@ def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig
 
 
 def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
-    """A power of two that gives about eight patches per side, sixteen in the first of several
-    stages, and that divides both sides if patches must."""
+    """A power of two that gives about eight patches per side, and that divides both sides if
+    patches must."""
     config: Any = recipe.architecture()
-    places = 16 if hasattr(config, "window_size") else 8
-    patch = 1
-    while 2 * patch * places <= min(size) * 1.5 and patch < 16:
+    patch = 1 if min(size) < 2 * FEWEST else 2
+    while 2 * patch * PLACES <= min(size) * 1.5 and patch < LARGEST:
         patch *= 2
     while config.embedding == "patches" and any(side % patch for side in size):
         patch //= 2

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from captioned_scenes import scenes
+from small_images import squares
 from small_tasks import (
     ENCODER,
     MACHINE,
@@ -27,7 +28,8 @@ from glassformer.tasks import TASKS, load
 from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
-SMALL |= {"translate": "translator", "caption": "captioner"}
+SMALL |= {"translate": "translator", "classify-images": "vit", "caption": "captioner"}
+IMAGE_ENCODER = {key: value for key, value in ENCODER.items() if key != "context_length"}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
 
@@ -46,7 +48,8 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
-WRITE |= {"tag": sentences, "translate": turned, "caption": scenes}
+WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares, "caption": scenes}
+SHAPE: dict[str, dict[str, Any]] = {"classify-images": IMAGE_ENCODER}
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def a_run(folder: Path, task: str, **sections: Any) -> Run:
     held_out = WRITE[task](folder / "held_out", 60)
     recipe = make_recipe(
         {
-            "model": {"name": SMALL[task], **ENCODER},
+            "model": {"name": SMALL[task], **SHAPE.get(task, ENCODER)},
             "data": {
                 "paths": [str(WRITE[task](folder))],
                 "validation_paths": [str(held_out)],
