@@ -131,7 +131,7 @@ CAPTIONER_PRESETS: Presets = {
     "small": _stack(3, 4, 192, 768, embedding="convolution", dropout=0.2),
     "medium": _stack(4, 8, 256, 1024, embedding="convolution", dropout=0.2),
     # A plain ViT of the published shape, and a decoder of the same shape.
-    "vit-ti-16": _stack(12, 3, 192, 768, patch_size=16, image_size=224, dropout=0.1),
+    "vit-ti-16": _stack(12, 3, 192, 768, patch_size=16, image_size=(224, 224), dropout=0.1),
 }
 CAPTIONER: Choice = (CAPTIONER_PRESETS, ((30_000, "medium"), (5_000, "small"), (0, "tiny")))
 SHOW_ATTEND_TELL_PRESETS: Presets = {

@@ -122,7 +122,9 @@ class CaptionSource(Source):
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
         known = self.preprocessing
-        decides["model"] |= {"image_size": known.image_size, "num_channels": known.num_channels}
+        decides["model"]["num_channels"] = known.num_channels
+        if recipe.model.get("image_size") is None:
+            decides["model"]["image_size"] = list(known.image_size)
         if recipe.is_open and not recipe.model.get("context_length"):
             # A single very long caption must not enlarge the model for all.
             longest = min(self._lengths.max(), 2 * np.quantile(self._lengths, 0.99))
@@ -168,6 +170,8 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     if data.caption_column is None and data.text_column:
         data = data.model_copy(update={"caption_column": data.text_column[0]})
     architecture: Any = recipe.architecture()
+    if data.image_size is None:
+        data = data.model_copy(update={"image_size": architecture.image_size})
     choose = median_size(multiple=architecture.patch_size)
     split = read_captioned_images(data, recipe.training.seed, folder, choose)
     captions = [each.captions for each in split.training]
