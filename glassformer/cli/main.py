@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.caption import caption
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
 from glassformer.cli.complete import complete
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, complete, score, translate, classify, tag, fill)
+USES = (generate, complete, score, translate, classify, tag, fill, caption)
 app.command(cls=ListsData)(data)
 for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)

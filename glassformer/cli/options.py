@@ -209,6 +209,19 @@ class Translations(Group, heading="Output"):
     )
 
 
+class CaptionBeams(Group, heading="Beam search"):
+    num_beams: Whole = count("Number of beams; 1 is greedy search (default: 4).")
+    length_penalty: Number = Beams.length_penalty
+
+
+class Captions(Group, heading="Output"):
+    max_new_tokens: Whole = count(
+        "Maximum number of tokens in a caption (default: as in the longest training caption)."
+    )
+    num_return_sequences: Whole = count("Number of captions of each image (default: 1).")
+    no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
+
+
 class Examples(Group, heading="Data", section="data"):
     paths: Data = None
     validation_paths: Texts = option(

@@ -135,6 +135,18 @@ MODELS: dict[str, ModelRow] = {
         "a recurrent encoder-decoder with attention",
         presets.RNN_TRANSLATOR,
     ),
+    "captioner": _row(
+        "caption",
+        "captioner.Captioner",
+        "a ViT and a Transformer decoder that describe images",
+        presets.CAPTIONER,
+    ),
+    "show-attend-tell": _row(
+        "caption",
+        "show_attend_tell.ShowAttendTell",
+        "convolutions and a recurrent decoder that describe images",
+        presets.SHOW_ATTEND_TELL,
+    ),
     "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
     "image-gpt": _row(
         "paint",

@@ -123,6 +123,27 @@ RNN_TRANSLATOR_PRESETS: Presets = {
 }
 RNN_TRANSLATOR: Choice = (RNN_TRANSLATOR_PRESETS, ((5e6, "medium"), (3e5, "small"), (0, "tiny")))
 
+# --- images to captions; sizes count images ---
+
+CAPTIONER_PRESETS: Presets = {
+    # Convolutions make the patches: little data cannot teach a linear layer what an edge is.
+    "tiny": _stack(2, 4, 128, 512, embedding="convolution", dropout=0.1),
+    "small": _stack(3, 4, 192, 768, embedding="convolution", dropout=0.2),
+    "medium": _stack(4, 8, 256, 1024, embedding="convolution", dropout=0.2),
+    # A plain ViT of the published shape, and a decoder of the same shape.
+    "vit-ti-16": _stack(12, 3, 192, 768, patch_size=16, image_size=(224, 224), dropout=0.1),
+}
+CAPTIONER: Choice = (CAPTIONER_PRESETS, ((30_000, "medium"), (5_000, "small"), (0, "tiny")))
+SHOW_ATTEND_TELL_PRESETS: Presets = {
+    "tiny": {"d_embedding": 128, "d_model": 128, "dropout": 0.1},
+    "small": {"d_embedding": 192, "d_model": 192, "dropout": 0.3},
+    "medium": {"d_embedding": 256, "d_model": 384, "dropout": 0.4},
+}
+SHOW_ATTEND_TELL: Choice = (
+    SHOW_ATTEND_TELL_PRESETS,
+    ((30_000, "medium"), (5_000, "small"), (0, "tiny")),
+)
+
 # --- images ---
 
 # Chen et al. (2020), with 512 colours: 76,682,240 / 455,489,536 / 1,362,914,304 parameters.

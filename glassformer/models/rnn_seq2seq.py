@@ -147,11 +147,7 @@ class RNNTranslator(Translator):
         output, written = None, state.written
         for token in ids.unbind(dim=1):
             output, vectors = self._read(token, written.vectors, state.memory)
-            is_filler = (written.padding > 0)[None, :, None]
-            written.vectors = tuple(
-                old.where(is_filler, new) for old, new in zip(written.vectors, vectors, strict=True)
-            )
-            written.padding = (written.padding - 1).clamp(min=0)
+            written.advance(vectors)
         if output is None:
             raise ValueError("ids has no tokens to read")
         return self.head(output), state

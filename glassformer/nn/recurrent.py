@@ -22,6 +22,14 @@ class RNNState:
         vectors = tuple(vector[:, indices] for vector in self.vectors)
         return RNNState(vectors, self.padding[indices])
 
+    def advance(self, vectors: Vectors) -> None:
+        """Continue with `vectors`, the state after one more token; a filler changes nothing."""
+        is_filler = (self.padding > 0)[None, :, None]
+        self.vectors = tuple(
+            old.where(is_filler, new) for old, new in zip(self.vectors, vectors, strict=True)
+        )
+        self.padding = (self.padding - 1).clamp(min=0)
+
 
 _CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 

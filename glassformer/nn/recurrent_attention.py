@@ -47,9 +47,9 @@ class PlaceAttention(nn.Module):
         """W_enc h of every position, computed once, from (B, S, D)."""
         return Places(states if self.encoder is None else self.encoder(states), states, is_text)
 
-    def forward(self, query: Tensor, places: Places) -> Tensor:
-        """(B · K, d_query) → (B · K, D). K consecutive queries share one row of `places`, such as
-        the beams of one sentence."""
+    def weights(self, query: Tensor, places: Places) -> Tensor:
+        """How much each query (B · K, d_query) attends to each place: (B, K, S). K consecutive
+        queries share one row of `places`, such as the beams of one sentence."""
         queries = query.unflatten(0, (len(places.keys), -1))  # (B, K, d_query)
         if self.decoder is not None and self.score is not None:
             both = places.keys[:, None] + self.decoder(queries)[:, :, None]  # (B, K, S, d_query)
@@ -60,4 +60,13 @@ class PlaceAttention(nn.Module):
             scores = scores.masked_fill(~places.is_text[:, None], -math.inf)
         weights = scores.softmax(dim=-1)  # (B, K, S)
         self.tap.hear(weights)
-        return (weights @ places.states).flatten(0, 1)
+        return weights
+
+    def forward(self, query: Tensor, places: Places) -> Tensor:
+        """(B · K, d_query) → (B · K, D)."""
+        return context_of(self.weights(query, places), places)
+
+
+def context_of(weights: Tensor, places: Places) -> Tensor:
+    """The states as the weights (B, K, S) mix them: (B · K, D)."""
+    return (weights @ places.states).flatten(0, 1)

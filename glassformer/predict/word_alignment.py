@@ -6,6 +6,7 @@ Ada visits Timbuktu.  →  Ada besucht <|unk|>.  →  Ada besucht Timbuktu.
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Chapter
 from glassformer.evaluation.mistakes import PoorTranslation
 from glassformer.inspection.alignment import Alignment
+from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.translator import Translator
 from glassformer.nn.observe import listening
 from glassformer.preprocessing.pair import PairPreprocessing
@@ -28,11 +30,16 @@ SHOWN_TOKENS = 40  # of a sentence whose alignment is in a report
 @torch.inference_mode()
 def attention_of_heads(model: Translator, source: Sequence[int], target: Sequence[int]) -> Tensor:
     """(layers, H, T, S): how much each target token but the first looked at each source token."""
-    taps = model.taps
-    if not taps:
+    if not model.taps:
         raise UsageError("this translator has no attention, so there is no alignment to show.")
     memory = model.encode(torch.tensor([source], device=model.device))
-    with listening(taps) as heard:
+    return attention_to(memory, model, target)
+
+
+@torch.inference_mode()
+def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Tensor:
+    """The same for any memory of a single source."""
+    with listening(model.taps) as heard:
         model.hidden(torch.tensor([target[:-1]], device=model.device), memory)
     # A recurrent decoder is heard once for every token, and has one head.
     layers = [seen[0][0] if seen[0].dim() == 4 else torch.cat(seen, dim=1) for seen in heard]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from glassformer.atomic_files import read_json
 from glassformer.errors import GlassformerError
+from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
@@ -25,6 +26,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         MaskedTextPreprocessing,
         PairPreprocessing,
         SeriesPreprocessing,
+        CaptionPreprocessing,
         ImagePreprocessing,
         PalettePreprocessing,
     )

@@ -6,11 +6,13 @@ from typing import Any
 
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
-from glassformer.story import alignment, image_attention
+from glassformer.inspection.word_places import WordPlaces
+from glassformer.story import alignment, image_attention, word_places
 
 DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     Alignment: alignment.draw,
     ImageAttention: image_attention.draw,
+    WordPlaces: word_places.draw,
 }
 
 

@@ -13,6 +13,7 @@ from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.host import prepare
 from glassformer.tasks import (
+    caption,
     classify,
     classify_images,
     language,
@@ -35,6 +36,7 @@ TASKS: dict[str, Task] = {
     "paint": paint.TASK,
     "probe": probe.TASK,
     "classify-images": classify_images.TASK,
+    "caption": caption.TASK,
 }
 
 

@@ -213,6 +213,16 @@ def program(tmp_path: Path) -> Command:
     return call
 
 
+@pytest.fixture(scope="session")
+def in_folder() -> Command:
+    """Within this process and a folder of the caller's, for models that several tests share."""
+
+    def call(folder: Path, *words: object) -> Result:
+        return in_this_process(*words, cwd=folder)
+
+    return call
+
+
 @pytest.fixture
 def glassformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The same within this process, which spares the imports."""

@@ -95,4 +95,6 @@ def test_models_state_their_capabilities():
     assert {name: row(name).model.can_read_its_own_words for name in decoders} == {
         "translator": False,
         "rnn-translator": True,
+        "captioner": False,
+        "show-attend-tell": False,
     }

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from captioned_scenes import scenes
 from small_tasks import reviews, sentences
 
 import glassformer
+from glassformer.predict.caption import CaptionPredictor
 from glassformer.predict.classify import ClassifyPredictor
 from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.masked import MaskedPredictor
@@ -27,10 +29,11 @@ MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
     LanguagePredictor: ("gpt", "held_out.txt", 20, STACK | {"context_length": 16}),
     MaskedPredictor: ("bert", "held_out.txt", 10, STACK),
     TranslatePredictor: ("translator", "test.tsv", 10, STACK),
+    CaptionPredictor: ("captioner", "scenes.csv", 10, STACK),
 }
 # For the rest of the package, or described with the verbs.
 NOT_VERBS = {
-    *("chosen_settings", "check_defaults", "exceeding"),
+    *("chosen_settings", "check_defaults", "exceeding", "view"),
     *("known", "shortened", "targets", "in_pieces", "settings"),
 }
 
@@ -43,6 +46,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "held_out.txt").write_text("the quick brown fox jumps over a lazy dog.\n" * 80)
     numbers = ("one", "two", "three", "four", "five")
     pairs = [f"{a} {b} {c}" for a in numbers for b in numbers for c in numbers]
+    scenes(folder, name="scenes.csv")
+    (folder / "images" / "scenes-000.png").rename(folder / "scene.png")
+    text = (folder / "scenes.csv").read_text()
+    (folder / "scenes.csv").write_text(text.replace("images/scenes-000.png", "scene.png"))
     (folder / "test.tsv").write_text("".join(f"{each}\t{each[::-1]}\n" for each in pairs))
     return folder
 

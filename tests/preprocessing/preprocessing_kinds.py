@@ -1,6 +1,7 @@
 """One example of each kind of preprocessing."""
 
 from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
@@ -46,5 +47,15 @@ EXAMPLES: dict[str, Preprocessing] = {
     ),
     "palette": PalettePreprocessing(
         image_size=(2, 3), num_channels=3, palette=((0, 0, 0), (255, 0, 7), (9, 255, 255))
+    ),
+    "caption": CaptionPreprocessing(
+        image_size=(16, 16),
+        num_channels=1,
+        image_mean=(0.5,),
+        image_std=(0.25,),
+        image_column="picture",
+        tokenizer=WORDS,
+        caption_column="said",
+        longest_caption=7,
     ),
 }

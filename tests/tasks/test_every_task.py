@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from captioned_scenes import scenes
 from small_images import squares
 from small_tasks import (
     ENCODER,
@@ -29,6 +30,7 @@ from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
 SMALL |= {"translate": "translator", "classify-images": "vit", "paint": "image-gpt"}
+SMALL |= {"caption": "captioner"}
 IMAGE_ENCODER = {key: value for key, value in ENCODER.items() if key != "context_length"}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
@@ -48,7 +50,7 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
-WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares}
+WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares, "caption": scenes}
 WRITE |= {"paint": squares, "probe": squares}
 SHAPE: dict[str, dict[str, Any]] = {"classify-images": IMAGE_ENCODER, "paint": IMAGE_ENCODER}
 
@@ -124,7 +126,8 @@ def test_a_result_can_be_read_by_people_and_by_programs(runs: dict[str, Run], ta
 @EVERY_TASK
 def test_validation_and_evaluate_give_the_same_scores(runs: dict[str, Run], task: str) -> None:
     run = runs[task]
-    settings = {"num_beams": 1} if task == "translate" else {}  # as in training
+    # As in training.
+    settings = {"num_beams": 1} if task in ("translate", "caption") else {}
     evaluated = load(run.folder).evaluate(str(run.held_out), **settings)
     objective, validated = run.validated()
     assert type(evaluated) is type(validated)

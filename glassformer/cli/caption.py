@@ -1,0 +1,72 @@
+"""glassformer caption: what is in an image?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli import options
+from glassformer.cli.arguments import naming_options, passed
+from glassformer.cli.output import note, noting_files, print_json
+from glassformer.errors import UsageError
+
+if TYPE_CHECKING:
+    from glassformer.predict.captions import Captions
+
+
+@options.takes(options.CaptionBeams, options.Captions)
+def caption(
+    model: options.Model,
+    images: Annotated[list[str], options.argument("IMAGE…", "Image files to describe.")],
+    *,
+    attention: Annotated[
+        Path | None,
+        options.output(
+            "FILE",
+            "Also draw where the model looked for each word of the caption of a single image: "
+            ".png, .svg, .html or .json.",
+        ),
+    ] = None,
+    as_json: options.JsonLines = False,
+    **values: Any,
+) -> None:
+    """Describe images.
+
+    Examples:
+      glassformer caption runs/captioner-photos photo.jpg --num-beams 4
+      glassformer caption runs/captioner-photos photo.jpg --attention words.png
+      glassformer caption runs/captioner-photos photos/*.jpg --json
+    """
+    settings = passed(values)
+
+    from glassformer.evaluation.captions import cut_off_note
+    from glassformer.predict.caption import CaptionPredictor
+    from glassformer.story.alignment import check_ending
+    from glassformer.story.word_places import draw
+    from glassformer.tasks import load_for
+
+    if attention is not None:
+        check_ending(attention)
+        if len(images) > 1:
+            raise UsageError("--attention draws the words of one image. Pass a single image.")
+    predictor = load_for(model, CaptionPredictor, "caption")
+    with noting_files():
+        with naming_options(predictor, settings):
+            found = predictor.caption_batch(images, **settings)
+        for each in found:
+            _print(each, as_json, with_name=len(found) > 1)
+        if number := sum(each.is_cut_off for each in found):
+            note(cut_off_note(number, len(found), predictor.model.context_length))
+        if attention is not None:
+            draw(predictor.look(images[0], **settings), attention)
+            typer.echo(f"wrote {attention}", err=True)
+
+
+def _print(found: "Captions", as_json: bool, with_name: bool) -> None:
+    if as_json:
+        print_json(found.as_json())
+        return
+    name = f"{found.image}\t" if with_name else ""
+    for each in found.captions:
+        score = f"{each.score:.4f}\t" if len(found.captions) > 1 else ""
+        typer.echo(f"{name}{score}{each.text}")

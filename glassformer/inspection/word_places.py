@@ -1,0 +1,108 @@
+"""Word places: which part of an image each word of its caption looked at.
+
+"dog"   0.01 0.02 0.01            one grid of weights for each word, over the whole image;
+        0.03 0.80 0.05            the weights of a grid are shares of attention and sum to one
+        0.02 0.04 0.02
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.inspection.alignment import Alignment, Array
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WordPlaces:
+    """Where a model looked for each word of a caption."""
+
+    image: str
+    """The name of the image."""
+    caption: str
+    words: list[str]
+    weights: Array
+    """(W, rows, columns), each grid sums to one and covers the whole image."""
+    score: float | None = None
+    """The log-probability of the caption, by its length."""
+    is_cut_off: bool = False
+    """The caption reached the maximum length before its end."""
+    heads: Array | None = None
+    """(layers, heads, W, rows, columns): the weights of each head, if they are known."""
+    chosen: tuple[int | None, int | None] = (None, None)
+    """The layer and the head of `weights`; None: the mean of all."""
+    model: str | None = None
+    pixels: Pixels | None = None
+    """(height, width, 1 or 3): the image to draw them on, in any size."""
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 3 or len(self.weights) != len(self.words):
+            raise ValueError(
+                f"weights are {self.weights.shape}, but {len(self.words)} words need as many grids"
+            )
+        if not np.allclose(self.weights.sum(axis=(1, 2)), 1, atol=1e-3):  # NaN fails too
+            raise ValueError("the weights of each word must sum to one")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.weights.shape[1], self.weights.shape[2]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        cut_off = "the caption reached the maximum length and was cut off."
+        return (cut_off,) if self.is_cut_off else ()
+
+    def peaks(self) -> list[tuple[int, int]]:
+        """The row and the column that each word looked at most."""
+        return [divmod(int(each.argmax()), self.grid[1]) for each in self.weights]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "image": self.image,
+            "captions": [{"text": self.caption, "score": self.score}],
+            "words": list(self.words),
+            "grid": list(self.grid),
+            "attention": self.weights.tolist(),
+        }
+
+    def text(self) -> str:
+        """One line for each word: where it looked most, and its share there."""
+        rows, columns = self.grid
+        shown = [repr(word) for word in self.words]
+        longest = max(map(len, shown), default=0)
+        lines = [self.caption]
+        for word, weights, (row, column) in zip(shown, self.weights, self.peaks(), strict=True):
+            place = f"row {row + 1} of {rows}, column {column + 1} of {columns}"
+            lines.append(f"{word:<{longest}}  →  {place}  {weights[row, column]:6.1%}")
+        return "\n".join(lines)
+
+
+def in_words(found: WordPlaces, starts: Sequence[bool]) -> WordPlaces:
+    """The same for whole words, where `words` are tokens; the starts are True for tokens that begin
+    a word. A word looks where its tokens look on average."""
+    rows, columns = found.grid
+
+    def merged(weights: Array, names: list[str]) -> Alignment:
+        places = [str(place) for place in range(rows * columns)]
+        flat = weights.reshape(len(names), -1)  # (T, rows · columns)
+        tokens = Alignment(
+            source="", target="", source_tokens=places, target_tokens=names, weights=flat
+        )
+        return tokens.in_words([True] * len(places), starts)
+
+    whole = merged(found.weights, found.words)
+    shape = (len(whole.target_tokens), rows, columns)
+    heads = found.heads
+    if heads is not None:
+        each = [merged(w, found.words).weights for w in heads.reshape(-1, *found.weights.shape)]
+        heads = np.stack(each).reshape(
+            *heads.shape[:2], *shape
+        )  # (layers, heads, W, rows, columns)
+    return replace(
+        found, words=whole.target_tokens, weights=whole.weights.reshape(shape), heads=heads
+    )

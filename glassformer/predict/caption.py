@@ -1,0 +1,242 @@
+"""A captioner in use: it describes images, and shows where it looked for every word."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, cast, overload
+
+import numpy as np
+import torch
+
+from glassformer.data.caption_batches import CaptionRows, ChosenImages
+from glassformer.data.captioned_images import CaptionedImage, read_captions
+from glassformer.data.images import resized
+from glassformer.errors import UsageError
+from glassformer.evaluation.captions import (
+    CaptionResult,
+    CaptionScorer,
+    evaluate_captions,
+    mean_loss,
+    search_captions,
+)
+from glassformer.inspection.word_places import WordPlaces, in_words
+from glassformer.models import name_of
+from glassformer.models.caption_decoder import CaptionDecoder
+from glassformer.predict.captions import Caption, Captions, CaptionSettings, PoorCaption
+from glassformer.predict.predictor import Predictor, View, names_of
+from glassformer.predict.word_alignment import (
+    attention_to,
+    chosen_weights,
+    shown_tokens,
+    word_starts,
+)
+from glassformer.preprocessing.caption import CaptionPreprocessing
+from glassformer.preprocessing.image import ImageInput
+
+PERFECT = 9.999  # a CIDEr-D that only rounding keeps from 10
+LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
+
+
+class CaptionPredictor(Predictor):
+    """The verbs of a captioner: caption, look, evaluate."""
+
+    verbs = ("caption", "inspect", "evaluate")
+    views: ClassVar = {
+        "words": View("look", "the place of an image that each word looks at", reads_file=True)
+    }
+    preprocessing_class = CaptionPreprocessing
+    settings_class = CaptionSettings
+    model: CaptionDecoder
+    preprocessing: CaptionPreprocessing
+
+    @overload
+    def caption(self, image: ImageInput, **settings: Any) -> Captions: ...
+    @overload
+    def caption(self, image: list[ImageInput], **settings: Any) -> list[Captions]: ...
+    def caption(self, image: Any, **settings: Any) -> Captions | list[Captions]:
+        """The best captions of an image: a path, or an array of pixels (uint8). A list gives a
+        list. The settings are those of `CaptionSettings`.
+
+        >>> model.caption("scene.png").text
+        '...'
+        >>> found = model.caption("scene.png", num_beams=4, num_return_sequences=2)
+        >>> [(each.text, each.score) for each in found.captions]
+        [('...', -...), ('...', -...)]
+        """
+        if self.preprocessing.is_one(image):
+            return self.caption_batch([image], **settings)[0]
+        return self.caption_batch(list(image), **settings)
+
+    def caption_batch(self, images: Sequence[ImageInput], **settings: Any) -> list[Captions]:
+        """Describe every image, in order.
+
+        >>> [each.text for each in model.caption_batch(["scene.png"], num_beams=1)]
+        ['...']
+        """
+        chosen = self.settings(settings)
+        if not images:
+            return []
+        pixels = np.stack(self.preprocessing.encode(images))  # (B, H, W, C)
+        found = search_captions(
+            self.model, self.preprocessing, pixels, chosen, chosen.max_new_tokens
+        )
+        shown = map(self.preprocessing.shown, images)
+        return [
+            Captions(name, [self._caption(each) for each in best])
+            for name, best in zip(shown, found, strict=True)
+        ]
+
+    def _caption(self, found: Any) -> Caption:
+        return Caption(self.preprocessing.decode(found.ids), found.score, found.finish_reason)
+
+    def look(
+        self,
+        image: ImageInput,
+        target: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = True,
+        **settings: Any,
+    ) -> WordPlaces:
+        """Where the model looked for each word of its caption, or of `target`, another one. `layer`
+        or `head`, the mean of all. `words=False`: for each token.
+
+        >>> found = model.look("scene.png")
+        >>> len(found.words) == len(found.weights)
+        True
+        """
+        known = self.preprocessing
+        original = known.original(image).pixels  # (H, W, C)
+        small = np.stack([resized(original, known.image_size)])  # (1, H, W, C)
+        pixels = known.pixels(small).to(self.model.device)
+        if target is None:
+            chosen = self.settings(settings)
+            best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
+            ids = [known.start, *best.ids, *([known.end] if best.is_complete else [])]
+        else:
+            ids = self._row(" ".join(target.split()))
+        with torch.inference_mode():
+            memory = self.model.encode(pixels)
+        heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
+        grid = self.model.grid
+        found = WordPlaces(
+            image=known.shown(image),
+            caption=known.decode(ids[1:]) if target is None else target,
+            score=self._score(memory, ids),
+            words=shown_tokens(known.tokenizer, ids[1:]),
+            weights=chosen_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
+            is_cut_off=ids[-1] != known.end,
+            heads=heads.unflatten(-1, grid).double().numpy(),
+            chosen=(layer, head),
+            model=name_of(self.model),
+            pixels=_at_most(original, LARGEST_PICTURE),
+        )
+        return in_words(found, word_starts(known.tokenizer, ids[1:])) if words else found
+
+    @torch.inference_mode()
+    def _score(self, memory: Any, ids: Sequence[int]) -> float:
+        """The log-probability of a caption, by its length."""
+        row = torch.tensor([ids], device=self.model.device)
+        logits = self.model.head(self.model.hidden(row[:, :-1], memory))[0]
+        chances = logits.float().log_softmax(-1).gather(1, row[0, 1:, None])
+        return self.settings({}).score(float(chances.sum()), len(ids) - 1)
+
+    def evaluate(
+        self,
+        paths: str | Sequence[str] = (),
+        *,
+        image_column: str | None = None,
+        text_column: Sequence[str] = (),
+        encoding: str = "utf-8",
+        max_new_tokens: int | None = None,
+        bleu_tokenizer: str | None = None,
+        errors: int | None = None,
+        kept: Sequence[CaptionedImage] | None = None,
+        **settings: Any,
+    ) -> CaptionResult:
+        """Describe the images of a table, and compare with their captions: all captions of an image
+        are references. `text_column` is the column of the captions. `bleu_tokenizer` is one of
+        sacreBLEU's (None: chosen by the script of the references). With `errors`, the result has
+        that many of the captions, the one with the lowest CIDEr-D first. `kept` are images that
+        have been read, instead of `paths`.
+
+        >>> 0 <= model.evaluate("scenes.csv").bleu <= 100
+        True
+        """
+        if kept is not None:
+            return self._evaluate(kept, [], max_new_tokens, bleu_tokenizer, errors, **settings)
+        known = self.preprocessing
+        if len(text_column) > 1:
+            raise UsageError("captions are read from one column. Pass one --text-column.")
+        with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
+            images, notes = read_captions(
+                names_of(paths),
+                Path(folder),
+                known.image_size,
+                known.num_channels,
+                image_column=image_column or known.image_column,
+                caption_column=text_column[0] if text_column else known.caption_column,
+                encoding=encoding,
+            )
+            return self._evaluate(images, notes, max_new_tokens, bleu_tokenizer, errors, **settings)
+
+    def _evaluate(
+        self,
+        images: Sequence[CaptionedImage],
+        notes: Sequence[str],
+        max_new_tokens: int | None,
+        bleu_tokenizer: str | None,
+        errors: int | None,
+        **settings: Any,
+    ) -> CaptionResult:
+        chosen = self.settings(settings)
+        references = [each.captions for each in images]
+        rows = CaptionRows.of(
+            [self.preprocessing.encode_captions(each) for each in references],
+            [each.number for each in images],
+            np.int64,
+        )
+        pixels = ChosenImages(images[0].store, rows.numbers)
+        texts = list[str]()
+
+        def describe() -> tuple[list[str], int]:
+            found = search_captions(self.model, self.preprocessing, pixels, chosen, max_new_tokens)
+            texts.extend(self.preprocessing.decode(best.ids) for best, *_ in found)
+            return texts, sum(best.finish_reason == "length" for best, *_ in found)
+
+        loss = mean_loss(self.model, pixels, rows, self.preprocessing)
+        found = evaluate_captions(self.model, loss, references, describe, bleu_tokenizer, notes)
+        if errors is None:
+            return found
+        scores = CaptionScorer(references, bleu_tokenizer).cider_d(texts)
+        compared = zip(images, texts, scores, strict=True)
+        poor = [
+            PoorCaption(each.source, each.captions, text, score)
+            for each, text, score in compared
+            if score < PERFECT
+        ]
+        return replace(found, errors=tuple(sorted(poor, key=lambda each: each.cider_d)[:errors]))
+
+    def settings(self, settings: dict[str, Any]) -> CaptionSettings:
+        return cast(CaptionSettings, self.chosen_settings(settings))
+
+    def _row(self, text: str) -> list[int]:
+        """The ids of a caption, with its start and its end."""
+        (ids,) = self.preprocessing.encode_captions([text])
+        room = self.model.context_length
+        if len(ids) - 1 > room:
+            raise UsageError(
+                f"the caption has {len(ids) - 1:,} tokens including its end token, but the model "
+                f"reads at most {room:,}. Use a shorter one."
+            )
+        return ids
+
+
+def _at_most(pixels: Any, side: int) -> Any:
+    """An image of at most so many pixels on its longer side."""
+    height, width = pixels.shape[:2]
+    scale = side / max(height, width)
+    if scale >= 1:
+        return pixels
+    return resized(pixels, (max(1, round(height * scale)), max(1, round(width * scale))))

@@ -1,0 +1,336 @@
+"""Captions: predict each word from the words before it and the image.
+
+    loss = mean of -log p(t_n | t_<n, image)        over the tokens of all captions and their ends
+
+The held-out images are described at every validation: BLEU against all of their captions decides
+which model is the best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from glassformer.config import Config, Count
+from glassformer.data.augmentation import AugmentationConfig, augment
+from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
+from glassformer.data.captioned_images import (
+    CaptionsConfig,
+    CaptionSplit,
+    read_captioned_images,
+)
+from glassformer.data.image_store import IMAGES, ImageStore
+from glassformer.data.kept_captions import keep_images, kept_images
+from glassformer.data.labelled_images import median_size
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.evaluation.captions import (
+    CaptionResult,
+    evaluate_captions,
+    hidden_and_targets,
+    mean_loss,
+    search_captions,
+)
+from glassformer.evaluation.losses import next_token_loss
+from glassformer.generation.beam_settings import Beams
+from glassformer.models import row
+from glassformer.models.caption_decoder import CaptionDecoder
+from glassformer.predict.caption import CaptionPredictor
+from glassformer.preprocessing.caption import CaptionPreprocessing
+from glassformer.preprocessing.image import unit_range
+from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.recipe import Recipe, TokenizedRecipe
+from glassformer.tasks.row_batches import TRAIN, sliced_batches
+from glassformer.tasks.task import (
+    Batches,
+    Command,
+    Dataset,
+    Habits,
+    Objective,
+    Say,
+    Source,
+    Task,
+    say_data,
+)
+from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
+from glassformer.text.framing import START
+from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
+from glassformer.wording import counted
+
+VALIDATION, TEST = "validation.jsonl", "test.jsonl"
+SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by default
+DESCRIBED = 500  # held-out images, for BLEU
+GREEDY = Beams(num_beams=1)
+
+
+class CaptionLossConfig(Config):
+    """How captions are learned."""
+
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Share of the target probability spread over all tokens."""
+    captions_per_image: Count = Field(5, ge=1)
+    """Captions of an image in one batch. The image is read once for all of them; if it has more,
+    they take turns."""
+    doubly_stochastic: float = Field(0.0, ge=0)
+    """Weight of a penalty on places of the image that are looked at too little, or too much, over a
+    whole caption (show-attend-tell)."""
+
+
+class CaptionAugmentation(AugmentationConfig):
+    """How images are varied in training. Their captions stay the same: mirrored, what was left of
+    something would be right of it, so by default images are only shifted."""
+
+    shift: float = Field(0.05, ge=0, le=0.5)
+
+    @model_validator(mode="after")
+    def _is_one_image(self) -> Self:
+        if self.mixes:
+            raise ValueError("captions cannot be mixed: leave out mixup and cutmix")
+        return self
+
+
+class CaptionRecipe(TokenizedRecipe):
+    """A recipe for images with captions."""
+
+    data: CaptionsConfig
+    augmentation: CaptionAugmentation = CaptionAugmentation()
+    objective: CaptionLossConfig = CaptionLossConfig()
+
+
+@dataclass
+class CaptionSource(Source):
+    """Captioned images in two parts; the pixels are in the folder of the data already."""
+
+    split: CaptionSplit
+    preprocessing: CaptionPreprocessing
+    encoded: list[list[list[int]]]
+    """The captions of the training images."""
+
+    @property
+    def num_items(self) -> int:
+        return len(self.split.training)
+
+    @cached_property
+    def _lengths(self) -> Any:
+        return np.array([len(ids) - 1 for each in self.encoded for ids in each])  # without start
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        known = self.preprocessing
+        decides["model"]["num_channels"] = known.num_channels
+        if recipe.model.get("image_size") is None:
+            decides["model"]["image_size"] = list(known.image_size)
+        if recipe.is_open and not recipe.model.get("context_length"):
+            # A single very long caption must not enlarge the model for all.
+            longest = min(self._lengths.max(), 2 * np.quantile(self._lengths, 0.99))
+            context = min(LONGEST, max(SHORTEST, -(-int(longest) // 16) * 16))
+            decides["model"]["context_length"] = context
+        return decides
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        context = int(recipe.model["context_length"])
+        training = self.split.training
+        kept = [[ids for ids in each if len(ids) - 1 <= context] for each in self.encoded]
+        if number := int((self._lengths > context).sum()):
+            first = next(n for n, each in enumerate(self.encoded) if len(each) > len(kept[n]))
+            say(
+                f"note: left out of training: {counted(number, 'caption')} longer than the model's "
+                f"context of {context:,} tokens (first: {training[first].source})"
+            )
+        chosen = [number for number, each in enumerate(kept) if each]
+        if not chosen:
+            raise GlassformerError(
+                "every caption is longer than the model allows. Pass a larger --set "
+                "model.context_length."
+            )
+        captions = [kept[number] for number in chosen]
+        numbers = [training[number].number for number in chosen]
+        rows = CaptionRows.of(captions, numbers, self.preprocessing.id_type)
+        rows.save(folder / TRAIN)
+        keep_images(folder / VALIDATION, self.split.validation)
+        keep_images(folder / TEST, self.split.test)
+        longest = int(rows.rows.lengths.max()) - 1
+        self.preprocessing = self.preprocessing.model_copy(update={"longest_caption": longest})
+        del self.split  # its images are in an open file, which some systems cannot rename then
+
+
+def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
+    model: Any = row(recipe.model_name).model
+    if recipe.objective.doubly_stochastic and not model.returns_weights:
+        raise UsageError(
+            f"objective.doubly_stochastic does not work with {recipe.model_name}, which has many "
+            "heads of attention. Leave it out, or train show-attend-tell."
+        )
+    data = recipe.data
+    if data.caption_column is None and data.text_column:
+        data = data.model_copy(update={"caption_column": data.text_column[0]})
+    architecture: Any = recipe.architecture()
+    if data.image_size is None:
+        data = data.model_copy(update={"image_size": architecture.image_size})
+    choose = median_size(multiple=architecture.patch_size)
+    split = read_captioned_images(data, recipe.training.seed, folder, choose)
+    captions = [each.captions for each in split.training]
+    total = sum(map(len, captions))
+    amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
+    say_data(amount, split, say, split.columns)
+    _say_size(data, split, say)
+    texts = [text for each in captions for text in each]
+    kind = "word" if has_spaces(texts) else "bpe"
+    default = TokenizerConfig(kind=kind, lowercase=True)
+    tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
+    preprocessing = CaptionPreprocessing.of(
+        split.store,
+        np.array([each.number for each in split.training]),
+        tokenizer=tokenizer,
+        image_column=split.image_column,
+        caption_column=split.caption_column,
+    )
+    encoded = [preprocessing.encode_captions(each) for each in captions]
+    return CaptionSource(split, preprocessing, encoded)
+
+
+def _say_size(data: CaptionsConfig, split: CaptionSplit, say: Say) -> None:
+    if data.image_size is None:
+        height, width = split.store.size
+        say(
+            f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
+            "a limit. Pass --image-size to choose another size"
+        )
+
+
+class CaptionDataset(Dataset):
+    """Images with captions to learn from, and held-out ones."""
+
+    unit = "image"
+    preprocessing: CaptionPreprocessing
+    training: CaptionRows
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        self.store = ImageStore(folder / IMAGES)
+        self.training = CaptionRows.load(folder / TRAIN)
+        self.images = ChosenImages(self.store, self.training.numbers)
+        self.held_out = kept_images(folder / VALIDATION, self.store)
+
+    @cached_property
+    def validation(self) -> CaptionRows:
+        encoded = [self.preprocessing.encode_captions(each.captions) for each in self.held_out]
+        return CaptionRows.of(encoded, [each.number for each in self.held_out], np.int64)
+
+    @property
+    def held_out_images(self) -> ChosenImages:
+        return ChosenImages(self.store, self.validation.numbers)
+
+    @property
+    def default_batch_size(self) -> int:
+        return min(64, max(8, len(self.training) // 20))
+
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        config: Any = self.recipe
+        turns = CaptionTurns(self.training, config.objective.captions_per_image, seed)
+
+        def take(numbers: range) -> CaptionBatch:
+            rows, places = turns.rows(numbers)
+            ids, is_learned = self.training.padded(rows, self.preprocessing.tokenizer.unknown)
+            generator = torch.Generator().manual_seed(step_seed(seed, numbers.start) >> 1)
+            images = unit_range(self.images[turns.images(numbers)])
+            pixels = self.preprocessing.normalised(augment(images, config.augmentation, generator))
+            return CaptionBatch(pixels, torch.from_numpy(places), ids, is_learned)
+
+        return sliced_batches(take, batch_size, len(self.training) / batch_size)
+
+    def describe(self) -> str:
+        captions = counted(len(self.training.rows), "caption")
+        return f"{counted(self.num_items, 'image')}, {captions}; {len(self.held_out):,} held out"
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"num_captions": len(self.training.rows)}
+
+    def test_data(self) -> dict[str, Any] | None:
+        images = kept_images(self.folder / TEST, self.store)
+        return {"kept": images} if images else None
+
+
+class CaptionObjective(Objective):
+    """Describe images."""
+
+    dataset: CaptionDataset
+    measure = "bleu"
+    measures = ("loss", "bleu", "cider_d")
+
+    def loss(self, model: CaptionDecoder, batch: CaptionBatch) -> Tensor:
+        config: CaptionLossConfig = self.recipe.objective
+        if not config.doubly_stochastic:
+            hidden, targets = hidden_and_targets(model, batch)
+            return next_token_loss(hidden, model.head, targets, config.label_smoothing)
+        memory = model.encode(batch.pixels).take(batch.images)
+        hidden, weights = model.hidden_and_weights(batch.decoder_input, memory)
+        targets, is_learned = batch.decoder_targets
+        loss = next_token_loss(
+            hidden[is_learned], model.head, targets[is_learned], config.label_smoothing
+        )
+        return loss + config.doubly_stochastic * uneven_looks(weights, is_learned)
+
+    def num_targets(self, batch: CaptionBatch) -> float:
+        _, is_learned = batch.decoder_targets
+        return float(is_learned.sum())
+
+    def validate(self, model: CaptionDecoder) -> CaptionResult:
+        data = self.dataset
+        loss = mean_loss(model, data.held_out_images, data.validation, data.preprocessing)
+        count = min(DESCRIBED, len(data.held_out))
+        chosen = [number * len(data.held_out) // count for number in range(count)]
+        references = [data.held_out[number].captions for number in chosen]
+        return evaluate_captions(model, loss, references, lambda: self._described(model, chosen))
+
+    @property
+    def untrained_cost(self) -> float:
+        """It writes until the length limit."""
+        data = self.dataset
+        longest = data.preprocessing.longest(data.model_config.context_length)
+        return max(1.0, longest / float(np.mean(data.validation.rows.lengths)))
+
+    def _described(self, model: CaptionDecoder, chosen: Sequence[int]) -> tuple[list[str], int]:
+        """Greedy captions of the held-out images with these numbers, and how many of them were cut
+        off."""
+        data = self.dataset
+        images = ChosenImages(data.store, data.validation.numbers[np.array(chosen)])
+        found = [best for best, *_ in search_captions(model, data.preprocessing, images, GREEDY)]
+        texts = [data.preprocessing.decode(best.ids) for best in found]
+        return texts, sum(best.finish_reason == "length" for best in found)
+
+    def sample(self, model: CaptionDecoder, step: int) -> str:
+        """Its caption of one of the held-out images."""
+        number = step % len(self.dataset.held_out)
+        (text,), cut_off = self._described(model, [number])
+        return f"{self.dataset.held_out[number].captions[0]} → {text}{' …' * cut_off}"
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        return (("caption", folder, "IMAGE"),)
+
+
+def uneven_looks(weights: Tensor, is_learned: Tensor) -> Tensor:
+    """Doubly stochastic attention: Σ over places of (1 - Σ over words of the weight)², per token.
+
+    The weights of a word sum to one over the places; this asks those of a place to sum to one over
+    the words, so that no part of the image is ignored. (R, T, N), (R, T) → ()
+    """
+    looked_at = (weights * is_learned[:, :, None]).sum(dim=1)  # (R, N)
+    return (1 - looked_at).square().sum() / is_learned.sum()
+
+
+TASK = Task(
+    recipe=CaptionRecipe,
+    read=read,
+    dataset=CaptionDataset,
+    objective=CaptionObjective,
+    predictor=CaptionPredictor,
+    habits=lambda recipe: Habits(
+        epochs=40, fewest_steps=600, muon=4e-3, adamw=1e-3, weight_decay=0.1, ema=0.99
+    ),
+)
