@@ -14,9 +14,12 @@ from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.classification import Classification, judge, read_logits
 from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
+from glassformer.inspection.inspection import Subject
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
+from glassformer.preprocessing.text import TextPreprocessing
 
 YES = 0.5  # the least probability of a label that is given, where several can be
 
@@ -104,6 +107,11 @@ class ClassifyPredictor(Predictor):
         targets, dtype = [0] * len(rows), self.preprocessing.dtype
         unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
         return read_logits(self.model, unlabelled), is_shortened
+
+    def subject(self, text: str) -> Subject:
+        if not isinstance(self.preprocessing, TextPreprocessing):
+            return super().subject(text)
+        return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(
         self,

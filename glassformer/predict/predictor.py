@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.result import Result
+from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.models import name_of
 from glassformer.preprocessing import SETTINGS, Preprocessing
 from glassformer.wording import counted
 
@@ -50,6 +52,27 @@ class Predictor(ABC):
     def evaluate(self, paths: str | Sequence[str]) -> Result:
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
+
+    def subject(self, text: str) -> Subject:
+        """The model with an input, as `inspect` looks at it."""
+        raise UsageError(f"there is nothing to inspect in {name_of(self.model)}.")
+
+    def inspect(
+        self,
+        text: str,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+        **options: Any,
+    ) -> Inspection:
+        """What the model computes on a text: tokens, attention, states of every layer, predictions.
+        `layers` and `heads` limit the attention that is kept; for a translator, `target` is the
+        translation (default: its own).
+
+        >>> seen = model.inspect("the quick brown")
+        >>> seen.tokens, seen.attention.shape
+        ([...], (...))
+        """
+        return Inspection(self.subject(text, **options), layers, heads)
 
     def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
         """A note on inputs that are longer than the model's context."""
