@@ -108,9 +108,9 @@ class ClassifyPredictor(Predictor):
         unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
         return read_logits(self.model, unlabelled), is_shortened
 
-    def subject(self, text: str) -> Subject:
+    def _subject(self, text: str) -> Subject:
         if not isinstance(self.preprocessing, TextPreprocessing):
-            return super().subject(text)
+            return super()._subject(text)
         return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(

@@ -119,7 +119,7 @@ class LanguagePredictor(Predictor):
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [LikelyToken(self.tokenizer.token(id), probability) for id, probability in pairs]
 
-    def subject(self, text: str) -> Subject:
+    def _subject(self, text: str) -> Subject:
         return of_language(self.model, self.tokenizer, text)
 
     @overload

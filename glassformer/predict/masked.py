@@ -94,7 +94,7 @@ class MaskedPredictor(Predictor):
             ids += [*self.tokenizer.encode(before), self.preprocessing.mask]
         return ids + self.tokenizer.encode(parts[-1])
 
-    def subject(self, text: str) -> Subject:
+    def _subject(self, text: str) -> Subject:
         return of_masked(self.model, self.preprocessing, text, self._encoded(text.split(MASK)))
 
     def _is_whole_word(self, parts: list[str], place: int) -> bool:

@@ -53,7 +53,7 @@ class Predictor(ABC):
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
 
-    def subject(self, text: str) -> Subject:
+    def _subject(self, text: str) -> Subject:
         """The model with an input, as `inspect` looks at it."""
         raise UsageError(f"there is nothing to inspect in {name_of(self.model)}.")
 
@@ -72,7 +72,7 @@ class Predictor(ABC):
         >>> seen.tokens, seen.attention.shape
         ([...], (...))
         """
-        return Inspection(self.subject(text, **options), layers, heads)
+        return Inspection(self._subject(text, **options), layers, heads)
 
     def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
         """A note on inputs that are longer than the model's context."""

@@ -112,7 +112,7 @@ class TagPredictor(Predictor):
         """A note on sentences that were read in pieces."""
         return self.exceeding(number, total, "sentence", " tokens and are read in pieces")
 
-    def subject(self, text: str) -> Subject:
+    def _subject(self, text: str) -> Subject:
         return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(

@@ -264,7 +264,7 @@ class TranslatePredictor(Predictor):
         )
         return found.in_words(word_starts(*read), word_starts(*wrote)) if words else found
 
-    def subject(self, text: str, target: str | None = None) -> Subject:
+    def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
         written = self.translate(source).text if target is None else one_line(target)
         source_ids, target_ids = self._rows(source, written)
