@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from glassformer.config_errors import Origins, Place, explain
 from glassformer.errors import GlassformerError
@@ -32,8 +32,19 @@ def several(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _height_and_width(value: Any) -> Any:
+    """Accept 32 and "32" as 32 × 32, and "24x32" as a height and a width."""
+    if isinstance(value, str):
+        value = tuple(value.lower().replace("×", "x").split("x"))
+        value = value * 2 if len(value) == 1 else value
+    return (value, value) if isinstance(value, int) else value
+
+
 Count = Annotated[int, BeforeValidator(_whole)]
 Names = Annotated[tuple[str, ...], BeforeValidator(several)]
+Side = Annotated[Count, Field(ge=1, le=2**14)]
+ImageSize = Annotated[tuple[Side, Side], BeforeValidator(_height_and_width)]
+"""Height and width in pixels."""
 
 
 class Config(BaseModel):

@@ -25,6 +25,9 @@ class Common(TypedDict, total=False):
     text_column: Annotated[Names, "data.text_column"]
     label_column: Annotated[str, "data.label_column"]
     encoding: Annotated[str, "data.encoding"]
+    image_size: Annotated[int | str | tuple[int, int], "data.image_size"]
+    image_column: Annotated[str, "data.image_column"]
+    strict: Annotated[bool, "data.strict"]
     max_steps: Annotated[int, "training.max_steps"]
     num_train_epochs: Annotated[float, "training.num_train_epochs"]
     learning_rate: Annotated[float, "training.learning_rate"]
@@ -99,7 +102,8 @@ def accepted(options: Mapping[str, Any], method: Callable[..., Any], model: Any)
     wanted = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in wanted if name not in usable]:
         names = ", ".join(map(as_typed, usable))
-        raise UsageError(f"{model} does not accept {as_typed(unknown[0])}. It accepts {names}.")
+        known_ones = f"It accepts {names}." if names else "It has no options."
+        raise UsageError(f"{model} does not accept {as_typed(unknown[0])}. {known_ones}")
     return wanted
 
 

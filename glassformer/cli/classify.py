@@ -1,4 +1,4 @@
-"""glassformer classify: which label does a text have?"""
+"""glassformer classify: which label does a text, a time series or an image have?"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,32 +19,40 @@ SHOWN = 80  # characters of each of many texts
 def classify(
     model: options.Model,
     text: Annotated[
-        str | None,
-        options.argument("TEXT", "Text or file to classify (default: each line of stdin)."),
+        list[str] | None,
+        options.argument(
+            "TEXT", "Texts or files to classify, such as images (default: each line of stdin)."
+        ),
     ] = None,
     paths: options.Data = None,
     text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
     encoding: options.Encoding = None,
     as_json: options.JsonLines = False,
 ) -> None:
-    """Predict the labels of texts or time series.
+    """Predict the labels of texts, time series or images.
 
     Examples:
       glassformer classify runs/bag-reviews "a fine film"
+      glassformer classify runs/vit-images photo.jpg more/*.png
       glassformer classify runs/bag-reviews --data test.csv --json
     """
     from glassformer.predict.classify import ClassifyPredictor
     from glassformer.tasks import load_for
 
     check_text_or_data(text, paths, text_column)
-    if text is not None and not text.strip():
+    if image_column and not paths:
+        raise UsageError("--image-column needs --data: it names a column of a table.")
+    if not all(each.strip() for each in text or ()):
         raise UsageError("the text is empty.")
     predictor = load_for(model, ClassifyPredictor, "classify")
     inputs = predictor.preprocessing
-    # A file is one text; the lines of stdin are one each.
-    given = read_lines(None) if text is None else [text_of(text)]
+    # A file is one input, or contains one text; the lines of stdin are one each.
+    content = str if inputs.reads_files else text_of
+    given = map(content, text) if text else read_lines(None)
     lines = ((inputs.from_line(line), "") for line in given)
-    files = inputs.read_inputs(paths or (), text_column or (), encoding or "utf-8")
+    columns = [image_column] if image_column else text_column or ()
+    files = inputs.read_inputs(paths or (), columns, encoding or "utf-8")
     with noting_files():
         for batch in in_batches(files if paths else lines):
             found = predictor.classify_batch([content for content, _ in batch])
@@ -52,7 +60,7 @@ def classify(
                 if as_json:
                     print_sourced(prediction.as_json(), source)
                 else:
-                    typer.echo(_line(prediction, with_text=text is None))
+                    typer.echo(_line(prediction, with_text=text is None or len(text) > 1))
             if number := sum(each.is_shortened for each in found):
                 note(predictor.shortened(number, len(found)))
 

@@ -16,6 +16,7 @@ def evaluate(
     source_column: options.SourceColumn = None,
     target_column: options.TargetColumn = None,
     text_column: options.TextColumn = None,
+    image_column: options.ImageColumn = None,
     label_column: options.LabelColumn = None,
     encoding: options.Encoding = None,
     context_length: Annotated[
@@ -48,8 +49,8 @@ def evaluate(
     Depending on the task, prints loss and perplexity, accuracy and F1, or BLEU and chrF.
 
     Examples:
-      glassformer evaluate runs/gpt-notes --data held_out.txt
       glassformer evaluate runs/bag-reviews --data test.csv --errors 10
+      glassformer evaluate runs/vit-images --data test/ --json
       glassformer evaluate runs/translator-pairs --source test.en --target test.fr
     """
     values = {k: v for k, v in locals().items() if k not in ("model", "as_json")}

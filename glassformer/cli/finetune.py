@@ -8,7 +8,8 @@ from glassformer.cli.training_request import carry_out
 
 
 @options.takes(
-    *(options.Examples, options.Files, options.NewHead, options.Training, options.Run),
+    *(options.Examples, options.Files, options.Images, options.NewHead),
+    *(options.Training, options.Run),
     without="recipe",
 )
 def finetune(

@@ -2,25 +2,29 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, print_result
+from glassformer.cli.output import note, noting_files, print_result
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
+FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
 _view = partial(options.option, rich_help_panel="View")
 
 
 def inspect(
     run: options.Model,
+    text: Annotated[
+        str | None,
+        options.argument("INPUT", "Text to read (default: stdin), or image file."),
+    ] = None,
     view: Annotated[
-        Literal["alignment"],
-        _view(None, "What to show: the source words that each word of a translation attends to."),
-    ],
-    text: Annotated[str | None, options.argument("INPUT", "Source text (default: stdin).")] = None,
+        str | None,
+        _view("NAME", "What to show (without it, the views of the model are listed)."),
+    ] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,
@@ -30,39 +34,50 @@ def inspect(
     head: Annotated[
         int | None, _view("N", "Head, counted from 0 (default: mean over all).", min=0)
     ] = None,
-    words: Annotated[bool, _view(None, "Show whole words instead of tokens.", "--words")] = False,
-    out: Annotated[
-        Path | None,
-        options.output(
-            "FILE",
-            "File to write; its extension sets the format: .html, .png, .svg or .json.",
-        ),
+    words: Annotated[
+        bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
+    out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Look inside a model: print or draw what it attends to.
 
     Examples:
-      glassformer inspect runs/translator-pairs "A man sleeps." --view alignment
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
+      glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
-    from glassformer.predict.translate import TranslatePredictor
-    from glassformer.story.alignment import check_ending, draw
-    from glassformer.tasks import load_for
+    values = {"target": target, "layer": layer, "head": head, "words": words}
+
+    from glassformer.options import accepted
+    from glassformer.story.alignment import check_ending
+    from glassformer.story.views import draw
+    from glassformer.tasks import load
 
     if out is not None:
         check_ending(out)
-    text = read_text(text)
-    if not text.strip():
-        raise UsageError("the text is empty.")
     if target is not None and not target.strip():
         raise UsageError("--target is empty. Leave it out to align the model's own translation.")
-    translator = load_for(run, TranslatePredictor, "show an alignment")
-    found = translator.align(text, target=target, layer=layer, head=head, words=words)
-    if found.is_cut_off:
-        note("the translation reached the maximum length and was cut off.")
+    predictor = load(run)
+    chosen = predictor.view(view, run)
+    show = getattr(predictor, chosen.method)
+    known = accepted(values, show, f"the view {view}")
+    given = _input(text, chosen.reads_file)
+    with noting_files():
+        found = show(given, **known)
+    note(*found.notes)
     if out is not None:
         draw(found, out)
         typer.echo(f"wrote {out}", err=True)
     if as_json or out is None:
         print_result(found, as_json)
+
+
+def _input(content: str | None, is_file: bool) -> str:
+    if is_file:
+        if not content:
+            raise UsageError("no image. Pass the name of its file.")
+        return content
+    text = read_text(content)
+    if not text.strip():
+        raise UsageError("the text is empty.")
+    return text

@@ -132,6 +132,9 @@ TextColumn = Annotated[
 LabelColumn = Annotated[
     Text, _data("NAME", "Column of a table that contains the label or the tags.")
 ]
+ImageColumn = Annotated[
+    Text, _data("NAME", "Column of a table that contains the images or their paths.")
+]
 Encoding = Annotated[
     Text, _data("NAME", "Encoding of files that are not valid UTF-8 (default: detected).")
 ]
@@ -231,6 +234,14 @@ class Files(Group, heading="Data", section="data"):
     encoding: Encoding = None
 
 
+class Images(Group, heading="Data", section="data"):
+    image_size: Text = option(
+        "N", "Size to which images are resized, e.g. 32 or 24x32 (default: depends on the data)."
+    )
+    image_column: ImageColumn = None
+    strict: Flag = switch("--strict", "Refuse files that are not images instead of skipping them.")
+
+
 class Architecture(Group, heading="Model", section="model"):
     preset: Text = option("NAME", "Preset of the model (default: depends on the amount of data).")
     cell: Literal["rnn", "lstm", "gru"] | None = option(
@@ -296,7 +307,8 @@ class Training(Group, heading="Training", section="training"):
     seed: Whole = option("N", "Random seed (default: 0).")
 
 
-RECIPE = (Examples, Pairs, Files, Architecture, Tokenizer, NewHead, Training)  # set its keys
+# These set its keys.
+RECIPE = (Examples, Pairs, Files, Images, Architecture, Tokenizer, NewHead, Training)
 
 
 class Run(Group, heading="Run"):

@@ -68,9 +68,9 @@ def read_lines(argument: str | None) -> Iterator[str]:
             raise _not_utf8(f"line {number:,}") from None
 
 
-def check_text_or_data(text: str | None, data: Texts, text_column: Texts) -> None:
+def check_text_or_data(text: str | Texts, data: Texts, text_column: Texts) -> None:
     """For a verb that reads a text, stdin, or files."""
-    if data and text is not None:
+    if data and text:
         raise UsageError("both a text and --data were passed. Leave out one of them.")
     if text_column and not data:
         raise UsageError("--text-column needs --data: it names a column of a table.")

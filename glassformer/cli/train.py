@@ -7,8 +7,8 @@ from glassformer.cli.training_request import carry_out
 
 
 @options.takes(
-    *(options.Examples, options.Pairs, options.Files, options.Architecture, options.Tokenizer),
-    *(options.Training, options.Run),
+    *(options.Examples, options.Pairs, options.Files, options.Images, options.Architecture),
+    *(options.Tokenizer, options.Training, options.Run),
 )
 def train(
     model: Annotated[
@@ -21,6 +21,6 @@ def train(
     Examples:
       glassformer train gpt --data notes.txt
       glassformer train translator --source train.en --target train.fr --time-limit 15m
-      glassformer train --resume --out runs/gpt-notes
+      glassformer train vit --data images/
     """
     carry_out({"model": {"name": model}}, values)

@@ -55,10 +55,12 @@ def read_all(
 def files_for(name: str) -> list[DataPath] | None:
     """The files with data that a folder, an archive or a pattern stands for; None for a file or a
     dataset."""
-    if not is_group(name):
-        return None
-    found = map(local_path, _matches(name)) if is_pattern(name) else files_below(local_path(name))
-    return list(_data_files(found))
+    return list(_data_files(every_file(name))) if is_group(name) else None
+
+
+def every_file(name: str) -> Iterator[DataPath]:
+    """All files of a folder, an archive or a pattern, whatever they contain."""
+    return map(local_path, _matches(name)) if is_pattern(name) else files_below(local_path(name))
 
 
 def is_group(name: str) -> bool:

@@ -79,6 +79,7 @@ def _wrong_array(path: Path, name: str, array: npt.NDArray[Any], wanted: str) ->
 
 def read_arrays(path: Path, needed: Sequence[str], *more: str) -> dict[str, npt.NDArray[Any]]:
     """The required arrays of an .npz, and those of the optional ones that it contains."""
+    cure = f"Save it with np.savez(path, {', '.join(f'{name}=…' for name in needed)})."
     try:
         with zipfile.ZipFile(path) as archive:
             entries = {
@@ -87,7 +88,7 @@ def read_arrays(path: Path, needed: Sequence[str], *more: str) -> dict[str, npt.
             if missing := [name for name in needed if name not in entries]:
                 raise GlassformerError(
                     f"{path} has no array {' and '.join(missing)} (arrays: "
-                    f"{', '.join(entries) or 'none'}). Save it with np.savez(path, x=…, y=…)."
+                    f"{', '.join(entries) or 'none'}). {cure}"
                 )
             return {
                 name: _array(archive, entries[name], f"{path}: array {name}")
@@ -95,9 +96,7 @@ def read_arrays(path: Path, needed: Sequence[str], *more: str) -> dict[str, npt.
                 if name in entries
             }
     except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise GlassformerError(
-            f"{path} is not .npz, or is damaged ({error}). Save it with np.savez(path, x=…, y=…)."
-        ) from None
+        raise GlassformerError(f"{path} is not .npz, or is damaged ({error}). {cure}") from None
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.NDArray[Any]:

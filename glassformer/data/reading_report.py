@@ -26,6 +26,7 @@ class ReadingReport:
         self._read: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
         self._encodings: dict[str, str] = {}
+        self._conversions: dict[str, dict[str, None]] = {}
         self._remarks: dict[str, None] = {}
 
     def read(self, name: object) -> None:
@@ -40,6 +41,10 @@ class ReadingReport:
         """A file is not UTF-8, and was read in another encoding."""
         self._encodings[str(name)] = encoding
 
+    def converted(self, name: object, how: str) -> None:
+        """An image was converted; `how` completes "3 images …"."""
+        self._conversions.setdefault(how, {})[str(name)] = None
+
     def remark(self, sentence: str) -> None:
         self._remarks[sentence] = None
 
@@ -51,7 +56,12 @@ class ReadingReport:
         )
         found = [f"read {_listed(read)}"] if read else []
         found += [f"skipped {_listed(kinds)}"] if kinds else []
-        return [*filter(None, ["; ".join(found)]), *self._encoding_notes(), *self._remarks]
+        conversions = (
+            f"{counted(len(names), 'image')} {how} (first: {next(iter(names))})"
+            for how, names in self._conversions.items()
+        )
+        read_and_skipped = filter(None, ["; ".join(found)])
+        return [*read_and_skipped, *self._encoding_notes(), *conversions, *self._remarks]
 
     def _encoding_notes(self) -> Iterator[str]:
         if self._encodings:

@@ -74,7 +74,7 @@ def examine_classifier(
     chapters = [
         *(confusion_chapter(found.confusion, "example", note) if found.confusion else ()),
         *classes("Classes", found.classes, note),
-        *calibration(*_confidence(logits, targets, temperature, several), note),
+        *calibration(*confidence_of(logits, targets, temperature, several), note),
         *trend(
             f"Accuracy by length in {unit}s",
             part.lengths.tolist(),
@@ -91,7 +91,7 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _confidence(
+def confidence_of(
     logits: Tensor, targets: Tensor, temperature: float, several: bool
 ) -> tuple[Tensor, Tensor]:
     """The probability of each answer, and whether it is right; with several labels, each is one."""

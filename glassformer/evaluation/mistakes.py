@@ -43,6 +43,8 @@ class WrongLabel:
     def lines(self) -> list[str]:
         predicted, true = (", ".join(each) or "none" for each in (self.predicted, self.labels))
         head = f"{self.probability:6.1%}  predicted {predicted}, labelled {true}  {self.source}"
+        if self.text == self.source:  # an image is shown by the name of its file
+            return [head]
         return [head.rstrip(), f"        {shortened(self.text, SHOWN)}"]
 
 

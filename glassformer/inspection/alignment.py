@@ -61,6 +61,11 @@ class Alignment:
             raise ValueError("weights must not be negative, and each row must sum to one")
         object.__setattr__(self, "weights", weights)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        cut_off = "the translation reached the maximum length and was cut off."
+        return (cut_off,) if self.is_cut_off else ()
+
     def as_json(self) -> dict[str, Any]:
         return {
             "source": self.source,

@@ -135,6 +135,13 @@ MODELS: dict[str, ModelRow] = {
         "a recurrent encoder-decoder with attention",
         presets.RNN_TRANSLATOR,
     ),
+    "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "multiscale-vit": _row(
+        "classify-images",
+        "multiscale_vit.MultiscaleViT",
+        "an image classifier with stages and windows (Swin)",
+        presets.MULTISCALE,
+    ),
 }
 
 

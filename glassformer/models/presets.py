@@ -122,3 +122,40 @@ RNN_TRANSLATOR_PRESETS: Presets = {
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.3},
 }
 RNN_TRANSLATOR: Choice = (RNN_TRANSLATOR_PRESETS, ((5e6, "medium"), (3e5, "small"), (0, "tiny")))
+
+# --- images ---
+
+# Dosovitskiy et al. (2021) and Touvron et al. (2021), with 1,000 labels: 5,717,416 / 22,050,664 /
+# 86,567,656 / 304,326,632 parameters.
+_VIT: Preset = {"image_size": 224, "num_channels": 3, "patch_size": 16}
+# For little data and small images: convolutions make the patches, pooling has learned weights
+# (Hassani et al., 2021), and blocks start as the identity.
+_COMPACT: Preset = {"embedding": "convolution", "pooling": "sequence", "head_dropout": 0.0}
+_COMPACT |= {"initialization": "zero_output"}
+
+_COMPACT_STAGES: Preset = {key: value for key, value in _COMPACT.items() if key != "pooling"}
+_COMPACT_STAGES |= {"window_size": 4}
+
+VIT_PRESETS: Presets = {
+    "vit-ti-16": _VIT | _stack(12, 3, 192),
+    "vit-s-16": _VIT | _stack(12, 6, 384),
+    "vit-b-16": _VIT | _stack(12, 12, 768),
+    "vit-l-16": _VIT | _stack(24, 16, 1024),
+    "tiny": _COMPACT | _stack(4, 4, 64, patch_size=2),
+    "small": _COMPACT | _stack(4, 4, 128, patch_size=4),
+    "medium": _COMPACT | _stack(6, 4, 256, patch_size=4),
+}
+VIT: Choice = (VIT_PRESETS, ((2e9, "medium"), (4e6, "small"), (0, "tiny")))
+
+MULTISCALE_PRESETS: Presets = {
+    # Liu et al. (2021), with 1,000 labels: 28,288,354 parameters.
+    "swin-t": {"image_size": 224, "num_channels": 3, "patch_size": 4, "window_size": 7}
+    | {"num_layers": (2, 2, 6, 2), "d_model": 96, "num_heads": (3, 6, 12, 24)},
+    "tiny": _COMPACT_STAGES
+    | {"num_layers": (2, 2), "d_model": 32, "num_heads": (2, 4), "patch_size": 1},
+    "small": _COMPACT_STAGES
+    | {"num_layers": (2, 2, 2), "d_model": 64, "num_heads": (2, 4, 8), "patch_size": 2},
+    "medium": _COMPACT_STAGES
+    | {"num_layers": (2, 4, 2), "d_model": 96, "num_heads": (3, 6, 12), "patch_size": 4},
+}
+MULTISCALE: Choice = (MULTISCALE_PRESETS, ((2e9, "medium"), (4e6, "small"), (0, "tiny")))

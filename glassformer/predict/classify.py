@@ -37,6 +37,8 @@ class Prediction:
     is_multi_label: bool = False
     is_shortened: bool = False
     """It was longer than the model's context, and only a part of it was read."""
+    input_name: str = "text"
+    """The key of the input in JSON."""
 
     @property
     def label(self) -> str:
@@ -45,7 +47,22 @@ class Prediction:
     def as_json(self) -> dict[str, Any]:
         label = self.label or None
         given = {"labels": list(self.labels)} if self.is_multi_label else {"label": label}
-        return {"text": self.text, **given, "scores": self.scores}
+        return {self.input_name: self.text, **given, "scores": self.scores}
+
+
+class Inputs(Sequence[Any]):
+    """The inputs of examples, each read when it is needed: images need not all be in memory."""
+
+    def __init__(self, examples: Sequence[LabelledExample]) -> None:
+        self._examples = examples
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [example.input for example in self._examples[place]]
+        return self._examples[place].input
 
 
 class ClassifyPredictor(Predictor):
@@ -82,7 +99,8 @@ class ClassifyPredictor(Predictor):
         ['good', '']
         """
         shown = [self.preprocessing.shown(content) for content in contents]
-        found = [Prediction(text, (), {}, self.model.config.multi_label) for text in shown]
+        name, several = self.preprocessing.input_name, self.model.config.multi_label
+        found = [Prediction(text, (), {}, several, input_name=name) for text in shown]
         places = [place for place, text in enumerate(shown) if text.strip()]
         if not places:
             return found
@@ -98,7 +116,8 @@ class ClassifyPredictor(Predictor):
         ranked = sorted(pairs, key=lambda pair: pair[1], reverse=True)
         given = [pair for pair in ranked if pair[1] >= YES] if several else ranked[:1]
         labels = tuple(label for label, _ in given)
-        return Prediction(shown, labels, dict(ranked), several, is_shortened)
+        name = self.preprocessing.input_name
+        return Prediction(shown, labels, dict(ranked), several, is_shortened, name)
 
     def _read(self, contents: Sequence[Any]) -> tuple[Tensor, list[bool]]:
         """The logits (N, C) before the temperature, and which inputs were shortened."""
@@ -140,7 +159,7 @@ class ClassifyPredictor(Predictor):
                 "know. They count as wrong in the accuracy and are excluded from the other scores: "
                 f"{listed_with_counts(unknown)}"
             )
-        logits, is_shortened = self._read([example.input for example in known])
+        logits, is_shortened = self._read(Inputs(known))
         if number := sum(is_shortened):
             notes.append(self.shortened(number, len(known)))
         scores = judge(
@@ -161,11 +180,15 @@ class ClassifyPredictor(Predictor):
         for row, probability in surest_errors(logits, self.targets(examples), temperature, several):
             example = examples[row]
             predicted = chosen_labels(logits[row], self.model.labels, several)
-            shown = self.preprocessing.shown(example.input)
+            shown = self._shown(example)
             found.append(
                 WrongLabel(shown, example.labels, predicted, probability, example.source, several)
             )
         return found
+
+    def _shown(self, example: LabelledExample) -> str:
+        """An example on a line."""
+        return self.preprocessing.shown(example.input)
 
     def known(
         self, examples: Sequence[LabelledExample], where: str

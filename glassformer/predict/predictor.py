@@ -1,15 +1,13 @@
 """What every predictor has: a model, its preprocessing, and a way to be evaluated."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.result import Result
-from glassformer.inspection.inspection import Inspection, Subject
-from glassformer.models import name_of
 from glassformer.preprocessing import SETTINGS, Preprocessing
 from glassformer.wording import counted
 
@@ -25,11 +23,27 @@ class LikelyToken:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class View:
+    """A picture of what a model does with an input, for `inspect`."""
+
+    method: str
+    """The name of a method of the predictor. It takes the input; the options of the view are its
+    keyword arguments, and the command line accepts exactly those. What it returns has `as_json`,
+    `text` and `notes`, and `story/views.py` draws it."""
+    about: str
+    """What is shown, in a few words."""
+    reads_file: bool = False
+    """The input is the name of a file, such as an image, and not a text."""
+
+
 class Predictor(ABC):
     """A model with the verbs of its task, each of them a method."""
 
     verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
     """The commands that work with it."""
+    views: ClassVar[Mapping[str, View]] = {}
+    """What `inspect` can show, by name."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
@@ -53,26 +67,19 @@ class Predictor(ABC):
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
 
-    def _subject(self, text: str) -> Subject:
-        """The model with an input, as `inspect` looks at it."""
-        raise UsageError(f"there is nothing to inspect in {name_of(self.model)}.")
-
-    def inspect(
-        self,
-        text: str,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
-        **options: Any,
-    ) -> Inspection:
-        """What the model computes on a text: tokens, attention, states of every layer, predictions.
-        `layers` and `heads` limit the attention that is kept; for a translator, `target` is the
-        translation (default: its own).
-
-        >>> seen = model.inspect("the quick brown")
-        >>> seen.tokens, seen.attention.shape
-        ([...], (...))
-        """
-        return Inspection(self._subject(text, **options), layers, heads)
+    def view(self, name: str | None, model: Any) -> View:
+        """The view of that name; `model` is what the user calls this model."""
+        if name in self.views:
+            return self.views[name]
+        if not self.views:
+            *most, last = self.verbs
+            raise UsageError(
+                f"{model} has nothing to inspect. This model supports "
+                f"{', '.join(most)}{' and ' if most else ''}{last}."
+            )
+        shown = "; ".join(f"{each} ({view.about})" for each, view in self.views.items())
+        problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
+        raise UsageError(f"{problem}. Pass --view with one of: {shown}.")
 
     def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
         """A note on inputs that are longer than the model's context."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.predictor import Predictor, View, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
     Translation,
@@ -51,6 +51,9 @@ class TranslatePredictor(Predictor):
     """The verbs of a translator: translate, score, evaluate, align."""
 
     verbs = ("translate", "inspect", "evaluate")
+    views: ClassVar = {
+        "alignment": View("align", "the source words that each word of a translation attends to")
+    }
     preprocessing_class = PairPreprocessing
     settings_class = TranslationSettings
     model: Translator

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from glassformer.atomic_files import read_json
 from glassformer.errors import GlassformerError
+from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         MaskedTextPreprocessing,
         PairPreprocessing,
         SeriesPreprocessing,
+        ImagePreprocessing,
     )
 }
 

@@ -24,6 +24,10 @@ class LabelledInputs(Preprocessing):
 
     unit: ClassVar[str] = "token"
     """What an encoded input consists of."""
+    reads_files: ClassVar[bool] = False
+    """An argument of `classify` names a file that is one input, and is not a text itself."""
+    input_name: ClassVar[str] = "text"
+    """The key of an input in JSON."""
     what_is_kept: ClassVar[str]
     """Which part of an input that is too long is read, in words."""
 

@@ -42,8 +42,9 @@ class Preprocessing(Config):
         return {name: tokenizer for name, tokenizer in found if tokenizer is not None}
 
     @property
-    def sizes(self) -> dict[str, int | None]:
-        """What a model must have room for, by the keys of the model's config."""
+    def sizes(self) -> dict[str, Any]:
+        """What a model must have room for, by the keys of the model's config: a size of vocabulary
+        may be smaller than the model's, anything else must be equal."""
         return {
             _size_key(name): self.tokenizers[name].vocab_size if name in self.tokenizers else None
             for name in self._tokenizer_fields()
@@ -70,13 +71,13 @@ class Preprocessing(Config):
     def check_model(self, config: Config, where: str, cure: str) -> None:
         """Raise unless a model of this config can read all that this preprocessing returns."""
         for key, size in self.sizes.items():
-            known: int | None = getattr(config, key, None)
-            if size is None or known is None or key == "num_features":
+            known: Any = getattr(config, key, None)
+            if size is None or known is None or not key.endswith("vocab_size"):
                 fits = size == known
             else:
                 fits = size <= known  # a model may have room for more tokens than there are
             if not fits:
-                ours, models = ("missing" if n is None else f"{n:,}" for n in (size, known))
+                ours, models = ("missing" if n is None else _number(n) for n in (size, known))
                 raise GlassformerError(
                     f"{where} does not fit the model: {key} is {ours} here and {models} in "
                     f"the model. {cure}"
@@ -95,6 +96,10 @@ class Preprocessing(Config):
         for name, tokenizer in self.tokenizers.items():
             found |= {name: tokenizer.kind, _size_key(name): tokenizer.vocab_size}
         return found
+
+
+def _number(size: Any) -> str:
+    return f"{size:,}" if isinstance(size, int) else "×".join(map(str, size))
 
 
 def _size_key(field: str) -> str:

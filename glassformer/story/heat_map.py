@@ -1,15 +1,12 @@
 """An alignment as a heat map for slides and papers, drawn by matplotlib without a display."""
 
-import io
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from glassformer.inspection.alignment import Alignment
+from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible, width
 
 if TYPE_CHECKING:
@@ -17,15 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Fallbacks, if installed, for characters that the first font does not have.
-_FONTS = (
-    *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP"),
-    *("PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
-    *("WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
-    "Arial Unicode MS",
-)
 _MANY = 24  # with more columns, their labels are vertical
-_INK = "#333333"
 
 
 @dataclass(frozen=True)
@@ -58,20 +47,8 @@ class _Layout:
 
 def heat_map(alignment: Alignment, title: str | None, about: str, kind: str) -> bytes:
     """The bytes of a "png" or "svg": source from left to right, output from top to bottom."""
-    with _silence():
-        import matplotlib
-
-        with matplotlib.rc_context():
-            matplotlib.rcdefaults()  # not the user's settings: equal alignments give equal pictures
-            matplotlib.rcParams["font.family"] = _installed_fonts()
-            matplotlib.rcParams["svg.hashsalt"] = "glassformer"
-            matplotlib.rcParams["svg.fonttype"] = "none"  # a browser has more fonts than we do
-            figure = _figure(alignment, title, about)
-            image = io.BytesIO()
-            fixed = {"Date": None, "Creator": None} if kind == "svg" else {}
-            around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
-            figure.savefig(image, format=kind, dpi=150, metadata=fixed, **around)
-    return image.getvalue()
+    with drawing():
+        return written(_figure(alignment, title, about), kind)
 
 
 def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":
@@ -98,15 +75,15 @@ def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":
         mesh, cax=figure.add_axes((*corner, 0.14 / wide, bar_high / high)), format="{x:.0%}"
     )
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=8, labelcolor=_INK)
-    bar.set_label("attention weight", fontsize=9, color=_INK)
+    bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
+    bar.set_label("attention weight", fontsize=9, color=INK)
     if title is not None:
         # The sentences on two lines: a wide title would make a wide picture of a narrow map.
         lines = [shortened(visible(part), 60) for part in title.split(" → ")]
         shown = "\n→ ".join(lines)
-        axes.set_title(shown, fontsize=12, color=_INK, pad=12, parse_math=False)
+        axes.set_title(shown, fontsize=12, color=INK, pad=12, parse_math=False)
     if about:
-        style: dict[str, Any] = {"fontsize": 9, "color": _INK, "parse_math": False}
+        style: dict[str, Any] = {"fontsize": 9, "color": INK, "parse_math": False}
         axes.text(0, -0.15 / high, about, transform=axes.transAxes, va="top", **style)
     return figure
 
@@ -125,7 +102,7 @@ def _label(axes: "Axes", alignment: Alignment, layout: _Layout) -> None:
     rows = [shortened(visible(token)) for token in alignment.target_tokens]
     step, rotation = layout.label_step, layout.rotation(columns)
     turned: dict[str, Any] = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
-    style: dict[str, Any] = {"fontsize": layout.font_size, "color": _INK}
+    style: dict[str, Any] = {"fontsize": layout.font_size, "color": INK}
     style["parse_math"] = False  # a $ is only a dollar sign
     axes.xaxis.tick_top()
     axes.xaxis.set_label_position("top")
@@ -137,29 +114,8 @@ def _label(axes: "Axes", alignment: Alignment, layout: _Layout) -> None:
         **style,
     )
     axes.set_yticks([place + 0.5 for place in range(0, len(rows), step)], rows[::step], **style)
-    axes.set_xlabel("source", fontsize=10, color=_INK, labelpad=8)
-    axes.set_ylabel("translation", fontsize=10, color=_INK, labelpad=8)
+    axes.set_xlabel("source", fontsize=10, color=INK, labelpad=8)
+    axes.set_ylabel("translation", fontsize=10, color=INK, labelpad=8)
     axes.tick_params(length=0, pad=5)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _installed_fonts() -> list[str]:
-    from matplotlib.font_manager import fontManager
-
-    found = {font.name for font in fontManager.ttflist}
-    return [*(name for name in _FONTS if name in found), "sans-serif"]  # the last for SVG viewers
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """No warnings about characters that no font has: they are drawn as boxes."""
-    logger = logging.getLogger("matplotlib")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            yield
-    finally:
-        logger.setLevel(level)

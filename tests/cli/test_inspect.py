@@ -23,8 +23,15 @@ class Translator(TranslatePredictor):
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
 
-    def align(self, text: str, **options: Any) -> Alignment:
-        self.asked = {"text": text, **options}
+    def align(
+        self,
+        text: str,
+        target: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = False,
+    ) -> Alignment:
+        self.asked = {"text": text, "target": target, "layer": layer, "head": head, "words": words}
         return Alignment(
             source=text,
             target="Good day",
@@ -133,14 +140,12 @@ def test_a_view_has_to_be_named(glassformer: Any, translator: Translator) -> Non
         assert "alignment" in result.err
 
 
-def test_a_model_without_alignment_says_so(
-    glassformer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     preprocessing = TextPreprocessing(tokenizer=train_tokenizer("char", ["Hallo"]))
     other = LanguagePredictor(nn.Identity(), preprocessing)
     monkeypatch.setattr(tasks, "load", lambda path: other)
     result = glassformer("inspect", "runs/gpt", "Hallo", "--view", "alignment")
     assert result.code == 2
     assert result.error == (
-        "runs/gpt cannot show an alignment. This model supports generate, score and evaluate."
+        "runs/gpt has nothing to inspect. This model supports generate, score and evaluate."
     )

@@ -1,6 +1,7 @@
 """One example of each kind of preprocessing."""
 
 from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
@@ -33,5 +34,13 @@ EXAMPLES: dict[str, Preprocessing] = {
     "pair, one vocabulary": PairPreprocessing(tokenizer=WORDS),
     "series": SeriesPreprocessing(
         text_column=("x", "y"), label_column="move", mean=(0.1, -1e30), deviation=(1 / 3, 2e-38)
+    ),
+    "image": ImagePreprocessing(
+        image_size=(24, 32),
+        num_channels=3,
+        image_mean=(0.1, 1 / 3, 1.0),
+        image_std=(0.2, 1e-3, 1.0),
+        image_column="picture",
+        label_column="animal",
     ),
 }

@@ -13,6 +13,7 @@ const cells = {
   },
   label: (cell, value) => add(cell, "span", { class: "label", dir: "auto" }, value),
   text: (cell, value) => add(cell, "span", { class: "words", dir: "auto" }, value || "(empty)"),
+  image: (cell, value) => add(cell, "img", { class: "thumbnail", src: value, alt: "" }),
   answer(cell, [text, score]) {
     const kind = score >= 1 ? "right" : "wrong";
     const sign = score >= 1 ? "✓" : score <= 0 ? "✗" : percent(score, 0);

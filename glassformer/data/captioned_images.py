@@ -1,0 +1,169 @@
+"""Images with captions: read, resized into one file, and split by image.
+
+    image,caption
+    1.jpg,A dog runs.            →  CaptionedImage(0, ("A dog runs.", "A brown dog."), …)
+    1.jpg,A brown dog.
+
+All captions of an image, in any number of rows, belong together. Equal pixels under two names are
+one side of the split.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.data.content import bytes_key
+from glassformer.data.holding_out import Groups, held_out
+from glassformer.data.image_files import (
+    FoundImage,
+    ImageFinder,
+    ImagesConfig,
+)
+from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored
+from glassformer.data.images import Pixels, Size
+from glassformer.data.labelled_images import ChooseSize, store_parts
+from glassformer.data.reading_report import collecting
+from glassformer.errors import GlassformerError
+from glassformer.wording import counted
+
+
+class CaptionsConfig(ImagesConfig):
+    """Which images with captions to train on."""
+
+    caption_column: str | None = None
+    """The column of the captions (null: detected by name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedImage:
+    """An image in a store, all of its captions, and where it was read."""
+
+    number: int
+    captions: tuple[str, ...]
+    source: str
+    content: bytes
+    """A hash of its pixels, before they were resized."""
+    store: ImageStore
+
+    @property
+    def input(self) -> Pixels:
+        """(H, W, C)"""
+        return self.store[self.number]
+
+
+@dataclass(frozen=True)
+class CaptionSplit:
+    """Captioned images: disjoint training and validation parts, and test data."""
+
+    training: Sequence[CaptionedImage]
+    validation: Sequence[CaptionedImage]
+    test: Sequence[CaptionedImage]
+    held_out: str
+    """What was held out for validation, in words."""
+    notes: list[str]
+    store: ImageStore
+    image_column: str | None = None
+    caption_column: str | None = None
+    columns: tuple[str, ...] = ()
+    """How the columns of tables are used, in words."""
+
+
+def read_captioned_images(
+    config: CaptionsConfig, seed: int, folder: Path, choose: ChooseSize
+) -> CaptionSplit:
+    """All images, resized, in a store in `folder`, with their captions, split as the config says.
+    `choose` decides their size if the config does not."""
+    finder = ImageFinder("caption", config.image_column, config.caption_column, config.encoding)
+    captions: list[dict[str, list[str]]] = [{}, {}, {}]
+    paths = (config.paths, config.validation_paths, config.test_paths)
+
+    def finding(part: int) -> Callable[[], Iterable[FoundImage]]:
+        return lambda: _each_once(finder, paths[part], captions[part])
+
+    with collecting() as happened:
+        stored = store_parts(config, [finding(part) for part in range(3)], folder, choose)
+    store = ImageStore(folder / IMAGES)
+    training, validation, test = (
+        [_captioned(each, said, store) for each in images]
+        for images, said in zip(stored, captions, strict=True)
+    )
+    notes = happened.notes()
+    if validation:
+        held = f"all of {', '.join(config.validation_paths)}"
+    else:
+        training, validation = _split(training, seed, config.validation_fraction, config.paths)
+        total = len(training) + len(validation)
+        held = f"{len(validation):,} of {counted(total, 'image')}, a random sample"
+    notes += _leaks(validation, training, "validation data", "training")
+    notes += _leaks(test, [*training, *validation], "test data", "training or validation")
+    image, caption = finder.columns or (None, None)
+    words = (f"columns: {finder.words}",) if finder.words else ()
+    return CaptionSplit(training, validation, test, held, notes, store, image, caption, words)
+
+
+def read_captions(
+    paths: Sequence[str],
+    folder: Path,
+    size: Size,
+    channels: int,
+    image_column: str | None = None,
+    caption_column: str | None = None,
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> tuple[list[CaptionedImage], list[str]]:
+    """The captioned images of files, resized into a store in `folder`, and notes on what was left
+    out."""
+    finder = ImageFinder("caption", image_column, caption_column, encoding)
+    said: dict[str, list[str]] = {}
+    with collecting() as happened, ImageStoreWriter(folder / IMAGES, size, channels) as writer:
+        stored = list(writer.add(_each_once(finder, paths, said), strict))
+    if not stored:
+        raise GlassformerError(f"{', '.join(paths)} contains no images.")
+    store = ImageStore(folder / IMAGES)
+    return [_captioned(each, said, store) for each in stored], happened.notes()
+
+
+def _each_once(
+    finder: ImageFinder, paths: Sequence[str], captions: dict[str, list[str]]
+) -> Iterator[FoundImage]:
+    """Each image once, when its first caption is read; the captions go into the dictionary."""
+    captions.clear()
+    for found in finder.find(paths) if paths else ():
+        known = captions.setdefault(found.identity, [])
+        if found.caption not in known:
+            known.append(found.caption)
+        if len(known) == 1:
+            yield found
+
+
+def _captioned(image: Stored, captions: dict[str, list[str]], store: ImageStore) -> CaptionedImage:
+    found = image.found
+    said = tuple(captions[found.identity])
+    return CaptionedImage(image.number, said, found.source, image.digest, store)
+
+
+def _split(
+    images: Sequence[CaptionedImage], seed: int, fraction: float, paths: Sequence[str]
+) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
+    keys = np.array([bytes_key(each.content, seed) for each in images], dtype=np.uint64)
+    answers = np.zeros(len(images), dtype=np.int32)
+    chosen = held_out(Groups.of(keys), answers, [("",)], fraction)
+    if not chosen.any():
+        raise GlassformerError(
+            f"{', '.join(paths)} has no two different images, so none can be held out for "
+            "validation. Provide more images, or separate validation data (--validation-data)."
+        )
+    parts = (list[CaptionedImage](), list[CaptionedImage]())
+    for image, is_held_out in zip(images, chosen.tolist(), strict=True):
+        parts[is_held_out].append(image)
+    return parts
+
+
+def _leaks(
+    images: Sequence[CaptionedImage], others: Sequence[CaptionedImage], part: str, where: str
+) -> Iterator[str]:
+    seen = {each.content for each in others}
+    if number := sum(each.content in seen for each in images):
+        yield f"{counted(number, 'image')} in the {part} also in {where}"

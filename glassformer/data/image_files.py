@@ -1,0 +1,339 @@
+"""Where images are: in folders, archives, tables, .npz files and datasets on the hub.
+
+    images/cat/7.png                  →  FoundImage("images/cat/7.png", labels=("cat",))
+    pets.csv: image,label             →  FoundImage("pets.csv:2", labels=("cat",))
+    pets.npz: images, labels          →  FoundImage("pets.npz:1", labels=("cat",))
+
+Images are found one by one, and read when they are asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.config import ImageSize
+from glassformer.data.archives import Member
+from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
+from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
+from glassformer.data.label_folders import labelled_by_folder
+from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
+from glassformer.data.npz_files import read_arrays
+from glassformer.data.reading_report import report
+from glassformer.data.splits import LabelledConfig
+from glassformer.data.tables import (
+    TABLE_ENDINGS,
+    Row,
+    Table,
+    column,
+    columns_in_words,
+    is_table,
+    open_table,
+)
+from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, missing, reading
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import counted
+
+IMAGE_COLUMNS = (
+    *("image", "file_name", "filename", "file", "path", "image_path", "img", "picture", "photo"),
+    *("filepath", "file_path", "image_file"),
+)
+CAPTION_COLUMNS = ("caption", "captions", "text", "description", "sentence", "title")
+PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
+Role = Literal["label", "caption"]
+Values = npt.NDArray[Any]
+
+
+class ImagesConfig(LabelledConfig):
+    """Which images to train on, and how they are read."""
+
+    image_column: str | None = None
+    """The column of a table with the images or their paths (null: detected by name)."""
+    image_size: ImageSize | None = None
+    """Height and width to which images are resized (null: chosen from the data)."""
+    num_channels: Literal[1, 3] | None = None
+    """1: greyscale, 3: colour (null: colour, unless all images are grey)."""
+    strict: bool = False
+    """Refuse files that are not images instead of skipping them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundImage:
+    """An image that has not been read yet."""
+
+    source: str
+    """Its file, or "table:line"."""
+    image: "DataPath | bytes | Pixels"
+    """Its path, its file's content, or its pixels."""
+    file: Path | None
+    """The file on disk that contains it; None for the hub."""
+    labels: tuple[str, ...] = ()
+    caption: str = ""
+
+    def raw(self) -> bytes | Pixels:
+        """The content of its file, or its pixels."""
+        if isinstance(self.image, bytes | np.ndarray):
+            return self.image
+        return read_image_bytes(self.image)
+
+    @property
+    def identity(self) -> str:
+        """Equal for two rows that name the same file."""
+        return self.source if isinstance(self.image, bytes | np.ndarray) else str(self.image)
+
+
+@dataclass
+class ImageFinder:
+    """Finds the images of files, folders and datasets, with what is said about them."""
+
+    role: Role | None = None
+    """What belongs to each image; None if nothing is needed."""
+    image_column: str | None = None
+    other_column: str | None = None
+    """The column of the label or the caption."""
+    encoding: str = "utf-8"
+    columns: tuple[str, str | None] | None = None
+    """The columns of the first table that was read: of the images, and of what belongs to them."""
+    words: str | None = None
+    """How these columns are used, for people."""
+
+    def find(self, paths: Sequence[str]) -> Iterator[FoundImage]:
+        """All images, in a fixed order."""
+        is_empty = True
+        folders = self._folders_of_labels(paths)
+        for name in paths:
+            with reading(name):
+                found = self._in_folder(folders[name]) if folders else self._find(name)
+                for each in found:
+                    is_empty = False
+                    yield each
+        if is_empty:
+            raise EmptyError(f"{', '.join(paths)} contains no images.")
+
+    def _folders_of_labels(self, paths: Sequence[str]) -> dict[str, DataPath]:
+        """Several folders, as a shell expands `images/*`: each is a label. Else none."""
+        if self.role != "label" or len(paths) < 2 or any(map(is_pattern, paths)):
+            return {}
+        found = {name: local_path(name) for name in paths}
+        flat = (
+            path.is_dir() and not any(map(_is_folder, visible_entries(path)))
+            for path in found.values()
+        )
+        return found if all(flat) else {}
+
+    def _in_folder(self, folder: DataPath) -> Iterator[FoundImage]:
+        for file in visible_entries(folder):
+            yield _of_file(file, self._label_of(file))
+
+    def _find(self, name: str) -> Iterator[FoundImage]:
+        path = local_path(name)
+        if is_group(name):
+            yield from self._of_group(name)
+        elif ending(path) == ".npz" and isinstance(path, Path) and path.is_file():
+            yield from self._of_arrays(path)
+        elif path.is_file() and not is_table(path, self.encoding):
+            if self.role is not None:
+                raise UsageError(
+                    f"{path} has no {self.role}. Pass a folder for each class, or a table "
+                    f"({', '.join(TABLE_ENDINGS)}) with the columns image and {self.role}."
+                )
+            yield _of_file(path)
+        else:
+            yield from self._of_table(name)
+
+    # --- folders ---
+
+    def _of_group(self, name: str) -> Iterator[FoundImage]:
+        _check_parts(name, self.role)
+        files = list(every_file(name))
+        tables = [file for file in files if ending(file) in TABLE_ENDINGS]
+        inside = labelled_by_folder(name, files) if self.role == "label" else []
+        top = {file for file in tables if file not in {*inside}}
+        if (
+            self.role == "caption"
+            or (top and not any(map(_looks_like_image, inside)))
+            or (any(file.stem == "metadata" for file in top))
+        ):
+            if not tables:
+                raise GlassformerError(
+                    f"{name} contains no table of images and {self.role}s. Add metadata.csv with "
+                    f"the columns file_name and {self.role}."
+                )
+            for file in tables:
+                yield from self._of_table(str(file))
+            return
+        if self.role == "label":
+            if not inside:
+                raise GlassformerError(
+                    f"{name} contains neither a folder for each class nor a table "
+                    f"({', '.join(TABLE_ENDINGS)}). Add, for example, {name}/cat and {name}/dog."
+                )
+            kept = {*inside}
+            if rest := [file for file in files if file not in kept]:
+                report().remark(
+                    f"left out: {counted(len(rest), 'file')} in {name} not directly in the folder "
+                    f"of a class (first: {rest[0]})"
+                )
+            files = inside
+        yield from (_of_file(file, self._label_of(file)) for file in files)
+
+    def _label_of(self, file: DataPath) -> tuple[str, ...]:
+        return (one_name(file.parent.name),) if self.role == "label" else ()
+
+    # --- tables ---
+
+    def _of_table(self, name: str) -> Iterator[FoundImage]:
+        table = open_table(name, self.encoding)
+        image, other = self._columns(table)
+        if self.columns is None:
+            self.columns = image, other
+            roles: dict[str, Sequence[str]] = {"image": [image]}
+            self.words = columns_in_words(
+                table, roles | ({str(self.role): [other]} if other is not None else {})
+            )
+        folder, file = local_path(name).parent, _on_disk(local_path(name))
+        for row in table.rows:
+            content = _image_of(row, image, folder)
+            own = file if isinstance(content, bytes) else _on_disk(content)
+            yield FoundImage(row.place, content, own, **self._said(row, other))
+
+    def _columns(self, table: Table) -> tuple[str, str | None]:
+        image = column(table, self.image_column, IMAGE_COLUMNS, "image")
+        if self.role is None:
+            return image, None
+        usual = LABEL_COLUMNS if self.role == "label" else CAPTION_COLUMNS
+        rest = [name for name in table.columns if name != image]
+        if self.other_column is None and len(rest) == 1:
+            return image, rest[0]
+        other = column(table, self.other_column, usual, self.role, taken=[image])
+        if other == image:
+            raise UsageError(f'column "{image}" cannot be both the image and the {self.role}.')
+        return image, other
+
+    def _said(self, row: Row, other: str | None) -> dict[str, Any]:
+        if other is None:
+            return {}
+        value = row.get(other)
+        if self.role == "label":
+            return {"labels": (label_name(value, row.place, f'column "{other}"'),)}
+        if not isinstance(value, str) or not value.strip():
+            raise GlassformerError(
+                f'{row.place}: no caption in column "{other}". Fill it in, or delete the row.'
+            )
+        return {"caption": " ".join(value.split())}
+
+    # --- arrays ---
+
+    def _of_arrays(self, path: Path) -> Iterator[FoundImage]:
+        if self.role == "caption":
+            raise UsageError(f"{path} cannot contain captions. Pass a table of image and caption.")
+        needed = ("images", "labels") if self.role == "label" else ("images",)
+        arrays = read_arrays(path, needed)
+        images, labels = arrays["images"], arrays.get("labels")
+        if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
+            raise GlassformerError(
+                f"{path}: array images has shape {images.shape}; expected (N, H, W), (N, H, W, 1) "
+                "or (N, H, W, 3)."
+            )
+        if labels is not None and labels.shape != (len(images),):
+            raise GlassformerError(
+                f"{path}: array labels has shape {labels.shape}; expected one label for each image,"
+                f" shape ({len(images)},)."
+            )
+        scale = _scale_of(path, images)
+        names = [None] * len(images) if labels is None else labels.tolist()
+        for index, label in enumerate(names):
+            place = f"{path}:{index + 1}"
+            image = images[index] if images.ndim == 4 else images[index][:, :, None]  # (H, W, C)
+            name = () if label is None else (label_name(label, place, 'array "labels"'),)
+            yield FoundImage(place, scale(image), path, name)
+
+
+def find_images(
+    config: ImagesConfig, role: Role | None = None
+) -> tuple[ImageFinder, list[Callable[[], Iterable[FoundImage]]]]:
+    """The images to train, validate and test on: three functions that find them, anew each time."""
+    column_of_role = config.label_column if role == "label" else None
+    finder = ImageFinder(role, config.image_column, column_of_role, config.encoding)
+
+    def finding(paths: Sequence[str]) -> Callable[[], Iterable[FoundImage]]:
+        return lambda: finder.find(paths) if paths else ()
+
+    return finder, [
+        finding(each) for each in (config.paths, config.validation_paths, config.test_paths)
+    ]
+
+
+def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:
+    """The image of a row: its path, relative to the table's folder, or its bytes."""
+    value = row.get(name)
+    if isinstance(value, dict):  # how Arrow stores images
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, bytes) and value:
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise GlassformerError(
+            f'{row.place}: no image in column "{name}". Fill it in, or delete the row.'
+        )
+    given = value.strip()
+    path = local_path(given) if Path(given).is_absolute() else local_path(f"{folder}/{given}")
+    if not path.is_file():
+        problem = str(missing(path, "Correct the path, which is relative to the table's folder."))
+        raise GlassformerError(f"{row.place}: {problem}")
+    return path
+
+
+def _of_file(file: DataPath, labels: tuple[str, ...] = ()) -> FoundImage:
+    return FoundImage(str(file), file, _on_disk(file), labels)
+
+
+def _on_disk(path: DataPath) -> Path | None:
+    found = path.archive if isinstance(path, Member) else path
+    return found if found.is_file() else None
+
+
+def _is_folder(path: DataPath) -> bool:
+    return path.is_dir()
+
+
+def _looks_like_image(path: DataPath) -> bool:
+    return path.suffix.lower() in ENDINGS
+
+
+def _check_parts(name: str, role: Role | None) -> None:
+    """Folders called train and test are parts of a dataset, not classes."""
+    if is_pattern(name) or role == "caption":
+        return
+    folders = sorted(each.name for each in visible_entries(local_path(name)) if each.is_dir())
+    parts = [each for each in folders if each.casefold() in PARTS]
+    if len(parts) > 1 and parts == folders:
+        train = next((each for each in parts if "train" in each.casefold()), parts[0])
+        test = next((each for each in parts if "test" in each.casefold()), None)
+        more = "" if test is None else f" --test-data {name}/{test}"
+        raise UsageError(
+            f"{name} contains the folders {' and '.join(parts)}, the parts of a dataset. Pass "
+            f"--data {name}/{train}{more}."
+        )
+
+
+def _scale_of(path: Path, images: Values) -> Callable[[Values], Pixels]:
+    """How the numbers of an array become 8 bits."""
+    if images.dtype == np.uint8:
+        return lambda image: image
+    if images.dtype.kind not in "biuf" or not images.size:
+        raise GlassformerError(
+            f"{path}: array images has shape {images.shape} and type {images.dtype}; expected "
+            "numbers."
+        )
+    low, high = float(images.min()), float(images.max())
+    if not np.isfinite([low, high]).all():
+        raise GlassformerError(f"{path}: array images contains values that are not finite.")
+    if images.dtype.kind in "iu" and low >= 0 and 16 < high <= 255:
+        return lambda image: image.astype(np.uint8)
+    low = min(low, 0.0)
+    span = (1.0 if low >= 0 and high <= 1 else high - low) or 1.0
+    report().remark(f"{path}: the values of images, {low:g} to {low + span:g}, are scaled to 0–255")
+    return lambda image: np.rint((image - low) / span * 255).astype(np.uint8)

@@ -1,0 +1,276 @@
+"""All images of a run in one file: resized, 8 bits, memory-mapped when they are read.
+
+    images.u8        N · H · W · C bytes
+    images.json      the shape, and the size and time of every file that the images came from
+    images.sources   where each image was read, one per line
+
+Files are read one after the other, because archives can only be read so, and decoded on a few
+threads. In memory are only the images that are being decoded.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.atomic_files import read_json, write_json
+from glassformer.data.image_files import FoundImage
+from glassformer.data.images import (
+    Decoded,
+    NotAnImageError,
+    Pixels,
+    Size,
+    decode_image,
+    read_header,
+    report_conversions,
+    resized,
+    with_channels,
+)
+from glassformer.data.reading_report import report
+from glassformer.errors import GlassformerError
+from glassformer.runtime.facts import usable_cpus
+from glassformer.wording import counted
+
+IMAGES = "images"  # in the folder of a dataset
+SAMPLE = 1024  # images whose size is looked at, at least half of them
+MOST_THREADS = 4
+_TOGETHER, _BYTES_TOGETHER = 32, 2**24  # images that a thread decodes at a time
+_NAMED = 3  # files that are named in a note
+
+
+class Stored(NamedTuple):
+    """An image that was written: its number in the store, where it came from, and a hash of its
+    decoded pixels, before it was resized."""
+
+    number: int
+    found: FoundImage
+    digest: bytes
+
+
+class ImageStore:
+    """Images of one size, by number."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` has no ending."""
+        self._path = path
+        about = read_json(path.with_suffix(".json"))
+        try:
+            self.shape: tuple[int, int, int, int] = tuple(map(int, about["shape"]))  # type: ignore[assignment]
+            self._files: dict[str, list[int]] = dict(about["files"])
+            content = path.with_suffix(".u8")
+            self._images = (
+                np.memmap(content, np.uint8, "r", shape=self.shape)
+                if self.shape[0]
+                else np.zeros(self.shape, np.uint8)
+            )
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise GlassformerError(
+                f"{path.with_suffix('.u8')} cannot be read as images: {error}."
+            ) from None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def size(self) -> Size:
+        return self.shape[1], self.shape[2]
+
+    @property
+    def num_channels(self) -> int:
+        return self.shape[3]
+
+    def __getitem__(self, numbers: Any) -> Pixels:
+        """(H, W, C) for a number, (B, H, W, C) for several."""
+        return np.array(self._images[numbers])
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Where each image was read."""
+        text = self._path.with_suffix(".sources").read_text(encoding="utf-8")
+        return [str(json.loads(line)) for line in text.split("\n") if line]
+
+    def changed(self) -> list[str]:
+        """The files that are no longer as they were when the images were read. Those of a machine
+        that has none of them do not count."""
+        states = {name: _state(Path(name)) for name in self._files}
+        if not any(states.values()):
+            return []
+        return [name for name, state in states.items() if state != tuple(self._files[name])]
+
+
+class ImageStoreWriter:
+    """Writes images one by one; `with` writes the rest."""
+
+    def __init__(self, path: Path, size: Size, num_channels: int) -> None:
+        self.path, self.size, self.num_channels = path, size, num_channels
+        self._number = 0
+        self._files: dict[str, list[int]] = {}
+
+    def __enter__(self) -> Self:
+        self._images = self.path.with_suffix(".u8").open("wb", buffering=2**20)
+        self._sources = self.path.with_suffix(".sources").open("w", encoding="utf-8", newline="\n")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._images.close()
+        self._sources.close()
+        if error[0] is None:
+            shape = [self._number, *self.size, self.num_channels]
+            write_json(self.path.with_suffix(".json"), {"shape": shape, "files": self._files})
+
+    def add(self, images: Iterable[FoundImage], strict: bool = False) -> Iterator[Stored]:
+        """Decode, resize and append images. Files that are not images are skipped, or (strict)
+        raise an error."""
+        skipped: list[str] = []
+        for found, result in _decoded(images, self.size, self.num_channels):
+            if isinstance(result, NotAnImageError):
+                if strict:
+                    raise GlassformerError(
+                        f"{_at(found, result)} Remove it, or leave out --strict."
+                    )
+                skipped.append(found.source)
+                continue
+            image, digest = result
+            report_conversions(found.source, image)
+            yield self._append(found, image.pixels, digest)
+        if skipped:
+            more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""
+            are = "that is not an image" if len(skipped) == 1 else "that are not images"
+            report().remark(
+                f"skipped {counted(len(skipped), 'file')} {are}: "
+                f"{', '.join(skipped[:_NAMED])}{more}. Pass --strict to refuse such files"
+            )
+
+    def _append(self, found: FoundImage, pixels: Pixels, digest: bytes) -> Stored:
+        self._images.write(pixels.tobytes())
+        self._sources.write(json.dumps(found.source, ensure_ascii=False) + "\n")
+        name = "" if found.file is None else str(found.file.absolute())
+        if found.file is not None and name not in self._files:
+            self._files[name] = list(_state(found.file) or ())
+        self._number += 1
+        return Stored(self._number - 1, found, digest)
+
+
+def headers(images: Iterable[FoundImage]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(N, 2) heights and widths, and (N,) channels, of an even sample of the images."""
+    kept: list[tuple[int, int, int]] = []
+    every = 1
+    for number, found in enumerate(images):
+        if number % every:
+            continue
+        with suppress(NotAnImageError):
+            raw = found.raw()
+            if isinstance(raw, np.ndarray):
+                kept.append(raw.shape)
+            else:
+                header = read_header(raw, found.source)
+                kept.append((*header.size, header.num_channels))
+        if len(kept) == SAMPLE:
+            kept, every = kept[::2], every * 2
+    if not kept:
+        raise GlassformerError("none of the files is an image.")
+    found_sizes = np.array(kept, dtype=np.int64)
+    return found_sizes[:, :2], found_sizes[:, 2]
+
+
+def write_npz(path: Path, images: Iterable[Pixels], labels: Sequence[str]) -> None:
+    """Images of one size, with their labels, as arrays that can be read like a user's."""
+    first = next(iterator := iter(images))
+    pixels = np.lib.format.open_memmap(
+        partial := path.with_suffix(".npy"), "w+", np.uint8, (len(labels), *first.shape)
+    )
+    for number, image in enumerate(chain([first], iterator)):
+        pixels[number] = image
+    np.savez(path, images=pixels, labels=np.array(labels))
+    del pixels
+    partial.unlink()
+
+
+# --- decoding ---
+
+
+def _decoded(
+    images: Iterable[FoundImage], size: Size, channels: int
+) -> Iterator[tuple[FoundImage, tuple[Decoded, bytes] | NotAnImageError]]:
+    """Each image, resized, with the hash of its pixels; in order."""
+    threads = max(1, min(MOST_THREADS, len(usable_cpus())))
+    waiting: list[tuple[list[FoundImage], Future[list[Any]]]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for batch, raws in _batches(images):
+                waiting.append((batch, pool.submit(_decode_all, batch, raws, size, channels)))
+                if len(waiting) > threads:
+                    done, results = waiting.pop(0)
+                    yield from zip(done, results.result(), strict=True)
+            for done, results in waiting:
+                yield from zip(done, results.result(), strict=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _batches(images: Iterable[FoundImage]) -> Iterator[tuple[list[FoundImage], list[Any]]]:
+    batch, raws, size = list[FoundImage](), list[Any](), 0
+    for found in images:
+        try:
+            raw: Any = found.raw()
+            size += len(raw)
+        except NotAnImageError as error:
+            raw = error
+        batch.append(found)
+        raws.append(raw)
+        if len(batch) == _TOGETHER or size >= _BYTES_TOGETHER:
+            yield batch, raws
+            batch, raws, size = [], [], 0
+    if batch:
+        yield batch, raws
+
+
+def _decode_all(
+    batch: Sequence[FoundImage], raws: Sequence[Any], size: Size, channels: int
+) -> list[tuple[Decoded, bytes] | NotAnImageError]:
+    found: list[tuple[Decoded, bytes] | NotAnImageError] = []
+    for each, raw in zip(batch, raws, strict=True):
+        if isinstance(raw, NotAnImageError):
+            found.append(raw)
+            continue
+        try:
+            if isinstance(raw, np.ndarray):
+                image = with_channels(raw, channels)
+            else:
+                image = decode_image(raw, each.source, channels)
+        except NotAnImageError as error:
+            found.append(error)
+            continue
+        small = Decoded(resized(image.pixels, size), image.conversions)
+        found.append((small, pixel_hash(image.pixels)))
+    return found
+
+
+def pixel_hash(pixels: Pixels) -> bytes:
+    """128 bits that are equal for equal images."""
+    digest = hashlib.blake2b(str(pixels.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(pixels).data)
+    return digest.digest()
+
+
+def _at(found: FoundImage, error: Exception) -> str:
+    """An error that names its place: the file itself, or the row of a table."""
+    text = str(error)
+    return text if text.startswith(found.source) else f"{found.source}: {text}"
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """The size and time of a file; None if there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_size, about.st_mtime_ns

@@ -1,0 +1,160 @@
+"""Labelled images: read, resized into one file, and split.
+
+    images/cat/7.png  →  ImageExample(7, ("cat",), "images/cat/7.png")  →  …
+
+Two images are the same if their decoded pixels are: such images stay on one side of the split.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.data.content import bytes_key
+from glassformer.data.image_files import (
+    FoundImage,
+    ImageFinder,
+    ImagesConfig,
+    Role,
+    find_images,
+)
+from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored, headers
+from glassformer.data.images import Pixels, Size
+from glassformer.data.labelled_items import Items, check_kinds
+from glassformer.data.reading_report import collecting
+from glassformer.data.splits import LabelledSplit, split_labelled
+from glassformer.errors import GlassformerError
+
+Sizes = npt.NDArray[np.int64]
+ChooseSize = Callable[[Sizes], Size]
+"""From the (N, 2) heights and widths of images, the size to which all are resized."""
+MOST_BY_DEFAULT = 64  # pixels of a side: what a CPU can train on
+
+
+@dataclass(frozen=True, slots=True)
+class ImageExample:
+    """An image in a store, its labels, and where it was read."""
+
+    number: int
+    labels: tuple[str, ...]
+    source: str
+    content: bytes
+    """A hash of its pixels, before they were resized."""
+    store: ImageStore | None = None
+
+    @property
+    def input(self) -> Pixels:
+        """(H, W, C)"""
+        if self.store is None:
+            raise ValueError("the images of this example have not been opened")
+        return self.store[self.number]
+
+    def key(self, seed: int) -> int:
+        return bytes_key(self.content, seed)
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """The split, and the images that its examples refer to by number."""
+
+    split: LabelledSplit[ImageExample]
+    store: ImageStore
+
+
+def median_size(multiple: int = 1, most: int = MOST_BY_DEFAULT) -> ChooseSize:
+    """A square with the median of the shorter sides, rounded to a multiple."""
+
+    def choose(sizes: Sizes) -> Size:
+        side = min(float(np.median(sizes.min(axis=1))), most)
+        whole = max(multiple, round(side / multiple) * multiple)
+        return whole, whole
+
+    return choose
+
+
+def read_labelled_images(
+    config: ImagesConfig, seed: int, folder: Path, choose: ChooseSize
+) -> LabelledImages:
+    """All images, resized, in a store in `folder`, split as the config says. `choose` decides their
+    size if the config does not."""
+    finder, parts = find_images(config, "label")
+    with collecting() as happened:
+        stored = store_parts(config, parts, folder, choose)
+        store = ImageStore(folder / IMAGES)
+        items = [
+            _items(paths, images, seed, store)
+            for paths, images in zip(
+                (config.paths, config.validation_paths, config.test_paths), stored, strict=True
+            )
+        ]
+    training, validation, test = items
+    check_kinds(training)
+    split = split_labelled(training, validation, test, config.validation_fraction)
+    columns = finder.columns or (None, None)
+    split = replace(
+        split,
+        text_column=(columns[0],) if columns[0] else (),
+        label_column=columns[1],
+        columns=[f"columns: {finder.words}"] if finder.words else [],
+        notes=[*happened.notes(), *split.notes],
+    )
+    return LabelledImages(split, store)
+
+
+def store_parts(
+    config: ImagesConfig,
+    parts: Sequence[Callable[[], Iterable[FoundImage]]],
+    folder: Path,
+    choose: ChooseSize,
+) -> list[list[Stored]]:
+    """Write the images of all parts into one store in `folder`; the first part decides the size
+    and the number of channels that the config leaves open."""
+    size, channels = config.image_size, config.num_channels
+    if size is None or channels is None:
+        sizes, numbers = headers(parts[0]())
+        size = size or choose(sizes)
+        channels = channels or (1 if (numbers == 1).all() else 3)
+    with ImageStoreWriter(folder / IMAGES, size, channels) as writer:
+        return [list(writer.add(find(), config.strict)) for find in parts]
+
+
+def read_images(
+    paths: Sequence[str],
+    folder: Path,
+    size: Size,
+    channels: int,
+    role: Role | None = None,
+    image_column: str | None = None,
+    other_column: str | None = None,
+    encoding: str = "utf-8",
+    strict: bool = False,
+) -> tuple[list[ImageExample], list[str]]:
+    """The images of files, resized into a store in `folder`, and notes on what was left out."""
+    finder = ImageFinder(role, image_column, other_column, encoding)
+    with (
+        collecting() as happened,
+        ImageStoreWriter(folder / IMAGES, size, channels) as writer,
+    ):
+        stored = list(writer.add(finder.find(paths), strict))
+    if not stored:
+        raise GlassformerError(f"{', '.join(paths)} contains no images.")
+    store = ImageStore(folder / IMAGES)
+    return [_example(each, store) for each in stored], happened.notes()
+
+
+def _items(
+    paths: Sequence[str], images: Sequence[Stored], seed: int, store: ImageStore
+) -> Items[Any]:
+    items: Items[ImageExample] = Items(paths, "image", "image", [], seed)
+    items.extend(_example(each, store) for each in images)
+    if paths and not images:
+        raise GlassformerError(f"{', '.join(paths)} contains no images.")
+    return items
+
+
+def _example(image: Stored, store: ImageStore) -> ImageExample:
+    found = image.found
+    return ImageExample(image.number, found.labels, found.source, image.digest, store)

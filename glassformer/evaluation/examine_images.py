@@ -1,0 +1,67 @@
+"""What to see of a classifier of images: confusions, classes, calibration, and its mistakes."""
+
+from glassformer.data.image_rows import ImageRows
+from glassformer.data.thumbnails import data_uri
+from glassformer.evaluation.chapter import Answer, Chapter, Examination, of_rows, spread
+from glassformer.evaluation.classification import judge
+from glassformer.evaluation.confusion import confusion_chapter
+from glassformer.evaluation.examine_labels import calibration, classes, confidence_of
+from glassformer.evaluation.image_logits import read_image_logits
+from glassformer.evaluation.mistakes import chosen_labels, surest_errors
+from glassformer.models.image_classifier import ImageClassifier
+from glassformer.preprocessing.image import ImagePreprocessing
+
+MOST_PIXELS = 10**7
+MOST_SHOWN = 40  # mistakes
+LARGEST = 96  # pixels of a side of an image in a report
+
+
+def examine_images(
+    model: ImageClassifier, preprocessing: ImagePreprocessing, rows: ImageRows
+) -> Examination:
+    """On the held-out images."""
+    height, width = preprocessing.image_size
+    chosen = spread(len(rows), max(1, min(2_000, MOST_PIXELS // (height * width))))
+    labels, several = model.labels, model.config.multi_label
+
+    logits = read_image_logits(
+        model, preprocessing, lambda part: rows.images(chosen[part.start : part.stop]), len(chosen)
+    )
+    targets, temperature = rows.goals(chosen), float(model.temperature)
+    found = judge(logits, targets, labels, temperature=temperature, multi_label=several)
+    note = of_rows(len(chosen), len(rows), "image")
+
+    def answer(place: int) -> Answer:
+        truth = targets[place]
+        names = (
+            tuple(name for name, is_on in zip(labels, truth, strict=True) if is_on)
+            if several
+            else (labels[int(truth)],)
+        )
+        made = chosen_labels(logits[place], labels, several)
+        given, answered = (", ".join(each) or "none" for each in (names, made))
+        return Answer(rows.source(chosen[place]), given, answered, float(names == made))
+
+    answers = tuple(map(answer, range(len(chosen))))
+    errors = surest_errors(logits, targets, temperature, several)
+    chapters = [
+        *(confusion_chapter(found.confusion, "image", note) if found.confusion else ()),
+        *classes("Classes", found.classes, note),
+        *calibration(*confidence_of(logits, targets, temperature, several), note),
+    ]
+    if errors:
+        shown = [
+            [
+                probability,
+                answers[place].found,
+                answers[place].expected,
+                data_uri(rows.images([chosen[place]])[0], LARGEST),
+                answers[place].input,
+            ]
+            for place, probability in errors[:MOST_SHOWN]
+        ]
+        data = {"columns": ["confidence", "predicted", "labelled", "image", "file"], "rows": shown}
+        data["kinds"] = ["share", "label", "label", "image", "text"]
+        how = f"The {len(shown)} most confident of {len(errors):,} wrong answers."
+        chapters.append(Chapter("Mistakes", "table", data, how))
+    return Examination(tuple(chapters), "accuracy", answers)

@@ -1,0 +1,34 @@
+"""Reading many images: only one batch of them is in memory at a time."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from glassformer.data.images import Pixels
+from glassformer.evaluation.reading_progress import tracked
+from glassformer.evaluation.result import evaluating
+from glassformer.generation.logits import refuse_nan
+from glassformer.models.image_classifier import ImageClassifier
+from glassformer.preprocessing.image import ImagePreprocessing
+
+READ_AT_ONCE = 2**18  # pixels
+
+
+def read_image_logits(
+    model: ImageClassifier,
+    preprocessing: ImagePreprocessing,
+    take: Callable[[range], Pixels],
+    number: int,
+) -> Tensor:
+    """(N, C) of `number` images, before the temperature. `take` returns some of them, resized."""
+    height, width = preprocessing.image_size
+    size = max(1, READ_AT_ONCE // (height * width))
+    batches = [range(first, min(first + size, number)) for first in range(0, number, size)]
+    logits = torch.empty(number, len(model.labels))
+    with evaluating(model):
+        for rows in tracked(batches, [len(each) for each in batches]):
+            found = model(preprocessing.pixels(take(rows)).to(model.device))
+            refuse_nan(found.abs())  # -∞, too, is refused
+            logits[rows.start : rows.stop] = found.float().cpu()
+    return logits

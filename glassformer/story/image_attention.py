@@ -1,0 +1,127 @@
+"""A picture of where a model looked in an image: an image, a page, or its numbers."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glassformer.atomic_files import write_file
+from glassformer.data.thumbnails import data_uri
+from glassformer.inspection.image_attention import ImageAttention
+from glassformer.story.alignment import check_ending
+from glassformer.story.figures import INK, drawing, written
+from glassformer.story.labels import shortened, visible
+from glassformer.story.page import assembled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+STYLES = ("page.css", "image_attention.css")
+SCRIPTS = ("elements.js", "image_attention.js")
+SMALL = 128  # pixels of a side, up to which single pixels are drawn as squares
+DIM = 0.35  # brightness of what was not looked at
+LARGEST = 1024  # pixels of a side of the image in a page
+
+
+def draw(found: ImageAttention, path: Path) -> None:
+    """Write the picture to `path`, whole or not at all. Equal results give equal bytes."""
+    check_ending(path)
+    ending = path.suffix.lower()
+    if ending == ".html":
+        content = page(found).encode()
+    elif ending == ".json":
+        content = (json.dumps(found.as_json(), ensure_ascii=False) + "\n").encode()
+    else:
+        content = overlay(found, ending.removeprefix("."))
+    write_file(path, content)
+
+
+def title_of(found: ImageAttention) -> str:
+    return f"{found.label} {found.score:.0%}"
+
+
+def overlay(found: ImageAttention, kind: str) -> bytes:
+    """The bytes of a "png" or "svg": the image, and beside it the image with the weights."""
+    with drawing():
+        return written(_figure(found), kind)
+
+
+def _figure(found: ImageAttention) -> "Figure":
+    from matplotlib.figure import Figure
+
+    height, width = found.size
+    ratio = min(max(height / width, 0.25), 4)
+    wide = 3.6 if ratio <= 1 else 3.6 / ratio
+    high = wide * ratio
+    figure = Figure(figsize=(2 * wide + 0.2, high), facecolor="white")
+    share, gap = wide / (2 * wide + 0.2), 0.2 / (2 * wide + 0.2)
+    left = figure.add_axes((0, 0, share, 1))
+    right = figure.add_axes((share + gap, 0, share, 1))
+    style: dict[str, Any] = {"fontsize": 11, "color": INK, "parse_math": False, "loc": "left"}
+    _show(left, _rgb(found.pixels), found)
+    left.set_title(shortened(visible(Path(found.image).name), 32), **style)
+    _show(right, _lit(found), found)
+    right.set_title(title_of(found), **style)
+    lowest, highest = float(found.weights.min()), float(found.weights.max())
+    weights = right.imshow(
+        found.weights,
+        cmap=_colours(),
+        vmin=lowest if lowest < highest else 0,  # equal weights are no pattern
+        vmax=highest,
+        extent=(0, width, height, 0),
+        interpolation="nearest",
+        aspect="auto",
+    )
+    row, column = found.peak
+    x0, y0, x1, y1 = found.box(row, column)
+    right.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="white", linewidth=1.2)
+    place = figure.add_axes((1 + 0.12 / (2 * wide), 0, 0.12 / (2 * wide), 1))
+    bar = figure.colorbar(weights, cax=place, format="{x:.1%}")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
+    about: dict[str, Any] = {"fontsize": 9, "color": INK, "parse_math": False, "va": "top"}
+    left.text(0, -0.08 / high, found.about(), transform=left.transAxes, **about)
+    return figure
+
+
+def _show(axes: "Axes", pixels: Any, found: ImageAttention) -> None:
+    height, width = found.size
+    how = "nearest" if max(height, width) <= SMALL else "antialiased"
+    axes.imshow(pixels, extent=(0, width, height, 0), interpolation=how, aspect="auto")
+    axes.set_axis_off()
+
+
+def _rgb(pixels: Any) -> Any:
+    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+
+
+def _lit(found: ImageAttention) -> Any:
+    """The image in grey, dim where it was not looked at."""
+    grey = _rgb(found.pixels).mean(axis=2, keepdims=True) / 255  # (H, W, 1)
+    return np.repeat(grey * DIM + (1 - DIM) * 0.25 * grey, 3, axis=2)
+
+
+def _colours() -> "Colormap":
+    """Transparent where nothing was looked at; then red, orange, yellow."""
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+
+    heat = matplotlib.colormaps["inferno"]
+    steps = np.linspace(0, 1, 256)
+    return ListedColormap([(*heat(step)[:3], 0.8 * step**0.7) for step in steps])
+
+
+def page(found: ImageAttention) -> str:
+    """One self-contained HTML page, which loads nothing from the network."""
+    heads = None if found.heads is None else [each.round(6).tolist() for each in found.heads]
+    data = found.as_json() | {
+        "title": f"{Path(found.image).name}: {title_of(found)}",
+        "about": found.about(),
+        "model": found.model or "the model",
+        "source": data_uri(found.pixels, LARGEST),
+        "heads": heads,
+    }
+    return assembled("image_attention.html", STYLES, SCRIPTS, data)

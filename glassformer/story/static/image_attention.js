@@ -1,0 +1,127 @@
+// An image beside itself: dimmed, with the weights of the model's attention over it.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const [height, width] = data.size;
+const scale = Math.min(420 / width, 420 / height);
+const byId = (id) => document.getElementById(id);
+
+document.title = data.title;
+byId("title").textContent = data.title;
+addThemeButton(byId("top"));
+
+// Black, purple, red, orange, yellow, at equal steps.
+const HEAT = [[0, 0, 4], [107, 24, 110], [221, 81, 58], [252, 165, 10], [252, 255, 164]];
+function heat(share) {
+  const place = Math.min(share, 1) * (HEAT.length - 1);
+  const low = Math.min(Math.floor(place), HEAT.length - 2);
+  const mix = HEAT[low].map((value, n) => Math.round(value + (HEAT[low + 1][n] - value) * (place - low)));
+  return `rgb(${mix.join(" ")})`;
+}
+
+function picture(svg, opacity) {
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width * scale);
+  svg.setAttribute("height", height * scale);
+  const size = { width, height, preserveAspectRatio: "none" };
+  const sharp = Math.max(width, height) <= 128 ? "sharp" : "";
+  return add(svg, "image", { href: data.source, ...size, class: sharp, opacity });
+}
+
+picture(byId("plain"), 1);
+const map = byId("map");
+add(map, "rect", { width, height, fill: "#000" });
+const dimmed = picture(map, 0.5);
+dimmed.setAttribute("style", "filter: grayscale(1)");
+const cells = add(map, "g");
+let strength = 0.8;
+let weights = data.weights;
+
+function show() {
+  const [rows, columns] = [weights.length, weights[0].length];
+  const largest = Math.max(...weights.flat());
+  const least = Math.min(...weights.flat());
+  byId("least").textContent = percent(least);
+  byId("largest").textContent = percent(largest);
+  cells.replaceChildren();
+  weights.forEach((line, row) => line.forEach((value, column) => {
+    const share = largest > least ? (value - least) / (largest - least) : 0;
+    const cell = add(cells, "rect", {
+      class: `cell${value === largest ? " peak" : ""}`,
+      x: (column * width) / columns, y: (row * height) / rows,
+      width: width / columns, height: height / rows,
+      fill: heat(share), "fill-opacity": strength * share ** 0.7,
+    });
+    const says = () => (byId("said").textContent = `row ${row}, column ${column}: ${percent(value)}`);
+    cell.addEventListener("pointerenter", says);
+    if (value === largest) says();
+  }));
+  const table = byId("table");
+  table.replaceChildren();
+  for (const line of weights) {
+    const row = add(table, "tr");
+    for (const value of line) add(row, "td", {}, percent(value));
+  }
+}
+
+// The mean of layers on grids of different sizes, on the finest one: the first layer's.
+function mean(layers, head) {
+  const [rows, columns] = [layers[0][0].length, layers[0][0][0].length];
+  const sum = Array.from({ length: rows }, () => new Array(columns).fill(0));
+  for (const heads of layers) {
+    const chosen = head === null ? heads : [heads[head]];
+    const down = Math.ceil(rows / chosen[0].length);
+    const right = Math.ceil(columns / chosen[0][0].length);
+    const part = 1 / (layers.length * chosen.length);
+    for (let row = 0; row < rows; row += 1) {
+      const covered = Math.min(down, rows - Math.floor(row / down) * down);
+      for (let column = 0; column < columns; column += 1) {
+        const wide = Math.min(right, columns - Math.floor(column / right) * right);
+        for (const one of chosen) {
+          const value = one[Math.floor(row / down)][Math.floor(column / right)];
+          sum[row][column] += (part * value) / (covered * wide);
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+let { layer, head } = data;
+function about() {
+  if (!data.heads) return data.about;
+  const ofLayer = layer === null ? "mean of all layers" : `layer ${layer}`;
+  return `${data.model}, attention, ${ofLayer}, ${head === null ? "mean of all heads" : `head ${head}`}`;
+}
+
+function choose() {
+  const layers = layer === null ? data.heads : [data.heads[layer]];
+  const most = Math.min(...layers.map((heads) => heads.length));
+  if (head !== null && head >= most) head = null;
+  weights = mean(layers, head);
+  byId("about").textContent = about();
+  show();
+  return most;
+}
+
+const controls = byId("controls");
+if (data.heads) {
+  const numbered = (count) => [["", "mean of all"], ...Array.from({ length: count }, (_, n) => [String(n), String(n)])];
+  const parsed = (value) => (value === "" ? null : Number(value));
+  let ofHead = null;
+  const heads = () => {
+    const most = choose();
+    ofHead?.parentElement.remove();
+    const chosen = head === null ? "" : String(head);
+    ofHead = addChoice(controls, "Head", numbered(most), chosen, (value) => { head = parsed(value); choose(); });
+  };
+  const chosen = layer === null ? "" : String(layer);
+  addChoice(controls, "Layer", numbered(data.heads.length), chosen, (value) => { layer = parsed(value); heads(); });
+  heads();
+} else {
+  byId("about").textContent = about();
+  show();
+}
+addControl(controls, "Colour", { type: "range", min: 0, max: 1, step: 0.05, value: strength }, (input) => {
+  strength = Number(input.value);
+  show();
+});

@@ -1,0 +1,19 @@
+"""The pictures of `inspect`: one row for each kind of result, and the function that draws it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.image_attention import ImageAttention
+from glassformer.story import alignment, image_attention
+
+DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
+    Alignment: alignment.draw,
+    ImageAttention: image_attention.draw,
+}
+
+
+def draw(found: Any, path: Path) -> None:
+    """Write the picture of a result to `path`, whose ending chooses its format."""
+    DRAWN[type(found)](found, path)

@@ -1,0 +1,336 @@
+"""Classify images: loss = mean of -log p(label | image), on images that differ each time.
+
+The images of a run are in one memory-mapped file. Each batch is varied (flipped, shifted, mixed …)
+by random numbers that follow from (seed, number of the batch), so that a resumed run learns from
+exactly the same pictures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.config import Config, Count
+from glassformer.data.augmentation import AugmentationConfig, augment, mix
+from glassformer.data.image_files import ImagesConfig
+from glassformer.data.image_rows import ImageBatch, ImageRows
+from glassformer.data.image_store import IMAGES, ImageStore, write_npz
+from glassformer.data.labelled_images import (
+    MOST_BY_DEFAULT,
+    ChooseSize,
+    LabelledImages,
+    Sizes,
+    read_labelled_images,
+)
+from glassformer.data.labels import targets_of
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.classification import Classification, fit_temperature, judge
+from glassformer.evaluation.examine_images import examine_images
+from glassformer.evaluation.image_logits import read_image_logits
+from glassformer.models.image_classifier import ImageClassifier
+from glassformer.models.images import ImageConfig
+from glassformer.predict.classify import YES
+from glassformer.predict.classify_images import ClassifyImagesPredictor
+from glassformer.preprocessing.image import ImagePreprocessing, unit_range
+from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.task import Batches, Command, Dataset, Habits, Say, Source, Task
+from glassformer.wording import counted
+
+TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
+MANY, FEW = 20_000, 500  # images: with more, and with fewer, they are varied differently
+
+
+class AugmentationSettings(Config):
+    """How images are varied in training; null: chosen from the number of images."""
+
+    shift: float | None = Field(None, ge=0, le=0.5)
+    """Shift by up to this share of each side; what is missing is mirrored."""
+    zoom: float | None = Field(None, gt=0, le=1)
+    """Show a random part of the image, with at least this share of its area."""
+    flip: float | None = Field(None, ge=0, le=1)
+    """Probability of mirroring left and right."""
+    color: float | None = Field(None, ge=0, le=1)
+    """Change brightness, contrast and saturation by up to this share."""
+    num_ops: Count | None = Field(None, ge=0, le=8)
+    """Random operations on each image, as in RandAugment."""
+    magnitude: float | None = Field(None, ge=0, le=1)
+    """Strength of these operations."""
+    erasing: float | None = Field(None, ge=0, le=1)
+    """Probability of replacing a rectangle by noise."""
+    mixup: float | None = Field(None, ge=0)
+    """Mix images and labels in proportions drawn from Beta(mixup, mixup); 0: never."""
+    cutmix: float | None = Field(None, ge=0)
+    """Paste a rectangle of another image, of an area drawn from Beta(cutmix, cutmix); 0: never."""
+
+    def chosen(self) -> AugmentationConfig:
+        given = self.model_dump().items()
+        return AugmentationConfig(**{key: value for key, value in given if value is not None})
+
+
+class ImageLossConfig(LabelLossConfig):
+    """How the labels of images are learned."""
+
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+
+
+class ClassifyImagesRecipe(Recipe):
+    """A recipe for labelled images."""
+
+    data: ImagesConfig
+    augmentation: AugmentationSettings = AugmentationSettings()
+    objective: ImageLossConfig = ImageLossConfig()
+
+
+@dataclass(frozen=True)
+class ImageSource(Source):
+    """Labelled images in a store, split."""
+
+    images: LabelledImages
+    preprocessing: ImagePreprocessing
+
+    @property
+    def num_items(self) -> int:
+        height, width = self.images.store.size
+        return len(self.images.split.training) * height * width
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        split = self.images.split
+        model = {
+            "labels": list(split.labels),
+            "multi_label": split.is_multi_label,
+            "num_channels": self.preprocessing.num_channels,
+        }
+        if recipe.model.get("image_size") is None:
+            model["image_size"] = list(self.preprocessing.image_size)
+        if recipe.is_open and recipe.model.get("patch_size") is None:
+            model["patch_size"] = _patch_size(recipe, self.preprocessing.image_size)
+        given = recipe.augmentation.model_dump()  # type: ignore[attr-defined]
+        usual = usual_augmentation(split.labels, len(split.training)).model_dump()
+        chosen = {key: value for key, value in usual.items() if given[key] is None}
+        return {"model": model, "augmentation": chosen}
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        split, store = self.images.split, self.images.store
+        for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
+            numbers = np.array([each.number for each in part], dtype=np.int64)
+            targets = targets_of(part, split.labels, split.is_multi_label)
+            ImageRows(store, numbers, np.array(targets, dtype=np.int32)).save(folder / name)
+        if split.test:
+            labels = [", ".join(each.labels) for each in split.test]
+            write_npz(folder / TEST, (each.input for each in split.test), labels)
+
+
+def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig:
+    """By the number of images. Digits and letters are not mirrored: that makes another sign."""
+    is_text = all(len(label) <= 1 or label.isdecimal() for label in labels)
+    flip = 0.0 if is_text else 0.5
+    return AugmentationConfig(shift=0.125, flip=flip, color=0.1 if number < MANY else 0.0)
+
+
+def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
+    """A power of two that gives about eight patches per side, sixteen in the first of several
+    stages, and that divides both sides if patches must."""
+    config: Any = recipe.architecture()
+    places = 16 if hasattr(config, "window_size") else 8
+    patch = 1
+    while 2 * patch * places <= min(size) * 1.5 and patch < 16:
+        patch *= 2
+    while config.embedding == "patches" and any(side % patch for side in size):
+        patch //= 2
+    return patch
+
+
+def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
+    """The size of a preset, or the median of the shorter sides as a multiple of the patch."""
+
+    def choose(sizes: Sizes) -> tuple[int, int]:
+        config: Any = recipe.architecture()
+        if config.image_size is not None:
+            return tuple(config.image_size)  # type: ignore[return-value]
+        median = float(np.median(sizes.min(axis=1)))
+        side = max(1, round(min(median, MOST_BY_DEFAULT)))
+        is_fixed = not recipe.is_open or recipe.model.get("patch_size") is not None
+        patch = config.patch_size if is_fixed else _patch_size(recipe, (side, side))
+        if config.embedding == "patches" or median > side:
+            side = max(1, round(side / patch)) * patch
+        if (sizes != side).any():
+            lowest, highest = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+            found = "×".join(map(str, lowest))
+            found += "" if lowest == highest else f" to {'×'.join(map(str, highest))}"
+            say(
+                f"note: images ({found}) are resized to {side}×{side}; pass --image-size for "
+                "another size"
+            )
+        return side, side
+
+    return choose
+
+
+def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
+    given = recipe.data
+    if given.image_size is None and (size := recipe.model.get("image_size")) is not None:
+        given = given.model_copy(
+            update={"image_size": ImageConfig(image_size=size, patch_size=1).size}
+        )
+    if given.num_channels is None and (channels := recipe.architecture().num_channels) is not None:  # type: ignore[attr-defined]
+        given = given.model_copy(update={"num_channels": channels})
+    found = read_labelled_images(given, recipe.training.seed, folder, _chosen_size(recipe, say))
+    split, store = found.split, found.store
+    height, width = store.size
+    what = (
+        f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}, "
+        f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
+    )
+    say_split(what, split, say)
+    numbers = np.array([each.number for each in split.training])
+    columns = {
+        "image_column": split.text_column[0] if split.text_column else None,
+        "label_column": split.label_column,
+    }
+    return ImageSource(found, ImagePreprocessing.of(store, numbers, **columns))
+
+
+class ClassifyImagesDataset(Dataset):
+    """Labelled images in a store."""
+
+    unit = "pixel"
+    training: ImageRows
+    validation: ImageRows
+    preprocessing: ImagePreprocessing
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        store = ImageStore(folder / IMAGES)
+        self.training = ImageRows.load(folder / TRAIN, store)
+        self.validation = ImageRows.load(folder / VALIDATION, store)
+        self.labels: tuple[str, ...] = self.model_config.labels
+        self.is_multi_label: bool = self.model_config.multi_label
+
+    @property
+    def num_items(self) -> int:
+        return self.training.num_pixels
+
+    @property
+    def num_validation_items(self) -> int:
+        return self.validation.num_pixels
+
+    @property
+    def items_per_row(self) -> float:
+        return self.num_items / len(self.training)
+
+    @property
+    def default_batch_size(self) -> int:
+        return 64
+
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
+
+    def describe(self) -> str:
+        height, width = self.preprocessing.image_size
+        return (
+            f"{counted(len(self.training), 'image')} of {counted(len(self.labels), 'label')}, "
+            f"{height}×{width}; {len(self.validation):,} held out"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_images": len(self.training),
+            "num_validation_images": len(self.validation),
+            "num_labels": len(self.labels),
+        }
+
+    def test_data(self) -> dict[str, Any] | None:
+        path = self.folder / TEST
+        return {"paths": str(path)} if path.is_file() else None
+
+
+class ClassifyImagesObjective(LabelObjective):
+    """Name the label of an image."""
+
+    dataset: ClassifyImagesDataset  # type: ignore[assignment]
+    measure = "accuracy"
+    decides = "loss"  # calibrated; with few held-out images, accuracy would choose by chance
+    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    def batch(self, number: int, most: int | None = None) -> ImageBatch:
+        """Batch `number`, varied by random numbers of its own."""
+        data, rows = self.dataset, self.batches.batch(number, most)
+        config = self.recipe.augmentation.chosen()
+        generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
+        images = augment(unit_range(data.training.images(rows)), config, generator)
+        targets = data.training.goals(rows)
+        if config.mixes:
+            shares = targets if data.is_multi_label else F.one_hot(targets, len(data.labels))
+            images, targets = mix(images, shares, config, generator)
+        return ImageBatch(data.preprocessing.normalised(images), targets)
+
+    def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
+        logits = model(batch.pixels).float()
+        if batch.targets.dim() == 2 and not self.dataset.is_multi_label:  # mixed
+            weights = None if self._weights is None else self._weights.to(logits)
+            smoothing: float = self.recipe.objective.label_smoothing
+            return F.cross_entropy(logits, batch.targets, weights, label_smoothing=smoothing)
+        return self.cross_entropy(logits, batch.targets)
+
+    def num_targets(self, batch: ImageBatch) -> float:  # type: ignore[override]
+        if batch.targets.dim() == 2 or self._weights is None:
+            return float(len(batch.targets))
+        return float(self._weights[batch.targets].sum())
+
+    def validate(self, model: ImageClassifier) -> Classification:
+        data, rows = self.dataset, self.dataset.validation
+        logits = read_image_logits(model, data.preprocessing, rows.images, len(rows))
+        targets, several = rows.goals(range(len(rows))), data.is_multi_label
+        model.temperature.fill_(fit_temperature(logits, targets, several))
+        temperature = float(model.temperature)  # in the precision of the model
+        return judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
+
+    def sample(self, model: ImageClassifier, step: int) -> str:
+        """Its prediction for one of the held-out images."""
+        data = self.dataset
+        row = step % len(data.validation)
+        logits = read_image_logits(
+            model, data.preprocessing, lambda _: data.validation.images(range(row, row + 1)), 1
+        )
+        scores = model.probabilities(logits.to(model.device))[0].cpu()
+        goal = data.validation.goals(range(row, row + 1))
+        if data.is_multi_label:
+            chosen = (scores >= YES).nonzero().flatten().tolist()
+            is_right = chosen == goal[0].nonzero().flatten().tolist()
+        else:
+            chosen = [int(scores.argmax())]
+            is_right = chosen == goal.tolist()
+        labels = ", ".join(f"{data.labels[n]} {scores[n]:.2f}" for n in chosen) or "none"
+        return f"{'✓' if is_right else '✗'} {labels} │ {data.validation.source(row)}"
+
+    def examine(self, model: ImageClassifier) -> Examination:
+        return examine_images(model, self.dataset.preprocessing, self.dataset.validation)
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        source = self.dataset.validation.source(0)
+        image = source if Path(source).is_file() else "IMAGE"
+        view = ("--view", "rollout", "--out", "attention.png")
+        return (("classify", folder, image), ("inspect", folder, image, *view))
+
+
+def habits(recipe: Recipe) -> Habits:
+    return Habits(epochs=20, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
+
+
+TASK = Task(
+    recipe=ClassifyImagesRecipe,
+    read=read,
+    dataset=ClassifyImagesDataset,
+    objective=ClassifyImagesObjective,
+    predictor=ClassifyImagesPredictor,
+    habits=habits,
+)
