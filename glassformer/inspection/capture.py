@@ -34,6 +34,7 @@ class Capture:
         self.weights: list[list[Tensor]] = []
         self.cross_weights: list[list[Tensor]] = []
         self.vectors: list[list[Tensor]] = []
+        self.biases: list[Tensor] = []
         self.states: list[Tensor] = []
 
     @property
@@ -62,6 +63,11 @@ class Capture:
         return _stacked([heard[-1] for heard in self.vectors])
 
     @property
+    def bias(self) -> Array | None:
+        """(H, T, S) what relative positions add to the scores, the same in all layers."""
+        return self.biases[-1].float().cpu().numpy() if self.biases else None
+
+    @property
     def hidden(self) -> Array:
         """(N + 1, T, D) the states before the first block and after each block."""
         return _stacked(self.states)
@@ -84,10 +90,12 @@ def capturing(
         listening([each.tap for each in own], some) as weights,
         listening([each.tap for each in cross], some) as cross_weights,
         listening([each.vectors for each in own], lambda each: each[0]) as vectors,
+        listening([own[0].bias] if own else []) as biases,
         listening([stack.tap], lambda states: states[0]) as (states,),
     ):
         yield seen
     seen.weights, seen.cross_weights, seen.vectors = weights, cross_weights, vectors
+    seen.biases = biases[0] if biases else []
     seen.states = states[-len(stack) - 1 :]
 
 

@@ -6,6 +6,7 @@ A predictor describes its model and its input as a `Subject`. The rest is the sa
 GPT, BERT, translators, taggers and classifiers.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from glassformer.inspection.capture import Array, Capture, capturing
 from glassformer.inspection.lens import lens
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
-from glassformer.tables import html_table
+from glassformer.tables import aligned, html_table
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -67,6 +68,8 @@ class Subject:
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""
+    separator: str = ""
+    """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0
     """Tokens of the text that do not fit into the model's context."""
 
@@ -121,10 +124,6 @@ class Inspection:
     # --- what the model read ---
 
     @property
-    def text(self) -> str:
-        return self.subject.text
-
-    @property
     def stream(self) -> Stream:
         """The sequence that predictions are made from."""
         return self.subject.streams[-1]
@@ -142,9 +141,12 @@ class Inspection:
             )
         return self._captures[name]
 
+    def has_capture(self, stream: Stream) -> bool:
+        return stream.name in self._captures
+
     @property
     def has_layers(self) -> bool:
-        return self.stream.name in self._captures
+        return self.has_capture(self.stream)
 
     # --- what it computed ---
 
@@ -230,7 +232,7 @@ class Inspection:
         """Every number behind the pictures, unrounded."""
         found: dict[str, Any] = {
             "model": self.subject.model,
-            "text": self.text,
+            "text": self.subject.text,
             "tokens": self.tokens,
             "ids": self.stream.ids,
             "num_tokens_left_out": self.subject.num_left_out,
@@ -249,11 +251,30 @@ class Inspection:
             found["cross_attention"] = cross.tolist()
         return found
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        number, shown = self.subject.num_left_out, len(self.tokens)
+        if not number:
+            return ()
+        return (
+            f"the text has {number + shown:,} tokens, but the model reads {shown:,}: {number:,} "
+            "are not shown",
+        )
+
+    def text(self) -> str:
+        """For people: each token with what was predicted there."""
+        return aligned(*self._table())
+
     def _repr_html_(self) -> str:
-        """For notebooks: each token with what was predicted there."""
+        """The same for notebooks."""
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        names = ["token", "prediction", "probability of what is there"]
         rows = []
         for each in self.predictions:
-            place = "" if each.position is None else self.tokens[each.position]
+            place = "the whole text" if each.position is None else repr(self.tokens[each.position])
             best = ", ".join(f"{one.token!r} {one.probability:.1%}" for one in each.options[:3])
-            rows.append([repr(place), best])
-        return html_table(["token", "prediction"], rows)
+            known = "" if each.logprob is None else f"{each.actual!r} {math.exp(each.logprob):.1%}"
+            rows.append([place, best, known])
+        return names, rows

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.inspection.capture import Array
@@ -20,7 +21,7 @@ ReadOut = Callable[[Tensor], Tensor]
 @torch.inference_mode()
 def lens(
     hidden: Array, read_out: ReadOut, top: int, device: torch.device
-) -> tuple[np.ndarray, Array]:
+) -> tuple[NDArray[np.int64], Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
     two arrays (N + 1, T, top). `hidden` are the states (N + 1, T, D)."""
     ids, probabilities = [], []

@@ -15,7 +15,8 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_language
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
@@ -24,10 +25,10 @@ from glassformer.text.byte_count import notes_on_bytes
 from glassformer.text.tokenizers import Tokenizer
 
 
-class LanguagePredictor(Predictor):
+class LanguagePredictor(InspectsText):
     """The verbs of a language model: generate, stream, next_tokens, score, evaluate."""
 
-    verbs = ("generate", "score", "evaluate")
+    verbs = ("generate", "score", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     settings_class = GenerationSettings
     model: LanguageModel

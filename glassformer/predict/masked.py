@@ -13,7 +13,8 @@ from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_masked
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
@@ -29,10 +30,10 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(Predictor):
+class MaskedPredictor(InspectsText):
     """The verbs of a masked language model: fill and evaluate."""
 
-    verbs = ("fill", "evaluate")
+    verbs = ("fill", "inspect", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing

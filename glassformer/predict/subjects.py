@@ -32,6 +32,7 @@ def of_language(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Subjec
         name_of=tokenizer.token,
         predicts="next",
         actual=[*ids[1:], None],
+        separator=_separator(tokenizer),
         num_left_out=len(whole) - len(ids),
         **_inside(model),
     )
@@ -54,6 +55,7 @@ def of_masked(
         name_of=tokenizer.token,
         predicts="same",
         actual=[None if id == preprocessing.mask else id for id in ids],
+        separator=_separator(tokenizer),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
         **_inside(model, "encoder."),
     )
@@ -109,6 +111,7 @@ def of_translation(
         name_of=tokenizer.token,
         predicts="next",
         actual=ids[1:],
+        separator=_separator(tokenizer),
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
@@ -119,6 +122,10 @@ def not_empty(text: str) -> str:
     if not text.strip():
         raise UsageError("the text is empty.")
     return text
+
+
+def _separator(tokenizer: Tokenizer) -> str:
+    return "" if tokenizer.keeps_spacing else " "
 
 
 def _stream(

@@ -17,7 +17,8 @@ from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
 from glassformer.evaluation.tagging import SpelledSentences, Tagging, evaluate_tags, read_words
 from glassformer.inspection.inspection import Subject
 from glassformer.models.labeller import TokenTagger
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import names_of
 from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.words_and_subwords import split_words
@@ -56,10 +57,10 @@ class Tagged:
         }
 
 
-class TagPredictor(Predictor):
+class TagPredictor(InspectsText):
     """The verbs of a tagger: tag and evaluate."""
 
-    verbs = ("tag", "evaluate")
+    verbs = ("tag", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     model: TokenTagger
     preprocessing: TextPreprocessing

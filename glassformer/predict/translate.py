@@ -26,7 +26,8 @@ from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.predictor import Predictor, View, names_of
+from glassformer.predict.inspecting import TEXT_VIEWS, InspectsText
+from glassformer.predict.predictor import View, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
     Translation,
@@ -47,11 +48,11 @@ from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 
-class TranslatePredictor(Predictor):
+class TranslatePredictor(InspectsText):
     """The verbs of a translator: translate, score, evaluate, align."""
 
     verbs = ("translate", "inspect", "evaluate")
-    views: ClassVar = {
+    views: ClassVar = TEXT_VIEWS | {
         "alignment": View("align", "the source words that each word of a translation attends to")
     }
     preprocessing_class = PairPreprocessing
