@@ -63,6 +63,10 @@ class Bert(HeadedModel):
         """Logits of the token at each position: (…, D) → (…, V)."""
         return self.head(self.transform(hidden))
 
+    def read_out(self, states: Tensor) -> Tensor:
+        """Logits from the states after any block of the encoder: (…, D) → (…, V)."""
+        return self.predict(self.encoder.final_norm(states))
+
     def forward(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:

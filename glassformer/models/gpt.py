@@ -106,5 +106,9 @@ class GPT(LanguageModel):
         x, rules = self.positions.causal(x, state)
         return self.final_norm(self.blocks(self.dropout(x), rules, state))
 
+    def read_out(self, states: Tensor) -> Tensor:
+        """Logits of the next token from the states after any block: (…, D) → (…, V)."""
+        return self.head(self.final_norm(states))
+
     def start(self, memory: None, padding: Tensor, capacity: int) -> KVCache:
         return stack.make_cache(self.config, padding, capacity, self.embedding.weight.dtype)

@@ -134,6 +134,11 @@ class MultiHeadAttention(nn.Module):
         self.key_norm = key_norm or nn.Identity()
         self.dropout = dropout
         self.tap = Tap()
+        """Hears the weights, (B, H, T, S)."""
+        self.vectors = Tap()
+        """Hears queries (B, H, T, d), keys and values (B, G, S, d), in this order."""
+        self.bias = Tap()
+        """Hears what is added to the scores, (H, T, S), if anything is."""
         self._merged: Merged | None = None
 
     def merge(self) -> None:
@@ -190,8 +195,13 @@ class MultiHeadAttention(nn.Module):
         if self.tap.is_listening:  # observing never changes how the output is computed
             full_mask = masks.causal(num_queries, num_keys, query.device) if causal else mask
             self.tap.hear(weights_of(query, key, full_mask, bias))
+        if self.vectors.is_listening:
+            for each in (query, key, value):
+                self.vectors.hear(each)
+            if bias is not None:
+                self.bias.hear(bias)
         dropout = self.dropout if self.training else 0.0
-        return fused(query, key, value, mask, bias, causal, dropout)
+        return self.tap.without_silent(fused(query, key, value, mask, bias, causal, dropout))
 
 
 def merge_projections(model: nn.Module) -> None:

@@ -11,7 +11,7 @@ The decoder of an encoder-decoder has a third part between the two: cross-attent
 from the decoder and keys and values from the encoder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from glassformer.nn.attention import NO_RULES, AttentionRules, MultiHeadAttentio
 from glassformer.nn.cache import KVCache, LayerCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.observe import Tap
 
 
 class Block(nn.Module):
@@ -88,6 +89,11 @@ class StackMemory:
 class Stack(nn.ModuleList):
     """Blocks, one after another."""
 
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        super().__init__(blocks)
+        self.tap = Tap()
+        """Hears the states (B, T, D) before the first block and after each block."""
+
     def forward(
         self,
         x: Tensor,
@@ -96,9 +102,11 @@ class Stack(nn.ModuleList):
         memory: StackMemory | None = None,
     ) -> Tensor:
         """(B, T, D) → (B, T, D). With a cache, `x` continues the sequence that it holds."""
+        self.tap.hear(x)
         for index, block in enumerate(self):
             past = None if cache is None else LayerCache(cache, index)
             x = block(x, rules, past, None if memory is None else memory.layers[index])
+            self.tap.hear(x)
         if cache is not None:
             cache.length += x.size(1)
         return x

@@ -1,14 +1,17 @@
-"""Observing attention: record the weights of chosen layers without changing the output.
+"""Looking into a call of a model, and switching off parts of it, without changing the model.
 
     with listening([layer.tap]) as (heard,):
         model(ids)
     heard[0]                                        (B, H, T, S)
 
-Listeners belong to the context of the call, not to the module: two threads can observe one model at
-the same time, and each hears only its own calls.
+    with without_heads({layer.tap: [3]}):
+        model(ids)                                  head 3 of this layer contributes nothing
+
+Both belong to the context of the call, not to the module: two threads can observe one model at the
+same time, and each hears only its own calls. Listening never changes an output.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -21,29 +24,58 @@ class Tap:
 
     @property
     def is_listening(self) -> bool:
-        """Whether this context has a listener, and the layer must compute its weights."""
+        """Whether this context has a listener, and the layer must compute what it hears."""
         return self in _listeners.get()
 
-    def hear(self, weights: Tensor) -> None:
-        """Pass `weights` to all listeners of this context."""
-        for seen in _listeners.get().get(self, ()):
-            seen.append(weights.detach())
+    def hear(self, values: Tensor) -> None:
+        """Pass `values` to all listeners of this context."""
+        for listen in _listeners.get().get(self, ()):
+            listen(values.detach())
+
+    def without_silent(self, heads: Tensor) -> Tensor:
+        """The outputs of heads (B, H, T, d), those that this context switched off set to zero."""
+        silent = _silent.get().get(self)
+        if silent is None:
+            return heads
+        kept = heads.clone()
+        kept[:, list(silent)] = 0
+        return kept
 
 
-Listeners = Mapping[Tap, tuple[list[Tensor], ...]]
-_listeners: ContextVar[Listeners] = ContextVar("_listeners", default=MappingProxyType({}))
+Listen = Callable[[Tensor], None]
+_listeners: ContextVar[Mapping[Tap, tuple[Listen, ...]]]
+_listeners = ContextVar("_listeners", default=MappingProxyType({}))
+_silent: ContextVar[Mapping[Tap, Sequence[int]]]
+_silent = ContextVar("_silent", default=MappingProxyType({}))
 
 
 @contextmanager
-def listening(taps: Iterable[Tap]) -> Iterator[list[list[Tensor]]]:
-    """Collect what each tap hears inside the `with` block: one list per tap."""
+def listening(
+    taps: Iterable[Tap], keep: Callable[[Tensor], Tensor] = lambda values: values
+) -> Iterator[list[list[Tensor]]]:
+    """Collect what each tap hears inside the `with` block: one list per tap. `keep` takes the part
+    that is wanted, so that the rest is not held in memory."""
     chosen = list(taps)
     heard = [list[Tensor]() for _ in chosen]
+
+    def listener(seen: list[Tensor]) -> Listen:
+        return lambda values: seen.append(keep(values))
+
     listeners = dict(_listeners.get())
     for tap, seen in zip(chosen, heard, strict=True):
-        listeners[tap] = (*listeners.get(tap, ()), seen)
+        listeners[tap] = (*listeners.get(tap, ()), listener(seen))
     token = _listeners.set(listeners)
     try:
         yield heard
     finally:
         _listeners.reset(token)
+
+
+@contextmanager
+def without_heads(heads: Mapping[Tap, Sequence[int]]) -> Iterator[None]:
+    """Switch off heads of attention layers, named by the layers' taps, inside the `with` block."""
+    token = _silent.set({**_silent.get(), **heads})
+    try:
+        yield
+    finally:
+        _silent.reset(token)

@@ -11,12 +11,16 @@ from torch import Tensor
 from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.padded_batches import LabelledRows
 from glassformer.data.row_files import Array
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.classification import Classification, judge, read_logits
 from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
+from glassformer.inspection.inspection import Subject
 from glassformer.models.labeller import TextClassifier
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import names_of
+from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
+from glassformer.preprocessing.text import TextPreprocessing
 
 YES = 0.5  # the least probability of a label that is given, where several can be
 
@@ -62,10 +66,10 @@ class Inputs(Sequence[Any]):
         return self._examples[place].input
 
 
-class ClassifyPredictor(Predictor):
+class ClassifyPredictor(InspectsText):
     """The verbs of a classifier: classify and evaluate."""
 
-    verbs = ("classify", "evaluate")
+    verbs = ("classify", "inspect", "evaluate")
     preprocessing_class = LabelledInputs
     model: TextClassifier
     preprocessing: LabelledInputs
@@ -123,6 +127,11 @@ class ClassifyPredictor(Predictor):
         targets, dtype = [0] * len(rows), self.preprocessing.dtype
         unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
         return read_logits(self.model, unlabelled), is_shortened
+
+    def _subject(self, text: str) -> Subject:
+        if not isinstance(self.preprocessing, TextPreprocessing):
+            raise UsageError("only models that read text can be inspected in this way.")
+        return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(
         self,

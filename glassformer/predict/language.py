@@ -13,8 +13,11 @@ from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.generation.beam import beam_search
 from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
+from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import LikelyToken, names_of
+from glassformer.predict.subjects import of_language
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
 from glassformer.preprocessing.text import TextPreprocessing
@@ -22,10 +25,10 @@ from glassformer.text.byte_count import notes_on_bytes
 from glassformer.text.tokenizers import Tokenizer
 
 
-class LanguagePredictor(Predictor):
+class LanguagePredictor(InspectsText):
     """The verbs of a language model: generate, stream, next_tokens, score, evaluate."""
 
-    verbs = ("generate", "score", "evaluate")
+    verbs = ("generate", "score", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     settings_class = GenerationSettings
     model: LanguageModel
@@ -116,6 +119,9 @@ class LanguagePredictor(Predictor):
         best = logits.softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [LikelyToken(self.tokenizer.token(id), probability) for id, probability in pairs]
+
+    def _subject(self, text: str) -> Subject:
+        return of_language(self.model, self.tokenizer, text)
 
     @overload
     def score(self, text: str) -> TextScore: ...

@@ -11,8 +11,11 @@ from glassformer.data.reading_report import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
+from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import LikelyToken, names_of
+from glassformer.predict.subjects import of_masked
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
@@ -27,10 +30,10 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(Predictor):
+class MaskedPredictor(InspectsText):
     """The verbs of a masked language model: fill and evaluate."""
 
-    verbs = ("fill", "evaluate")
+    verbs = ("fill", "inspect", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing
@@ -65,12 +68,7 @@ class MaskedPredictor(Predictor):
         if len(parts) < 2:
             raise UsageError(f'there is no {MASK} in "{text}". Write it where a word is missing.')
         mask, frame = self.preprocessing.mask, self.preprocessing.frame(self.model.context_length)
-        ids: list[int] = []
-        for part in parts[:-1]:
-            # Where tokens include the blank before a word, the missing token includes it, too.
-            before = part.rstrip() if self.tokenizer.carries_blanks else part
-            ids += [*self.tokenizer.encode(before), mask]
-        ids += self.tokenizer.encode(parts[-1])
+        ids = self._encoded(parts)
         if frame.is_too_long(ids):
             raise GlassformerError(
                 f"the text has {len(ids):,} tokens, but the model reads at most {frame.room:,}. "
@@ -87,6 +85,18 @@ class MaskedPredictor(Predictor):
             best = [(int(id), float(scores[id])) for id in order[:top]]
             found.append([self._guess(parts, place, *each) for each in best])
         return found
+
+    def _encoded(self, parts: Sequence[str]) -> list[int]:
+        """The tokens of a text whose parts stand between masks."""
+        ids: list[int] = []
+        for part in parts[:-1]:
+            # Where tokens include the blank before a word, the missing token includes it, too.
+            before = part.rstrip() if self.tokenizer.carries_blanks else part
+            ids += [*self.tokenizer.encode(before), self.preprocessing.mask]
+        return ids + self.tokenizer.encode(parts[-1])
+
+    def _subject(self, text: str) -> Subject:
+        return of_masked(self.model, self.preprocessing, text, self._encoded(text.split(MASK)))
 
     def _is_whole_word(self, parts: list[str], place: int) -> bool:
         """Whether only a token that begins a word can be missing: no letter and no other mask

@@ -46,6 +46,8 @@ class Predictor(ABC):
     """What it generates are images, which are drawn into a file."""
     views: ClassVar[Mapping[str, View]] = {}
     """What `inspect` can show, by name."""
+    usual_view: ClassVar[str | None] = None
+    """What it shows unless another view is chosen."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
@@ -71,8 +73,9 @@ class Predictor(ABC):
 
     def view(self, name: str | None, model: Any) -> View:
         """The view of that name; `model` is what the user calls this model."""
-        if name in self.views:
-            return self.views[name]
+        wanted = name or self.usual_view
+        if wanted in self.views:
+            return self.views[wanted]
         if not self.views:
             *most, last = self.verbs
             raise UsageError(

@@ -15,8 +15,11 @@ from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
 from glassformer.evaluation.tagging import SpelledSentences, Tagging, evaluate_tags, read_words
+from glassformer.inspection.inspection import Subject
 from glassformer.models.labeller import TokenTagger
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.predictor import names_of
+from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.words_and_subwords import split_words
 
@@ -54,10 +57,10 @@ class Tagged:
         }
 
 
-class TagPredictor(Predictor):
+class TagPredictor(InspectsText):
     """The verbs of a tagger: tag and evaluate."""
 
-    verbs = ("tag", "evaluate")
+    verbs = ("tag", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     model: TokenTagger
     preprocessing: TextPreprocessing
@@ -109,6 +112,9 @@ class TagPredictor(Predictor):
     def in_pieces(self, number: int, total: int) -> str:
         """A note on sentences that were read in pieces."""
         return self.exceeding(number, total, "sentence", " tokens and are read in pieces")
+
+    def _subject(self, text: str) -> Subject:
+        return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(
         self,

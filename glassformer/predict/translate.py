@@ -23,9 +23,12 @@ from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.predictor import Predictor, View, names_of
+from glassformer.predict.inspecting import TEXT_VIEWS, InspectsText
+from glassformer.predict.predictor import View, names_of
+from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
     Translation,
     Translations,
@@ -45,11 +48,11 @@ from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 
-class TranslatePredictor(Predictor):
+class TranslatePredictor(InspectsText):
     """The verbs of a translator: translate, score, evaluate, align."""
 
     verbs = ("translate", "inspect", "evaluate")
-    views: ClassVar = {
+    views: ClassVar = TEXT_VIEWS | {
         "alignment": View("align", "the source words that each word of a translation attends to")
     }
     preprocessing_class = PairPreprocessing
@@ -264,6 +267,15 @@ class TranslatePredictor(Predictor):
             model=name_of(self.model),
         )
         return found.in_words(word_starts(*read), word_starts(*wrote)) if words else found
+
+    def _subject(self, text: str, target: str | None = None) -> Subject:
+        source = one_line(text)
+        written = self.translate(source).text if target is None else one_line(target)
+        source_ids, target_ids = self._rows(source, written)
+        tokenizers = self.preprocessing.source, self.preprocessing.target
+        return of_translation(
+            self.model, (source, tokenizers[0], source_ids), (tokenizers[1], target_ids)
+        )
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
         chosen: TranslationSettings = self.chosen_settings(settings)

@@ -6,13 +6,20 @@ from typing import Any
 
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
 from glassformer.inspection.word_places import WordPlaces
-from glassformer.story import alignment, image_attention, word_places
+from glassformer.story import alignment, image_attention, story, text_pictures, word_places
 
 DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     Alignment: alignment.draw,
     ImageAttention: image_attention.draw,
     WordPlaces: word_places.draw,
+    Inspection: story.draw,
+    HeadsView: text_pictures.draw,
+    LensView: text_pictures.draw,
+    AblationView: text_pictures.draw,
+    PredictionView: text_pictures.draw,
 }
 
 

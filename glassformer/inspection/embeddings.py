@@ -1,0 +1,71 @@
+"""Where tokens lie before the first layer: their neighbours, a map of them, and their positions."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.inspection.capture import Array
+from glassformer.inspection.inspection import Subject
+
+NEIGHBOURS = 8
+MOST_POSITIONS = 64
+
+
+@torch.inference_mode()
+def embedding_facts(subject: Subject) -> dict[str, Any] | None:
+    """Neighbours by cosine, and places on a map of two directions, for the tokens of the last
+    stream; the vectors of the positions, where they are added. None without a table of vectors."""
+    table, stream = subject.embedding, subject.streams[-1]
+    if table is None:
+        return None
+    ids = list(dict.fromkeys(stream.ids))
+    unit = torch.nn.functional.normalize(table.float(), dim=-1)  # (V, D)
+    similar = unit[ids] @ unit.T  # (tokens, V)
+    similar[torch.arange(len(ids)), ids] = -2  # not itself
+    best = similar.topk(min(NEIGHBOURS, len(unit) - 1))
+    neighbours = [
+        [[subject.name_of(other), value] for other, value in zip(*row, strict=True)]
+        for row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ]
+    shown = list(dict.fromkeys([*ids, *best.indices[:, :3].flatten().tolist()]))
+    places, share = map_of(unit[shown].cpu().numpy())
+    return {
+        "ids": ids,
+        "neighbours": neighbours,
+        "names": [subject.name_of(id) for id in shown],
+        "is_in_text": [id in set(ids) for id in shown],
+        "places": places.tolist(),
+        "share": share,
+        "positions": _positions(subject),
+    }
+
+
+def map_of(vectors: Array) -> tuple[NDArray[np.float64], float]:
+    """The two directions in which vectors (N, D) differ most: (N, 2), and their share of it all."""
+    centred = vectors.astype(np.float64) - vectors.mean(0)
+    _, scales, directions = np.linalg.svd(centred, full_matrices=False)
+    places = centred @ directions[:2].T
+    places = np.pad(places, [(0, 0), (0, 2 - places.shape[1])])
+    total = float((scales**2).sum())
+    return places, float((scales[:2] ** 2).sum() / total) if total else 0.0
+
+
+def _positions(subject: Subject) -> dict[str, Any] | None:
+    """What is added at each position, and how alike these vectors are."""
+    add = getattr(subject.positions, "add", None)
+    if add is None or subject.embedding is None:
+        return None
+    stack = subject.streams[-1].stack
+    if stack is None:
+        return None
+    norm = next(stack.parameters())
+    width = stack[0].attention.query.in_features
+    length = min(MOST_POSITIONS, len(subject.streams[-1].ids))
+    places = torch.arange(length, device=norm.device)
+    vectors = add(torch.zeros(length, width, device=norm.device), places).float()  # (T, D)
+    if not vectors.any():  # rotary and relative positions add nothing
+        return None
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    return {"vectors": vectors.cpu().tolist(), "similar": (unit @ unit.T).cpu().tolist()}

@@ -1,0 +1,33 @@
+"""The lens: what a model would predict if it stopped after each layer.
+
+    logits = read_out(state after layer n)          (T, V)
+
+The states of all layers live in one space, to which each block adds a little: so the part of the
+model that turns the last state into a prediction can read the earlier ones too.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.inspection.capture import Array
+
+ReadOut = Callable[[Tensor], Tensor]
+
+
+@torch.inference_mode()
+def lens(
+    hidden: Array, read_out: ReadOut, top: int, device: torch.device
+) -> tuple[NDArray[np.int64], Array]:
+    """The `top` likeliest tokens after each layer, at each position, and their probabilities:
+    two arrays (N + 1, T, top). `hidden` are the states (N + 1, T, D)."""
+    ids, probabilities = [], []
+    for states in hidden:  # one layer at a time: (T, V) is large
+        p = read_out(torch.from_numpy(states).to(device)).float().softmax(-1)  # (T, V)
+        best = p.topk(min(top, p.size(-1)))
+        ids.append(best.indices.cpu().numpy())
+        probabilities.append(best.values.cpu().numpy())
+    return np.stack(ids), np.stack(probabilities)

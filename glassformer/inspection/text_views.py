@@ -1,0 +1,125 @@
+"""Single views of an inspection: each as text, as JSON, and for a picture."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.inspection.ablation import HeadEffects
+from glassformer.inspection.inspection import Inspection, Likely
+from glassformer.tables import aligned
+
+
+@dataclass(frozen=True, eq=False)
+class TextView:
+    """A part of what a model computed on a text."""
+
+    seen: Inspection
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.seen.notes
+
+    def about(self) -> dict[str, Any]:
+        """The keys that the JSON of every view has."""
+        subject = self.seen.subject
+        return {"model": subject.model, "text": subject.text, "tokens": self.seen.tokens}
+
+
+@dataclass(frozen=True, eq=False)
+class HeadsView(TextView):
+    """The attention of the layers and heads that were asked for."""
+
+    @property
+    def titles(self) -> list[tuple[int, int]]:
+        """(layer, head) of each map, in order."""
+        capture = self.seen.capture()
+        return [(layer, head) for layer in capture.layers for head in capture.heads]
+
+    def as_json(self) -> dict[str, Any]:
+        capture = self.seen.capture()
+        return self.about() | {
+            "layers": capture.layers,
+            "heads": capture.heads,
+            "attention": capture.attention.tolist(),
+        }
+
+    def text(self) -> str:
+        """What each head does, in a line: the strongest weight, and the mean distance looked."""
+        weights, tokens = self.seen.attention, self.seen.tokens
+        place = np.arange(len(tokens))
+        distance = np.abs(place[:, None] - place)
+        rows = []
+        for (layer, head), each in zip(
+            self.titles, weights.reshape(-1, *weights.shape[2:]), strict=True
+        ):
+            others = np.where(distance > 0, each, -1)  # a token that looks at itself tells little
+            query, key = np.unravel_index(int(others.argmax()), others.shape)
+            strongest = f"{tokens[query]!r} → {tokens[key]!r} {max(0, others[query, key]):.0%}"
+            looked = float((each * distance).sum(-1).mean())
+            rows.append([str(layer), str(head), strongest, f"{looked:.1f}"])
+        return aligned(["layer", "head", "strongest", "mean distance"], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class LensView(TextView):
+    """What the model would predict if it stopped after each layer."""
+
+    def as_json(self) -> dict[str, Any]:
+        return self.about() | {
+            "lens": [[[each.__dict__ for each in place] for place in row] for row in self.seen.lens]
+        }
+
+    def text(self) -> str:
+        """A row for each token, a column for each layer: the likeliest token there."""
+        layers = self.seen.lens
+        names = ["input", *(f"layer {number}" for number in range(len(layers) - 1))]
+        rows = [
+            [repr(token), *(_shown(layer[place][0]) for layer in layers)]
+            for place, token in enumerate(self.seen.tokens)
+        ]
+        return aligned(["token", *names], rows)
+
+
+@dataclass(frozen=True, eq=False)
+class AblationView(TextView):
+    """How the last prediction changes without each head."""
+
+    effects: HeadEffects
+
+    def as_json(self) -> dict[str, Any]:
+        last = self.seen.predictions[-1]
+        return self.about() | {
+            "prediction": [each.__dict__ for each in last.options],
+            "divergence": self.effects.divergence.tolist(),
+            "change": self.effects.change.tolist(),
+        }
+
+    def text(self) -> str:
+        """A row for each layer, a column for each head: KL divergence in nats."""
+        last, table = self.seen.predictions[-1], self.effects.divergence
+        names = ["", *(f"head {number}" for number in range(table.shape[1]))]
+        rows = [
+            [f"layer {number}", *(f"{value:.4f}" for value in row)]
+            for number, row in enumerate(table)
+        ]
+        return (
+            f"prediction: {', '.join(map(_shown, last.options[:3]))}\n"
+            f"KL divergence of the prediction without each head:\n{aligned(names, rows)}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionView(TextView):
+    """What the model predicts at each position, and how likely what is there was."""
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.seen.as_json()
+        return self.about() | {key: found[key] for key in ("predicts", "predictions")}
+
+    def text(self) -> str:
+        return self.seen.text()
+
+
+def _shown(each: Likely) -> str:
+    return f"{each.token!r} {each.probability:.0%}"

@@ -1,0 +1,153 @@
+"""Models with an input, as `inspection` looks at them: what differs between tasks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import UsageError
+from glassformer.inspection.capture import stacks_of
+from glassformer.inspection.inspection import Stream, Subject
+from glassformer.models import name_of
+from glassformer.models.bert import Bert
+from glassformer.models.labeller import Labeller
+from glassformer.models.language_model import LanguageModel
+from glassformer.models.translator import Translator
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.text.tokenizers import Tokenizer
+
+
+def of_language(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Subject:
+    """A text that a language model reads; each position predicts the next token. Of a text longer
+    than the context, the end is read."""
+    whole = tokenizer.encode(not_empty(text))
+    ids = whole[-model.context_length :]
+    row = torch.tensor([ids], device=model.device)
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(_stream(model, "text", tokenizer, ids),),
+        run=lambda: model(row)[0],
+        name_of=tokenizer.token,
+        predicts="next",
+        actual=[*ids[1:], None],
+        separator=_separator(tokenizer),
+        num_left_out=len(whole) - len(ids),
+        **_inside(model),
+    )
+
+
+def of_masked(
+    model: Bert, preprocessing: MaskedTextPreprocessing, text: str, whole: Sequence[int]
+) -> Subject:
+    """A text that a masked language model reads; each position predicts its own token, which is
+    known unless it is masked. `whole` are the tokens of the text."""
+    not_empty(text)
+    frame, tokenizer = preprocessing.frame(model.context_length), preprocessing.tokenizer
+    ids = list(frame.put(whole))
+    row = torch.tensor([ids], device=model.device)
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(_stream(model, "text", tokenizer, ids),),
+        run=lambda: model(row)[0],
+        name_of=tokenizer.token,
+        predicts="same",
+        actual=[None if id == preprocessing.mask else id for id in ids],
+        separator=_separator(tokenizer),
+        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        **_inside(model, "encoder."),
+    )
+
+
+def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> Subject:
+    """A text that a classifier or a tagger reads: a label for all of it, or for each token."""
+    (whole,) = preprocessing.encode([not_empty(text)])
+    (row,), _ = preprocessing.rows([whole], model.context_length)
+    ids = [int(id) for id in row]
+    inputs = torch.tensor([ids], device=model.device)
+
+    def run() -> Tensor:
+        logits = model(inputs) / model.temperature  # (1, C), or (1, T, C) for a tagger
+        return logits if logits.dim() == 2 else logits[0]
+
+    with torch.inference_mode():
+        is_tagger = len(run()) == len(ids) and model(inputs).dim() == 3
+    frame = preprocessing.frame(model.context_length)
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(_stream(model, "text", preprocessing.tokenizer, ids),),
+        run=run,
+        name_of=model.labels.__getitem__,
+        predicts="same" if is_tagger else "whole",
+        actual=[None] * (len(ids) if is_tagger else 1),
+        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+    )
+
+
+def of_translation(
+    model: Translator,
+    source: tuple[str, Tokenizer, list[int]],
+    target: tuple[Tokenizer, list[int]],
+) -> Subject:
+    """A sentence and its translation, each as tokens; each position of the translation predicts
+    the next token."""
+    text, source_tokenizer, source_ids = source
+    tokenizer, ids = target
+    rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
+    stacks = stacks_of(model)
+    written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source")
+    taps = () if "decoder" in stacks else model.taps
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(
+            _stream(model, "source", source_tokenizer, source_ids, "encoder"),
+            Stream("target", written.tokens, written.ids, written.stack, "source", taps),
+        ),
+        run=lambda: model(*rows)[0],
+        name_of=tokenizer.token,
+        predicts="next",
+        actual=ids[1:],
+        separator=_separator(tokenizer),
+        read_out=getattr(model, "read_out", None),
+        embedding=model.target_embedding.weight,
+        positions=getattr(model, "positions", None),
+    )
+
+
+def not_empty(text: str) -> str:
+    if not text.strip():
+        raise UsageError("the text is empty.")
+    return text
+
+
+def _separator(tokenizer: Tokenizer) -> str:
+    return "" if tokenizer.keeps_spacing else " "
+
+
+def _stream(
+    model: Any,
+    name: str,
+    tokenizer: Tokenizer,
+    ids: list[int],
+    stack: str | None = None,
+    memory: str | None = None,
+) -> Stream:
+    """`stack` is the place of the blocks in the model; None: the first there are."""
+    stacks = stacks_of(model)
+    blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
+    return Stream(name, [tokenizer.token(id) for id in ids], ids, blocks, memory)
+
+
+def _inside(model: Any, body: str = "") -> dict[str, Any]:
+    """The parts of a language model that a reader may look at."""
+    modules = dict(model.named_modules())
+    embedding = modules.get(f"{body}embedding")
+    return {
+        "embedding": getattr(embedding, "weight", None),
+        "positions": modules.get(f"{body}positions"),
+        "read_out": getattr(model, "read_out", None),
+    }

@@ -1,0 +1,137 @@
+// Chapter 3: who looks at whom. All heads at a glance, one head as lines and as a map.
+
+const THUMB = 64;
+
+chapters.push({
+  id: "attention",
+  title: "Attention",
+  note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
+  isShown: (scene) => Boolean(scene.main.layers),
+  draw(place, scene) {
+    const layout = add(place, "div", { class: "attention" });
+    drawThumbs(add(layout, "div", { class: "heads" }), scene.main);
+    const view = add(layout, "div", { class: "one-head" });
+    const said = add(view, "p", { class: "said", "aria-live": "polite" });
+    const lines = add(view, "div", { class: "lines scroll" });
+    follow(["layer", "head", "token"], () => {
+      const rows = weightsOf(scene.main, state.layer, state.head);
+      said.textContent = inWordsOf(scene.main, rows);
+      drawLines(lines, scene.main, rows);
+    });
+    add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
+  },
+});
+
+function inWordsOf(stream, rows) {
+  const order = rows[state.token].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
+  const parts = order.slice(0, 4).filter(({ weight }, n) => n === 0 || weight > 0.01)
+    .map(({ weight, key }) => `${isolated(visible(stream.tokens[key]))} ${percent(weight)}`);
+  return `Layer ${state.layer}, head ${state.head}: ${isolated(visible(stream.tokens[state.token]))} looks at ${parts.join(", ")}`;
+}
+
+// A small map for each head; rows of the grid are layers.
+function drawThumbs(place, stream) {
+  const heads = stream.layers[0].query.shape[0];
+  const table = add(place, "table", { class: "thumbs" });
+  const head = add(add(table, "thead"), "tr");
+  add(head, "th", {}, "");
+  for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
+  add(place, "p", { class: "hint" }, "rows: layers; columns: heads");
+  const body = add(table, "tbody");
+  const buttons = stream.layers.map((_, layer) => {
+    const row = add(body, "tr");
+    add(row, "th", { scope: "row" }, String(layer));
+    return Array.from({ length: heads }, (_, number) => {
+      const cell = add(row, "td");
+      const button = add(cell, "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
+      const size = Math.min(stream.tokens.length, THUMB);
+      const canvas = add(button, "canvas", { width: size, height: size });
+      button.addEventListener("click", () => choose({ layer, head: number }));
+      later(() => paintThumb(canvas, stream, layer, number, size));
+      return button;
+    });
+  });
+  follow(["layer", "head"], () => buttons.forEach((row, layer) => row.forEach((button, number) => {
+    button.classList.toggle("chosen", layer === state.layer && number === state.head);
+  })));
+}
+
+// Work that may wait until the page is drawn.
+const waiting = [];
+
+function later(work) {
+  waiting.push(work);
+  if (waiting.length > 1) return;
+  const some = () => {
+    const until = Date.now() + 12;
+    while (waiting.length && Date.now() < until) waiting.shift()();
+    if (waiting.length) setTimeout(some);
+  };
+  setTimeout(some);
+}
+
+// Long texts: the mean of the weights behind each pixel, from some of its queries.
+function paintThumb(canvas, stream, layer, head, size) {
+  const length = stream.tokens.length, step = length / size;
+  const rows = Array.from({ length: size }, (_, row) => {
+    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * step));
+    if (step === 1) return weights;
+    const sums = new Array(size).fill(0);
+    weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
+    return sums;
+  });
+  paint(canvas, rows, (share) => [40, 110, 200, 255 * Math.sqrt(share)]);
+}
+
+// The tokens twice, one below the other for those that look and those looked at, with lines.
+function drawLines(place, stream, rows) {
+  place.textContent = "";
+  const count = stream.tokens.length;
+  if (count > 80) return drawColumns(place, stream, rows);
+  const svg = add(place, "svg", { role: "img", "aria-label": "attention as lines" });
+  const high = 24, wide = 300, left = 150;
+  svg.setAttribute("width", left * 2 + wide);
+  svg.setAttribute("height", count * high + 26);
+  add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "looks (query)");
+  add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "is looked at (key)");
+  const y = (n) => 26 + (n + 0.5) * high;
+  const behind = add(svg, "g");
+  rows.forEach((row, query) => row.forEach((weight, key) => {
+    const isChosen = query === state.token;
+    if (weight < (isChosen ? 0.005 : 0.05)) return;
+    const middle = left + wide / 2;
+    add(behind, "path", {
+      class: isChosen ? "look chosen" : "look",
+      d: `M${left} ${y(query)}C${middle} ${y(query)} ${middle} ${y(key)} ${left + wide} ${y(key)}`,
+      "stroke-width": isChosen ? 1 + 9 * weight : 1 + 3 * weight,
+      "stroke-opacity": isChosen ? 0.25 + 0.75 * weight : 0.18 * weight,
+    });
+  }));
+  stream.tokens.forEach((token, number) => {
+    const label = short(visible(token), 16);
+    const asks = add(svg, "g", { class: `side-token${number === state.token ? " chosen" : ""}`, tabindex: 0, role: "button" });
+    add(asks, "rect", { x: 4, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
+    add(asks, "text", { x: left - 10, y: y(number) + 5, "text-anchor": "end" }, label);
+    asks.addEventListener("mouseenter", () => choose({ token: number, key: null }));
+    asks.addEventListener("focus", () => choose({ token: number, key: null }));
+    const weight = rows[state.token][number];
+    const answers = add(svg, "g", { class: "side-key", tabindex: 0, role: "button" });
+    const box = add(answers, "rect", { x: left + wide, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
+    box.setAttribute("fill-opacity", weight);
+    add(answers, "text", { x: left + wide + 8, y: y(number) + 5 }, label);
+    const share = weight >= 0.005 ? percent(weight, 0) : "";
+    add(answers, "text", { class: "share-text", x: 2 * left + wide - 14, y: y(number) + 5, "text-anchor": "end" }, share);
+    answers.addEventListener("click", () => choose({ key: number }));
+    answers.addEventListener("keydown", (event) => { if (event.key === "Enter") choose({ key: number }); });
+  });
+  return svg;
+}
+
+// Long texts: the tokens that the chosen one looks at most, as a list.
+function drawColumns(place, stream, rows) {
+  const order = rows[state.token].map((weight, key) => ({ weight, key }))
+    .sort((a, b) => b.weight - a.weight).slice(0, 30);
+  drawBars(place, order.map(({ weight, key }) => ({
+    name: `${stream.tokens[key]}`, value: weight, text: `${percent(weight)}  at ${key}`,
+  })), Math.max(order[0].weight, 1e-9));
+}

@@ -1,0 +1,204 @@
+"""Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glassformer.atomic_files import write_file
+from glassformer.errors import UsageError
+from glassformer.inspection.text_views import (
+    AblationView,
+    HeadsView,
+    LensView,
+    PredictionView,
+    TextView,
+)
+from glassformer.story.figures import INK, drawing, written
+from glassformer.story.labels import shortened, visible
+from glassformer.story.story import page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LABELLED = 32  # tokens, up to which the maps have their names on the axes
+MOST_CELLS = 60  # columns of a lens
+
+
+def draw(view: TextView, path: Path) -> None:
+    """Write a view to `path`, whole or not at all; a page has all views and opens at this one."""
+    ending = path.suffix.lower()
+    if ending == ".json":
+        content = (json.dumps(view.as_json(), ensure_ascii=False) + "\n").encode(
+            errors="backslashreplace"
+        )
+    elif ending == ".html":
+        content = page(view.seen).encode()
+    else:
+        with drawing():
+            content = written(_FIGURES[type(view)](view), ending.removeprefix("."))
+    write_file(path, content)
+
+
+def _names(tokens: Sequence[str], limit: int = 14) -> list[str]:
+    return [shortened(visible(token), limit) for token in tokens]
+
+
+def _plain(axes: "Axes") -> None:
+    axes.tick_params(length=0, labelsize=8, labelcolor=INK, pad=3)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _title(figure: "Figure", text: str, about: str, high: float) -> None:
+    """Above the axes: what was read, and what is shown."""
+    style: dict[str, Any] = {"color": INK, "parse_math": False, "ha": "left", "va": "bottom"}
+    figure.text(0, 1 + 0.32 / high, shortened(visible(text), 90), fontsize=12, **style)
+    figure.text(0, 1 + 0.12 / high, about, fontsize=9, **style)
+
+
+# --- attention ---
+
+
+def heads_figure(view: HeadsView) -> "Figure":
+    """A map for each head: rows are the tokens that look, columns the tokens looked at."""
+    from matplotlib.figure import Figure
+
+    capture, tokens = view.seen.capture(), view.seen.tokens
+    weights = capture.attention  # (L, H, T, T)
+    layers, heads = weights.shape[:2]
+    if layers == 1:  # the heads of one layer fill a square
+        columns = min(heads, max(1, math.ceil(math.sqrt(heads))))
+        rows = math.ceil(heads / columns)
+    else:
+        rows, columns = layers, heads
+    names = _names(tokens)
+    has_names = len(tokens) <= LABELLED and rows * columns <= 16
+    size = min(5.5, max(1.1, 0.2 * len(tokens))) if has_names else min(1.6, 12 / columns)
+    gap = 0.6 if has_names else 0.14
+    wide, high = columns * size + (columns - 1) * gap, rows * (size + 0.3) + (rows - 1) * gap
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    for number, (layer, head) in enumerate(view.titles):
+        row, column = divmod(number, columns)
+        top = 1 - (row * (size + 0.3 + gap) + 0.3) / high
+        place = (column * (size + gap) / wide, top - size / high, size / wide, size / high)
+        axes = figure.add_axes(place)
+        axes.imshow(weights.reshape(-1, *weights.shape[2:])[number], cmap="Blues", vmin=0, vmax=1)
+        axes.set_title(f"layer {layer}, head {head}", fontsize=8, color=INK, loc="left", pad=3)
+        _plain(axes)
+        places = range(len(tokens)) if has_names else ()
+        shown = names if has_names else ()
+        axes.set_xticks(places, shown, rotation=90, fontsize=7, parse_math=False)
+        axes.set_yticks(places, shown, fontsize=7, parse_math=False)
+    about = f"attention of {view.seen.subject.model}: rows look, columns are looked at"
+    _title(figure, view.seen.subject.text, about, high)
+    return figure
+
+
+# --- lens ---
+
+
+def lens_figure(view: LensView) -> "Figure":
+    """The likeliest token after each layer; the darker, the likelier."""
+    from matplotlib.figure import Figure
+
+    seen = view.seen
+    if len(seen.tokens) > MOST_CELLS:
+        raise UsageError(
+            f"the lens of {len(seen.tokens):,} tokens does not fit into a picture. Use a text of "
+            f"at most {MOST_CELLS} tokens, or write a page (.html)."
+        )
+    layers = seen.lens
+    best = [[place[0] for place in layer] for layer in layers]
+    p = np.array([[each.probability for each in row] for row in best])  # (N + 1, T)
+    wide, high = 0.95 * p.shape[1], 0.34 * p.shape[0]
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.pcolormesh(p, cmap="Blues", vmin=0, vmax=1.25, edgecolors="white", linewidth=2)
+    for row, cells in enumerate(best):
+        for column, each in enumerate(cells):
+            name = shortened(visible(each.token), 11)
+            colour = "white" if each.probability > 0.75 else INK
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                name,
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=colour,
+                parse_math=False,
+            )
+    _plain(axes)
+    names = _names(seen.tokens, 11)
+    axes.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=9, parse_math=False)
+    steps = ["input", *(f"layer {n}" for n in range(len(layers) - 1))]
+    axes.set_yticks(np.arange(len(steps)) + 0.5, steps)
+    _title(figure, seen.subject.text, "what each layer would predict, were it the last", high)
+    return figure
+
+
+# --- ablation ---
+
+
+def ablation_figure(view: AblationView) -> "Figure":
+    """The effect of each head on the last prediction."""
+    from matplotlib.figure import Figure
+
+    table = view.effects.divergence  # (N, H)
+    wide, high = max(2.5, 0.75 * table.shape[1]), max(0.8, 0.5 * table.shape[0])
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    most = max(float(table.max()), 1e-9)
+    axes.pcolormesh(table, cmap="Oranges", vmin=0, vmax=most, edgecolors="white", linewidth=2)
+    axes.invert_yaxis()
+    for (layer, head), value in np.ndenumerate(table):
+        colour = "white" if value > 0.7 * most else INK
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": colour}
+        axes.text(head + 0.5, layer + 0.5, f"{value:.3f}", **style)
+    _plain(axes)
+    axes.set_xticks(np.arange(table.shape[1]) + 0.5, [f"head {n}" for n in range(table.shape[1])])
+    axes.set_yticks(np.arange(table.shape[0]) + 0.5, [f"layer {n}" for n in range(len(table))])
+    about = "how much the last prediction changes without each head: KL divergence in nats"
+    _title(figure, view.seen.subject.text, about, high)
+    return figure
+
+
+# --- prediction ---
+
+
+def prediction_figure(view: PredictionView) -> "Figure":
+    """The likeliest tokens or labels of the last prediction."""
+    from matplotlib.figure import Figure
+
+    options = view.seen.predictions[-1].options
+    high = 0.3 * len(options)
+    figure = Figure(figsize=(5.5, high), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    values = [each.probability for each in options]
+    axes.barh(range(len(options)), values, color="#3182bd", height=0.72)
+    axes.set_xlim(0, max(values) * 1.18)
+    axes.set_ylim(len(options) - 0.5, -0.5)
+    for row, value in enumerate(values):
+        axes.text(value, row, f" {value:.1%}", va="center", fontsize=9, color=INK)
+    _plain(axes)
+    axes.set_xticks([])
+    axes.set_yticks(
+        range(len(options)), _names([o.token for o in options], 20), fontsize=10, parse_math=False
+    )
+    what = {"next": "the next token", "same": "the last token", "whole": "the label"}
+    about = f"what {view.seen.subject.model} predicts for {what[view.seen.subject.predicts]}"
+    _title(figure, view.seen.subject.text, about, high)
+    return figure
+
+
+_FIGURES: dict[type[Any], Callable[[Any], "Figure"]] = {
+    HeadsView: heads_figure,
+    LensView: lens_figure,
+    AblationView: ablation_figure,
+    PredictionView: prediction_figure,
+}

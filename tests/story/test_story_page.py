@@ -1,0 +1,210 @@
+"""The story of a text: what the page shows is what the model computed, and nothing is markup."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_alignment_pictures import HOSTILE
+
+from glassformer.errors import UsageError
+from glassformer.inspection.inspection import Inspection
+from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.predict.language import LanguagePredictor
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.story.page import part
+from glassformer.story.story import CHAPTERS, SCRIPTS, page, story_data
+from glassformer.story.views import draw
+from glassformer.text.tokenizer_training import train_tokenizer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
+from translators import translator
+
+needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
+
+
+def predictor(text: str, kind: Any = "char", **more: Any) -> LanguagePredictor:
+    tokenizer = train_tokenizer(kind, [text] * 3)
+    torch.manual_seed(0)
+    shape = {"num_layers": 2, "d_model": 16, "num_heads": 4, "context_length": 64}
+    config = GPTConfig(vocab_size=tokenizer.vocab_size, **shape | more)
+    model = GPT(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return LanguagePredictor(model, TextPreprocessing(tokenizer=tokenizer, is_causal=True))
+
+
+def story(text: str = "a bad day", **more: Any) -> Inspection:
+    return predictor("a bad day, said the cat.", **more).inspect(text)
+
+
+def unpacked(packed: dict[str, Any]) -> Any:
+    values = np.frombuffer(base64.b64decode(packed["data"]), packed["dtype"])
+    return values.reshape(packed["shape"])
+
+
+def shown(html: str, script: str, folder: Path) -> Any:
+    """The value of an expression in the page, computed by Chromium from a file on disk."""
+    place = f'\nadd(main, "pre", {{ id: "out" }}, JSON.stringify({script}));\n</script>'
+    file = folder / "page.html"
+    file.write_text(place.join(html.rsplit("\n</script>", 1)), encoding="utf-8")
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--disable-sync")
+    quiet = ("--disable-background-networking", "--disable-component-update")
+    user = f"--user-data-dir={folder}/user"
+    budget = "--virtual-time-budget=20000"
+    done = subprocess.run(
+        ["chromium", *flags, *quiet, user, budget, file.as_uri()],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    found = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    return json.loads(unescape(found[1]))
+
+
+def test_the_queries_and_keys_of_the_page_give_the_attention_of_the_model() -> None:
+    seen = story()
+    (stream,) = story_data(seen)["streams"]
+    assert stream["causal"]
+    for layer, arrays in enumerate(stream["layers"]):
+        query, key = (unpacked(arrays[name]).astype(np.float64) for name in ("query", "key"))
+        scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+        scores = np.where(np.tri(len(seen.tokens), dtype=bool), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        assert np.abs(weights - seen.attention[layer]).max() < 3e-3  # float16
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    "more", [{}, {"positions": "relative"}, {"positions": "rotary", "num_kv_heads": 2}]
+)
+def test_a_browser_shows_the_weights_of_the_model(more: dict[str, Any], tmp_path: Path) -> None:
+    seen = story(**more)
+    script = "[0, 1].map((l) => [0, 1, 2, 3].map((h) => weightsOf(scene.main, l, h)))"
+    found = np.array(shown(page(seen), script, tmp_path))
+    assert np.abs(found - seen.attention).max() < 3e-3
+
+
+@needs_chromium
+def test_a_browser_draws_every_chapter_and_follows_the_chosen_token(tmp_path: Path) -> None:
+    seen = story()
+    script = """(choose({ token: 3, layer: 1, head: 2 }), {
+      sections: [...document.querySelectorAll("section.chapter")].map(({ id }) => id),
+      said: document.querySelector(".one-head .said").textContent,
+      chosen: document.querySelectorAll(".chip.chosen").length,
+      address: location.hash,
+      step: [...document.querySelectorAll(".step")].map(({ textContent }) => textContent),
+    })"""
+    found = shown(page(seen), script, tmp_path)
+    expected = [name for name in CHAPTERS if name != "alignment"]
+    assert found["sections"] == expected
+    weights = seen.attention[1, 2, 3]
+    assert f"{100 * weights.max():.1f}%" in found["said"].replace("\u2068", "")
+    assert "token=3" in found["address"]
+    assert "layer=1" in found["address"]
+    assert found["chosen"] == 1
+    assert any("softmax over 4 tokens" in each for each in found["step"])
+
+
+@needs_chromium
+def test_the_sliders_change_the_probabilities_as_the_maths_says(tmp_path: Path) -> None:
+    seen = story()
+    script = "sampled(scene.distribution.logits.data, 0.5, 4, 0.8)"
+    found = shown(page(seen), script, tmp_path)
+    logits = np.sort(seen.logits[-1].astype(np.float64))[::-1] / 0.5
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    assert np.allclose(found["shares"], shares, atol=1e-6)
+    top = shares[:4] / shares[:4].sum()
+    kept = int(np.argmax(np.cumsum(top) >= 0.8)) + 1
+    assert found["kept"] == kept
+    assert np.allclose(found["after"][:kept], shares[:kept] / shares[:kept].sum(), atol=1e-6)
+    assert sum(found["after"][kept:]) == 0
+
+
+@needs_chromium
+def test_two_streams_have_a_chapter_on_the_source(tmp_path: Path) -> None:
+    seen = translator("transformer").inspect("one two three", target="two one")
+    script = "[crossWeightsOf(scene.main, 1, 0), scene.main.causal, scene.streams[0].causal]"
+    weights, is_causal, source = shown(page(seen), script, tmp_path)
+    assert seen.cross_attention is not None
+    assert np.abs(np.array(weights) - seen.cross_attention[1, 0]).max() < 1e-3
+    assert (is_causal, source) == (True, False)
+
+
+@needs_chromium
+def test_a_recurrent_translator_has_only_the_chapters_that_make_sense(tmp_path: Path) -> None:
+    seen = translator("rnn").inspect("one two three", target="two one")
+    script = '[...document.querySelectorAll("section.chapter")].map(({ id }) => id)'
+    assert shown(page(seen), script, tmp_path) == [
+        "tokens",
+        "embeddings",
+        "prediction",
+        "alignment",
+    ]
+
+
+@needs_chromium
+def test_tokens_that_look_like_markup_stay_text(tmp_path: Path) -> None:
+    payloads = [each.encode(errors="replace").decode() for each in HOSTILE]
+    seen = story("a bad day, said the cat"[: len(payloads)])
+    seen.tokens[:] = (payloads * 20)[: len(seen.tokens)]
+    object.__setattr__(seen.subject, "text", payloads[0])
+    object.__setattr__(seen.subject, "name_of", lambda id: payloads[id % len(payloads)])
+    script = """[document.images.length, document.scripts.length, globalThis.hacked ?? null,
+      document.getElementById("title").textContent, scene.main.tokens]"""
+    images, scripts, hacked, title, tokens = shown(page(seen), script, tmp_path)
+    assert (images, scripts, hacked) == (0, 2, None)
+    assert title == payloads[0]
+    assert tokens == seen.tokens
+
+
+def test_equal_stories_are_equal_bytes_and_load_nothing() -> None:
+    html = page(story())
+    assert html == page(story())
+    assert not re.search(r"(src|href)=[\"']?https?:", html)
+    assert "default-src 'none'" in html
+
+
+def test_no_name_is_defined_twice_in_the_scripts_of_the_page() -> None:
+    defined = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
+    names = [name for each in SCRIPTS for name in defined.findall(part(each))]
+    assert len(names) == len(set(names)) > 30
+
+
+@pytest.mark.parametrize("view", ["heads", "lens", "ablation", "prediction"])
+@pytest.mark.parametrize("ending", ["png", "svg", "html", "json"])
+def test_every_view_is_drawn_in_every_format(view: str, ending: str, tmp_path: Path) -> None:
+    seen = getattr(predictor("a bad day, said the cat."), view)("a bad day")
+    path = tmp_path / f"picture.{ending}"
+    draw(seen, path)
+    content = path.read_bytes()
+    assert len(content) > 500
+    draw(seen, path)
+    assert path.read_bytes() == content
+    if ending == "json":
+        assert json.loads(content)["tokens"] == list("a bad day")
+    if ending == "svg":
+        assert b"a bad day" in content
+    assert len(seen.text().splitlines()) > 2
+
+
+def test_the_story_itself_is_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the story is a page. Let the name end in \.html"):
+        draw(story(), tmp_path / "story.png")
+
+
+def test_a_long_lens_is_refused_as_a_picture(tmp_path: Path) -> None:
+    seen = predictor("ab", context_length=128).lens("ab" * 40)
+    with pytest.raises(UsageError, match="the lens of 80 tokens does not fit into a picture"):
+        draw(seen, tmp_path / "lens.png")
