@@ -4,7 +4,6 @@
 it is opened, how far its numbers are from these.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -22,7 +21,6 @@ from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.story.packed_weights import (
-    LARGEST_HALF,
     PackedType,
     as_text,
     least_size,
@@ -46,7 +44,7 @@ def live(
     limit_bytes: int,
     dtype: PackedType | None = None,
 ) -> dict[str, Any] | None:
-    """The model for a page, with weights of at most `limit_bytes`: float16 if that is small enough,
+    """The model for a page, with weights of at most `limit_bytes`: int16 if that is small enough,
     else int8, unless `dtype` says which. None: it is too large, or cannot run in a page."""
     try:
         return live_or_error(model, preprocessing, limit_bytes, dtype)
@@ -86,12 +84,10 @@ def live_or_error(
 def _fitting_weights(
     model: nn.Module, wiring: Wiring, limit: int, dtype: PackedType | None
 ) -> dict[str, Any]:
-    largest = max(float(each.detach().abs().max()) for each in model.parameters())
-    if not math.isfinite(largest):
+    if not all(each.isfinite().all() for each in model.parameters()):
         raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
     exact = _frequencies(model, wiring)
-    half: PackedType = "float16" if largest <= LARGEST_HALF else "float32"
-    kinds: tuple[PackedType, ...] = (half, "int8") if dtype is None else (dtype,)
+    kinds: tuple[PackedType, ...] = ("int16", "int8") if dtype is None else (dtype,)
     size = 0
     for kind in kinds:
         size = least_size(model, kind)

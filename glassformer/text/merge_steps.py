@@ -7,6 +7,7 @@ Each step applies the merge that was learned first among those possible, at its 
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from glassformer.errors import UsageError
 from glassformer.text.tokenizers import Tokenizer, bytes_of, readable_bytes
@@ -46,7 +47,7 @@ def _next_merge(pieces: Sequence[str], ranks: Ranks) -> int | None:
     """Where the next merge takes place; None: there is none."""
     found = [
         (rank, place)
-        for place, pair in enumerate(zip(pieces, pieces[1:], strict=False))
+        for place, pair in enumerate(pairwise(pieces))
         if (rank := ranks.get(pair)) is not None
     ]
     return min(found)[1] if found else None

@@ -1,4 +1,4 @@
-"""A tokenizer as plain data, so that it can run outside Python: see `story/static/live/tokenizer.js`.
+"""A tokenizer as plain data, so that it can run outside Python (`story/static/live/tokenizer.js`).
 
 Ours all can, and those of other tools that are built in the same way. The data is small: pieces in
 the order of their ids, merges as pairs of ids, scores as the bytes of doubles.
@@ -6,11 +6,17 @@ the order of their ids, merges as pairs of ids, scores as the bytes of doubles.
 
 import base64
 import json
+import string
 import struct
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
-from tokenizers import models
+from tokenizers import models, normalizers, pre_tokenizers
 
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizer_training import spaced_decoder
@@ -34,7 +40,9 @@ def portable(tokenizer: Tokenizer) -> dict[str, Any]:
         "normalizer": _normalizer(file["normalizer"]),
         "split": _split(file["pre_tokenizer"]),
         "decoder": _decoder(file["decoder"]),
-        **_model(file["model"], {piece: id for id, piece in enumerate(pieces) if piece is not None}),
+        **_model(
+            file["model"], {piece: id for id, piece in enumerate(pieces) if piece is not None}
+        ),
     }
 
 
@@ -58,26 +66,28 @@ def _normalizer(part: Part) -> Part:
         case {"type": "BertNormalizer", "strip_accents": strip, "lowercase": lowercase}:
             return {
                 "type": "bert",
-                "clean": part["clean_text"],
+                "removed": _removed(clean_text=True) if part["clean_text"] else None,
                 "spread": part["handle_chinese_chars"],
-                "strip": lowercase if strip is None else strip,
+                "marks": _removed(strip_accents=True)
+                if (strip is None and lowercase) or strip
+                else None,
                 "lowercase": lowercase,
             }
     raise _unknown(f"the normalizer {part['type']}")
 
 
-def _split(part: Part) -> str:
+def _split(part: Part) -> dict[str, Any]:
     if part == _in_file("pre_tokenizer", CHARACTERS):
-        return "characters"
+        return {"type": "characters"}
     if part == _in_file("pre_tokenizer", WORDS):
-        return "words"
+        return {"type": "words"}
     match part:
         case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}:
-            return "bytes"
+            return {"type": "bytes"}
         case {"type": "BertPreTokenizer"}:
-            return "bert"
+            return {"type": "bert", "punctuation": _punctuation()}
         case {"type": "WhitespaceSplit"}:
-            return "spaces"
+            return {"type": "spaces"}
     raise _unknown(f"the pre-tokenizer {part['type'] if part else None}")
 
 
@@ -103,7 +113,9 @@ def _model(model: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
             longest = model["max_input_chars_per_word"]
             return {"model": "longest", "unknown": ids.get(model["unk_token"]), "longest": longest}
         case {"type": "BPE", "dropout": None, "byte_fallback": False} if _is_plain(model):
-            pairs = (pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"])
+            pairs = (
+                pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]
+            )
             merges = [ids[side] for pair in pairs for side in pair]
             return {"model": "merges", "merges": merges, "whole_first": model["ignore_merges"]}
         case {"type": "Unigram", "unk_id": None, "byte_fallback": False}:
@@ -117,6 +129,40 @@ def _is_plain(bpe: dict[str, Any]) -> bool:
     has_all_bytes = len([piece for piece in bpe["vocab"] if len(piece) == 1]) >= 256
     is_bare = not (bpe["continuing_subword_prefix"] or bpe["end_of_word_suffix"])
     return is_bare and (bpe["unk_token"] is None or has_all_bytes)
+
+
+# The library's BERT has tables of an old Unicode. What it takes for a control character, a mark on a
+# letter or punctuation is found by trying, and carried along.
+
+
+@cache
+def _removed(clean_text: bool = False, strip_accents: bool = False) -> list[int]:
+    """The characters that BERT's normalizer removes, as ranges."""
+    asked = {"clean_text": clean_text, "strip_accents": strip_accents}
+    normalizer = normalizers.BertNormalizer(**asked, handle_chinese_chars=False, lowercase=False)
+    some = [*_characters("Cc", "Cf", "M"), "\ufffd"]
+    found = [each for each in some if normalizer.normalize_str(f"a{each}b") == "ab"]
+    return _ranges([*found, *(_characters("Co") if clean_text else ())])
+
+
+@cache
+def _punctuation() -> list[int]:
+    split = pre_tokenizers.BertPreTokenizer()
+    some = [*_characters("P", "S"), *string.punctuation]
+    return _ranges([each for each in some if len(split.pre_tokenize_str(f"a{each}a")) == 3])
+
+
+def _characters(*categories: str) -> Iterator[str]:
+    every = map(chr, range(sys.maxunicode + 1))
+    return (each for each in every if unicodedata.category(each).startswith(categories))
+
+
+def _ranges(characters: Iterable[str]) -> list[int]:
+    """The first and the last of each run of consecutive characters."""
+    codes = sorted({ord(each) for each in characters})
+    first = [code for before, code in pairwise([-2, *codes]) if code != before + 1]
+    last = [code for code, after in pairwise([*codes, sys.maxunicode + 2]) if after != code + 1]
+    return [code for run in zip(first, last, strict=True) for code in run]
 
 
 def _in_file(name: str, part: Any) -> Any:

@@ -48,7 +48,9 @@ GPTS: dict[str, dict[str, Any]] = {
 BERTS: dict[str, dict[str, Any]] = {
     "bert": _TINY | _WITH,
     "segments": _TINY | {"num_segments": 2, "bias": False, "tie_weights": False},
-    "modern bert": _TINY | _MODERN | {"pre_norm": True, "final_norm": True}
+    "modern bert": _TINY
+    | _MODERN
+    | {"pre_norm": True, "final_norm": True}
     | {"embedding_norm": False, "norm_eps": 1e-6},
 }
 TRANSLATORS: dict[str, dict[str, Any]] = {
@@ -60,7 +62,7 @@ TRANSLATORS: dict[str, dict[str, Any]] = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "nano": GPT_PRESETS["nano"],
-    "lecture": GPT_PRESETS["lecture"],
+    "lecture": GPT_PRESETS["lecture"] | {"num_layers": 3, "d_feedforward": 256},
 }
 BERT_PRESETS: dict[str, dict[str, Any]] = {
     "lecture's BERT": ENCODER_PRESETS["lecture"],
@@ -73,7 +75,7 @@ def randomized(model: nn.Module) -> Any:
     torch.manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
+            parameter += (0.03 if parameter.dim() > 1 else 0.1) * torch.randn_like(parameter)
     return model.eval()
 
 

@@ -9,7 +9,7 @@ function makeTokenizer(data) {
   pieces.forEach((piece, id) => { if (piece !== null && !added.has(id)) ids.set(piece, id); });
   const cut = CUTTERS[data.model](data, ids);
   const known = new Map(); // words are encoded once
-  const wordsOf = (text) => SPLITS[data.split](normalised(text, data.normalizer));
+  const wordsOf = (text) => SPLITS[data.split.type](normalised(text, data.normalizer), data.split);
   const isBytes = data.decoder.type === "bytes";
 
   function encode(text) {
@@ -90,15 +90,26 @@ function normalised(text, rules) {
   if (rules === null) return text;
   let plain = text;
   if (rules.type === "bert") {
-    if (rules.clean) {
-      plain = plain.replace(/[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Cn}\p{Co}]/gu, "")
-        .replace(/\p{White_Space}/gu, " ");
-    }
+    if (rules.removed) plain = without(plain, rules.removed).replace(/\p{White_Space}/gu, " ");
     if (rules.spread) plain = plain.replace(IDEOGRAPHS, " $& ");
-    if (rules.strip) plain = plain.normalize("NFD").replace(/\p{Mn}/gu, "");
+    if (rules.marks) plain = without(plain.normalize("NFD"), rules.marks);
   }
   // Letter by letter: as a whole, JavaScript writes a Σ at the end of a word differently.
   return rules.type === "lowercase" || rules.lowercase ? Array.from(plain, (one) => one.toLowerCase()).join("") : plain;
+}
+
+const without = (text, ranges) => Array.from(text).filter((one) => !isWithin(one, ranges)).join("");
+
+// Whether a character is in one of the ranges [first, last, first, last, …].
+function isWithin(one, ranges) {
+  const code = one.codePointAt(0);
+  let low = 0, high = ranges.length / 2; // the range, if any, is among those from low to high
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (ranges[2 * middle] <= code) low = middle;
+    else high = middle;
+  }
+  return ranges[2 * low] <= code && code <= ranges[2 * low + 1];
 }
 
 const IDEOGRAPHS = new RegExp(
@@ -117,17 +128,6 @@ const LETTERS = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\u00b2\u00b3\u00b9\u00bc-\u0
 const PLAIN_WORDS = new RegExp(
   `\\p{Nd}+(?:[.,]\\p{Nd}+)+|[${LETTERS}]+(?:['’-][${LETTERS}]+)*|\n|[^${LETTERS}\\p{White_Space}]`, "gu",
 );
-// BERT's marks are those of Unicode 8 and all ASCII signs: later marks are letters to it.
-const LATER_MARKS = new RegExp(
-  "[\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\\u{10d6e}\\u{10ead}"
-  + "\\u{10ed0}\\u{10f55}-\\u{10f59}\\u{10f86}-\\u{10f89}\\u{113d4}-\\u{113d8}\\u{1144b}-\\u{1145d}"
-  + "\\u{11660}-\\u{1166c}\\u{116b9}\\u{1183b}\\u{11944}-\\u{11946}\\u{119e2}\\u{11a3f}-\\u{11aa2}"
-  + "\\u{11b00}-\\u{11b09}\\u{11be1}\\u{11c41}-\\u{11c71}\\u{11ef7}\\u{11ef8}\\u{11f43}-\\u{11f4f}"
-  + "\\u{11fff}\\u{12ff1}\\u{12ff2}\\u{16d6d}-\\u{16d6f}\\u{16e97}-\\u{16e9a}\\u{16fe2}\\u{1e5ff}"
-  + "\\u{1e95e}\\u{1e95f}]", "u",
-);
-const isBertMark = (one) => /[!-/:-@[-`{-~\u166d\u{111c9}]/u.test(one) || (/\p{P}/u.test(one) && !LATER_MARKS.test(one));
-
 const spaceSplit = (text) => text.split(/\p{White_Space}+/u).filter(Boolean);
 
 const SPLITS = {
@@ -135,10 +135,10 @@ const SPLITS = {
   characters: (text) => Array.from(text),
   words: (text) => text.match(PLAIN_WORDS) ?? [],
   spaces: spaceSplit,
-  bert: (text) => spaceSplit(text).flatMap((word) => {
+  bert: (text, { punctuation }) => spaceSplit(text).flatMap((word) => {
     const found = [""];
     for (const one of word) {
-      if (isBertMark(one)) found.push(one, "");
+      if (isWithin(one, punctuation)) found.push(one, "");
       else found[found.length - 1] += one;
     }
     return found.filter(Boolean);

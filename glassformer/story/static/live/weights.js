@@ -12,7 +12,7 @@ async function unpackWeights({ parts, aliases }) {
       place += size;
     }
   }
-  for (const [name, { data, shape: [rows] }] of weights) { // of int8: a factor for each row
+  for (const [name, { data, shape: [rows] }] of weights) { // of whole numbers: a factor for each row
     if (!name.endsWith("/scale")) continue;
     const whole = weights.get(name.slice(0, -"/scale".length)).data, width = whole.length / rows;
     for (let n = 0; n < whole.length; n += 1) whole[n] *= data[Math.floor(n / width)];
@@ -33,7 +33,7 @@ async function unzipped(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-const BYTES_OF = { float32: 4, float16: 2, int8: 1 };
+const BYTES_OF = { float32: 4, float16: 2, int16: 2, int8: 1 };
 
 // Planes of bytes, the lowest first, to numbers.
 function numbersOf(dtype, planes) {
@@ -43,6 +43,8 @@ function numbersOf(dtype, planes) {
   else if (dtype === "float16") {
     const table = halfTable();
     for (let n = 0; n < count; n += 1) numbers[n] = table[planes[n] | (planes[count + n] << 8)];
+  } else if (dtype === "int16") {
+    for (let n = 0; n < count; n += 1) numbers[n] = ((planes[n] | (planes[count + n] << 8)) << 16) >> 16;
   } else {
     const bytes = new Uint8Array(numbers.buffer); // every browser's machine is little-endian
     for (let n = 0; n < count; n += 1) {
