@@ -131,8 +131,8 @@ def _is_plain(bpe: dict[str, Any]) -> bool:
     return is_bare and (bpe["unk_token"] is None or has_all_bytes)
 
 
-# The library's BERT has tables of an old Unicode. What it takes for a control character, a mark on a
-# letter or punctuation is found by trying, and carried along.
+# The library's BERT has tables of an old Unicode. What it takes for a control character, a mark on
+# a letter or punctuation is found by trying, and carried along.
 
 
 @cache

@@ -1,9 +1,11 @@
 """Small models of every kind that can run in a page, and the jobs that run them."""
 
 import json
+import re
 import shutil
 import subprocess
 from functools import cache
+from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,12 +22,13 @@ from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.story.live import LIVE_SCRIPTS, live_or_error
-from glassformer.story.page import part
+from glassformer.story.page import embedded, part
 from glassformer.text.framing import BERT_TOKENS, START
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
 TEXT = "It was the best of times, it was the worst of times. Café “déjà vu”, 3.14 naïve!\n" * 4
 NO_LIMIT = 10**9
 
@@ -122,4 +125,48 @@ def in_page(*jobs: tuple[str, dict[str, Any]]) -> list[Any]:
         )
     assert done.returncode == 0, done.stderr
     found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def in_chromium(*jobs: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The same by Chromium, from a page on disk with the policy of our pages."""
+    scripts = "\n".join(map(part, LIVE_SCRIPTS))
+    program = Path(__file__).with_name("live_jobs.mjs").read_text(encoding="utf-8")
+    api = "{ makeLive, agreement, makeTokenizer, readText }"
+    page = f"""<!DOCTYPE html><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+  content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<pre id="out">not done</pre><script type="application/json" id="data">{embedded(jobs)}</script>
+<script type="module">
+{scripts}
+{program.replace("export const", "const")}
+const jobs = JSON.parse(document.getElementById("data").textContent), found = [];
+try {{
+  for (const [job, given] of jobs) found.push(await JOBS[job]({api}, given));
+  document.getElementById("out").textContent = JSON.stringify(found);
+}} catch (error) {{
+  document.getElementById("out").textContent = String(error.stack);
+}}
+</script>"""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "page.html"
+        file.write_text(page, encoding="utf-8")
+        done = subprocess.run(
+            [
+                *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+                *("--disable-background-networking", "--disable-component-update"),
+                *(
+                    "--disable-sync",
+                    "--virtual-time-budget=60000",
+                    f"--user-data-dir={folder}/user",
+                ),
+                file.as_uri(),
+            ],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+    shown = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert shown, done.stderr
+    found: list[Any] = json.loads(unescape(shown[1]))
     return found

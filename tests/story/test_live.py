@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ from live_models import (
     NO_LIMIT,
     PRESETS,
     TRANSLATORS,
+    in_chromium,
     in_page,
     made,
+    needs_chromium,
     needs_node,
     packed,
     preprocessing_of,
 )
 
+from glassformer import story
 from glassformer.errors import GlassformerError
 from glassformer.inspection.capture import Capture, capturing, stacks_of
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
@@ -309,6 +313,33 @@ def test_numbers_survive_the_rounding_of_a_page() -> None:
     rounded = [json.loads(embedded(packed(name))) for name in names]
     (found,) = in_page(("agreements", {"lives": rounded}))
     assert all(each["difference"] < 1e-5 for each in found)
+
+
+@needs_chromium
+def test_chromium_computes_the_same_from_a_file_on_disk() -> None:
+    names = ["nano", "modern", "modern bert", "two vocabularies"]
+    call = [*inputs_of("two vocabularies"), silent_of("two vocabularies")]
+    exact, rounded, traced = in_chromium(
+        ("agreements", {"lives": [packed(name) for name in names]}),
+        ("agreements", {"lives": [packed(name, "int16") for name in names]}),
+        ("traces", {"live": packed("two vocabularies"), "calls": [call]}),
+    )
+    assert all(each["difference"] < 1e-5 for each in exact)
+    assert all(each["difference"] < 1e-3 for each in rounded)
+    same(traced[0], InPython("two vocabularies", call[-1]), is_causal=False)
+
+
+def test_no_name_of_the_model_is_used_by_another_script() -> None:
+    """The scripts of a page are one module: a name that is defined twice would break it."""
+    folder = Path(story.__file__).parent / "static"
+    others = [file for file in folder.rglob("*.js") if file.parent.name != "live"]
+    defined = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
+    own = [name for each in LIVE_SCRIPTS for name in defined.findall(part(each))]
+    assert len(own) == len(set(own)) > 40
+    assert set(own).isdisjoint(
+        name for file in others for name in defined.findall(file.read_text(encoding="utf-8"))
+    )
+    assert {f"live/{file.name}" for file in (folder / "live").iterdir()} == set(LIVE_SCRIPTS)
 
 
 def test_the_scripts_of_the_model_ask_for_nothing_and_write_nothing() -> None:
