@@ -4,7 +4,6 @@
 it is opened, how far its numbers are from these.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, cast
@@ -59,9 +58,10 @@ def live_or_error(
     dtype: PackedType | None = None,
 ) -> dict[str, Any]:
     """Like `live`, with an error that says why not."""
-    if not hasattr(model, "wiring"):
+    wired = getattr(model, "wiring", None)
+    if wired is None:
         raise GlassformerError(f"a {type(model).__name__} cannot run in a page.")
-    wiring: Wiring = model.wiring()
+    wiring: Wiring = wired()
     config = cast(StackConfig, model.config)
     weights = _fitting_weights(model, wiring, limit_bytes, dtype)
     return {
@@ -105,9 +105,10 @@ def _fitting_weights(
 def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
     """Angles per position, which are computed from the config, as Python computes them."""
     found = {}
+    width = cast(StackConfig, model.config).d_model
     for stream in wiring.streams:
         positions = cast(Positions, model.get_submodule(stream.positions))
-        frequencies = positions.frequencies(model.config.d_model)  # type: ignore[union-attr]
+        frequencies = positions.frequencies(width)
         if frequencies is not None:
             found[f"{stream.positions}.frequencies"] = frequencies
     return found
@@ -134,36 +135,41 @@ def _kind(module: nn.Module) -> str:
 def _inputs(preprocessing: Preprocessing) -> list[dict[str, Any]]:
     """How a text becomes what each stream reads, as the verbs of its task do it."""
     match preprocessing:
-        case PairPreprocessing():
-            source = _input("tokenizer", after=[cast(int, preprocessing.source.end_of_text)])
+        case PairPreprocessing(source=source, target=target):
             name = "target_tokenizer" if preprocessing.target_tokenizer else "tokenizer"
-            target = _input(name, before=[preprocessing.start], after=[preprocessing.end])
-            sides = zip((source, target), (preprocessing.source, preprocessing.target), strict=True)
-            blanks = {"is_read_as_a_whole": True}
+            whole = {"is_read_as_a_whole": True}
+            end = cast(int, source.end_of_text)
             return [
-                each | blanks | {"carries_blanks": tokenizer.carries_blanks}
-                for each, tokenizer in sides
+                _input("tokenizer", after=[end], carries_blanks=source.carries_blanks, **whole),
+                _input(
+                    name,
+                    before=[preprocessing.start],
+                    after=[preprocessing.end],
+                    carries_blanks=target.carries_blanks,
+                    **whole,
+                ),
             ]
-        case MaskedTextPreprocessing():
+        case MaskedTextPreprocessing(mask=mask):
             frame = preprocessing.frame(None)
-            mask = {"mask": preprocessing.mask, "mask_name": MASK}
-            return [_input("tokenizer", before=frame.before, after=frame.after) | mask]
-        case TextPreprocessing():  # a prompt is read as it is; an empty one begins a text
-            return [_input("tokenizer") | {"if_empty": preprocessing.tokenizer.end_of_text}]
+            around = {"before": list(frame.before), "after": list(frame.after)}
+            return [_input("tokenizer", mask=mask, mask_name=MASK, **around)]
+        case TextPreprocessing(tokenizer=tokenizer):  # an empty prompt begins a text
+            return [_input("tokenizer", if_empty=tokenizer.end_of_text)]
     raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
 
 
-def _input(tokenizer: str, before: Sequence[int] = (), after: Sequence[int] = ()) -> dict[str, Any]:
+def _input(tokenizer: str, **more: Any) -> dict[str, Any]:
+    """What `readText` in `static/live/tokenizer.js` needs to know."""
     return {
         "tokenizer": tokenizer,
-        "before": list(before),
-        "after": list(after),
-        "mask": None,
+        "before": [],  # ids around the text
+        "after": [],
+        "mask": None,  # the id in place of each `mask_name` in the text
         "mask_name": None,
-        "if_empty": None,
-        "is_read_as_a_whole": False,
+        "if_empty": None,  # the id in place of no text
+        "is_read_as_a_whole": False,  # as `framing.readable` does it
         "carries_blanks": False,
-    }
+    } | more
 
 
 # --- the check ---
@@ -172,7 +178,7 @@ def _input(tokenizer: str, before: Sequence[int] = (), after: Sequence[int] = ()
 @torch.inference_mode()
 def _check(model: nn.Module, wiring: Wiring) -> dict[str, Any]:
     """Tokens from all over the vocabularies, and the logits of the last positions."""
-    length = min(CHECKED_TOKENS, cast(StackConfig, model.config).context_length)  # type: ignore[attr-defined]
+    length = min(CHECKED_TOKENS, cast(int, model.context_length))
     inputs = []
     for stream in wiring.streams:
         table = cast(nn.Embedding, model.get_submodule(stream.embedding))

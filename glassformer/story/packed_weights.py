@@ -35,7 +35,7 @@ def packed_weights(
     always float32. Equal weights give equal text."""
     names: dict[int, str] = {}
     aliases: dict[str, str] = {}
-    parts: dict[str, Arrays] = {dtype: {}} | {"float32": {}}
+    parts: dict[str, Arrays] = {str(dtype): {}, "float32": {}}  # one of them if dtype is float32
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if names.setdefault(id(parameter), name) != name:
             aliases[name] = names[id(parameter)]
