@@ -135,6 +135,12 @@ MODELS: dict[str, ModelRow] = {
         "a recurrent encoder-decoder with attention",
         presets.RNN_TRANSLATOR,
     ),
+    "word-vectors": _row(
+        "word-vectors",
+        "word_vectors.WordVectors",
+        "a vector for each word, by skip-gram",
+        presets.WORD_VECTORS,
+    ),
 }
 
 

@@ -122,3 +122,12 @@ RNN_TRANSLATOR_PRESETS: Presets = {
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.3},
 }
 RNN_TRANSLATOR: Choice = (RNN_TRANSLATOR_PRESETS, ((5e6, "medium"), (3e5, "small"), (0, "tiny")))
+
+# --- word vectors ---
+
+WORD_VECTORS_PRESETS: Presets = {
+    "small": {"d_model": 50},
+    "medium": {"d_model": 100},
+    "large": {"d_model": 300},
+}
+WORD_VECTORS: Choice = (WORD_VECTORS_PRESETS, ((1e8, "large"), (5e5, "medium"), (0, "small")))

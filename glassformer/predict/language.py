@@ -14,26 +14,22 @@ from glassformer.generation.beam import beam_search
 from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.neighbour_search import NeighbourFinder
+from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.byte_count import notes_on_bytes
-from glassformer.text.tokenizers import Tokenizer
 
 
-class LanguagePredictor(Predictor):
-    """The verbs of a language model: generate, stream, next_tokens, score, evaluate."""
+class LanguagePredictor(NeighbourFinder):
+    """The verbs of a language model: generate, stream, next_tokens, score, neighbours, evaluate."""
 
-    verbs = ("generate", "score", "evaluate")
+    verbs = ("generate", "score", "neighbours", "evaluate")
     preprocessing_class = TextPreprocessing
     settings_class = GenerationSettings
     model: LanguageModel
     preprocessing: TextPreprocessing
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.preprocessing.tokenizer
 
     @overload
     def generate(self, prompt: str, **settings: Any) -> Completion: ...

@@ -12,12 +12,12 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.bert import Bert
-from glassformer.predict.predictor import LikelyToken, Predictor, names_of
+from glassformer.predict.neighbour_search import NeighbourFinder
+from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
 from glassformer.text.framing import MASK
-from glassformer.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,13 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(Predictor):
-    """The verbs of a masked language model: fill and evaluate."""
+class MaskedPredictor(NeighbourFinder):
+    """The verbs of a masked language model: fill, neighbours and evaluate."""
 
-    verbs = ("fill", "evaluate")
+    verbs = ("fill", "neighbours", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.preprocessing.tokenizer
 
     @overload
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]: ...
@@ -87,6 +83,10 @@ class MaskedPredictor(Predictor):
             best = [(int(id), float(scores[id])) for id in order[:top]]
             found.append([self._guess(parts, place, *each) for each in best])
         return found
+
+    def _framed(self, ids: list[int]) -> tuple[list[int], int]:
+        frame = self.preprocessing.frame(None)
+        return frame.put(ids), len(frame.before)
 
     def _is_whole_word(self, parts: list[str], place: int) -> bool:
         """Whether only a token that begins a word can be missing: no letter and no other mask

@@ -11,6 +11,7 @@ from glassformer.errors import GlassformerError
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 
 __all__ = ["KINDS", "SETTINGS", "Preprocessing", "load_preprocessing"]
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         MaskedTextPreprocessing,
         PairPreprocessing,
         SeriesPreprocessing,
+        SkipGramPreprocessing,
     )
 }
 

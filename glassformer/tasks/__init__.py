@@ -12,7 +12,7 @@ from glassformer.models import row
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.host import prepare
-from glassformer.tasks import classify, language, masked, tag, translate
+from glassformer.tasks import classify, language, masked, tag, translate, word_vectors
 from glassformer.tasks.task import Task
 
 PredictorT = TypeVar("PredictorT", bound=Predictor)
@@ -23,6 +23,7 @@ TASKS: dict[str, Task] = {
     "classify": classify.TASK,
     "tag": tag.TASK,
     "translate": translate.TASK,
+    "word-vectors": word_vectors.TASK,
 }
 
 
