@@ -20,6 +20,7 @@ from glassformer.text.tokenizers import Tokenizer
 
 RARE = 5  # occurrences in the training data; below this, a vector has hardly been trained
 SIMILAR = 3  # spellings that an error suggests
+COMMON = 20_000  # words in which they are sought first
 
 
 class Place(NamedTuple):
@@ -49,7 +50,7 @@ class NeighbourFinder(Predictor):
         contains the word, also those near it after attention: without parameters, and in each layer
         of a Transformer. A higher temperature makes the weights more equal.
 
-        >>> near = model.neighbours("fox", context="the quick brown fox", top=3)
+        >>> near = model.neighbours("fox", context="a lazy fox", top=3)
         >>> [step.name for step in near.steps][:2]
         ['alone', 'attention']
         >>> len(near.steps[0].neighbours)
@@ -161,19 +162,24 @@ class NeighbourFinder(Predictor):
         """The sentence about a word without a vector, with similar spellings."""
         size = len(self.lexicon.candidates)
         said = f'"{word}" is not among the {size:,} words of this model.'
-        typed = word.lower()
-        # Comparing with all of a large vocabulary would take seconds.
-        words = [
-            each
-            for id in self.lexicon.candidates.tolist()
-            if abs(len(each := self.tokenizer.token(id).strip()) - len(typed)) <= 2
-            and (each[:1].lower() == typed[:1] or each[-2:].lower() == typed[-2:])
-        ]
-        near = difflib.get_close_matches(typed, words, n=SIMILAR, cutoff=0.7)
+        near = self._similar(word, COMMON) or self._similar(word, size)
         if not near:
             return f"{said} Choose another one."
         *most, last = near
         return f"{said} Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+
+    def _similar(self, word: str, most: int) -> list[str]:
+        """Known words with a similar spelling, among the first of a vocabulary, which are the most
+        frequent ones."""
+        typed = word.lower()
+        # Comparing with all of a large vocabulary would take seconds.
+        words = [
+            each
+            for id in self.lexicon.candidates[:most].tolist()
+            if abs(len(each := self.tokenizer.token(id).strip()) - len(typed)) <= 2
+            and (each[:1].lower() == typed[:1] or each[-2:].lower() == typed[-2:])
+        ]
+        return difflib.get_close_matches(typed, words, n=SIMILAR, cutoff=0.75)
 
     def _located(self, word: str, context: str) -> Place:
         """The last occurrence of the word, where a model that reads from left to right has seen

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glassformer.config import Config, Count
 from glassformer.data.row_files import Array
+from glassformer.data.token_windows import open_tokens
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Chapter, Examination
 from glassformer.evaluation.skip_gram import (
@@ -31,7 +32,14 @@ from glassformer.preprocessing.skip_gram import (
 )
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Command, Habits, Objective, Say, Task
-from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
+from glassformer.tasks.text_windows import (
+    TRAIN,
+    VALIDATION,
+    TextDataset,
+    TextRecipe,
+    TextSource,
+    read_text,
+)
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import counted
 
@@ -66,14 +74,14 @@ class WordSource(TextSource):
     """The words of two files that are written already."""
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
-        names = ", ".join(recipe.data_names)
-        for what, count in (
-            ("training text", self.num_training_items),
-            ("part held out for validation", self.num_validation_items),
-        ):
-            if count <= 2:
+        """The tokens are there already; there must be neighbours among them."""
+        tokenizer, names = self.preprocessing.tokenizer, ", ".join(recipe.data_names)
+        is_word = are_words(tokenizer, tokenizer.vocab_size)
+        for file, what in ((TRAIN, "training text"), (VALIDATION, "part held out for validation")):
+            beginning = open_tokens(folder / file, tokenizer.vocab_size)[:COUNTED]
+            if (count := int(is_word[beginning].sum())) < 2:
                 raise GlassformerError(
-                    f"{names}: the {what} has {counted(count, 'word')}. Provide more text."
+                    f"{names}: the {what} has {counted(count, 'known word')}. Provide more text."
                 )
 
 
@@ -177,5 +185,5 @@ TASK = Task(
     dataset=WordDataset,
     objective=SkipGramObjective,
     predictor=WordVectorsPredictor,
-    habits=lambda recipe: Habits(epochs=10, optimizer="adamw", adamw=5e-3, weight_decay=0.0),
+    habits=lambda recipe: Habits(epochs=8, optimizer="adamw", adamw=0.01, weight_decay=0.0),
 )

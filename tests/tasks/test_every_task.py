@@ -26,7 +26,8 @@ from glassformer.tasks import TASKS, load
 from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
-SMALL |= {"translate": "translator"}
+SMALL |= {"translate": "translator", "word-vectors": "word-vectors"}
+SIZES = {"word-vectors": {"d_model": 16}}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
 
@@ -45,7 +46,7 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
-WRITE |= {"tag": sentences, "translate": turned}
+WRITE |= {"tag": sentences, "translate": turned, "word-vectors": prose}
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def a_run(folder: Path, task: str, **sections: Any) -> Run:
     held_out = WRITE[task](folder / "held_out", 60)
     recipe = make_recipe(
         {
-            "model": {"name": SMALL[task], **ENCODER},
+            "model": {"name": SMALL[task], **SIZES.get(task, ENCODER)},
             "data": {
                 "paths": [str(WRITE[task](folder))],
                 "validation_paths": [str(held_out)],
