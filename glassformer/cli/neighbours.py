@@ -40,7 +40,7 @@ def neighbours(
     from glassformer.predict.neighbour_search import NeighbourFinder
     from glassformer.tasks import load_for
 
-    finder = load_for(model, NeighbourFinder, "neighbours")
+    finder = load_for(model, NeighbourFinder, "show neighbours")
     found = finder.neighbours(word, context, top, temperature)
     print_result(found, as_json)
     note(*found.notes)

@@ -185,7 +185,9 @@ class NeighbourFinder(Predictor):
         """The last occurrence of the word, where a model that reads from left to right has seen
         most."""
         pattern = rf"(?<!\w){re.escape(word.strip())}(?!\w)"
-        found = list(re.finditer(pattern, context)) or list(re.finditer(pattern, context, re.I))
+        exact = re.IGNORECASE if self.tokenizer.folds_case else re.NOFLAG
+        found = list(re.finditer(pattern, context, exact))
+        found = found or list(re.finditer(pattern, context, re.IGNORECASE))
         if not found:
             raise UsageError(f'the context does not contain the word "{word}": {context}')
         start, end = found[-1].span()
