@@ -69,5 +69,10 @@ def attend(words: Array, vector: Array, temperature: float = 1.0) -> PlainAttent
     scores = dots / scale
     shares = np.exp(scores - scores.max())  # the same softmax, but without overflow
     weights = shares / shares.sum()
-    single = (each.astype(np.float32) for each in (dots, scores, weights, weights @ words))
-    return PlainAttention(*single, scale)
+    return PlainAttention(
+        dot_products=dots.astype(np.float32),
+        scores=scores.astype(np.float32),
+        weights=weights.astype(np.float32),
+        vector=(weights @ words).astype(np.float32),
+        scale=scale,
+    )

@@ -86,7 +86,7 @@ class MaskedPredictor(NeighbourFinder):
 
     def _framed(self, ids: list[int]) -> tuple[list[int], int]:
         frame = self.preprocessing.frame(None)
-        return frame.put(ids), len(frame.before)
+        return list(frame.put(ids)), len(frame.before)
 
     def _is_whole_word(self, parts: list[str], place: int) -> bool:
         """Whether only a token that begins a word can be missing: no letter and no other mask

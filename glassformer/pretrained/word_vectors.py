@@ -57,8 +57,9 @@ def is_binary(start: bytes) -> bool:
 
 
 def read_text(path: DataPath) -> ForeignModel:
-    lines = enumerate(read_lines(path, "utf-8"), 1)
-    first, width, expected = next(lines)[1], 0, 0
+    lines: Iterator[tuple[int, str]] = enumerate(read_lines(path, "utf-8"), 1)
+    _, first = next(lines)
+    expected = 0
     if header := HEADER.fullmatch(first.rstrip("\n").encode() + b"\n"):
         expected, width = (int(each) for each in header.groups())
     else:

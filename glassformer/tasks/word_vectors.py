@@ -185,5 +185,5 @@ TASK = Task(
     dataset=WordDataset,
     objective=SkipGramObjective,
     predictor=WordVectorsPredictor,
-    habits=lambda recipe: Habits(epochs=8, optimizer="adamw", adamw=0.01, weight_decay=0.0),
+    habits=lambda recipe: Habits(epochs=5, optimizer="adamw", adamw=0.01, weight_decay=0.0),
 )
