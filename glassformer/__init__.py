@@ -7,7 +7,7 @@ print(run.predictor.generate("Once upon", max_new_tokens=50).text)
 
 from typing import TYPE_CHECKING
 
-from glassformer.api import Report, Run, compare, evaluate, finetune, report, train
+from glassformer.api import Report, Run, compare, evaluate, finetune, import_model, report, train
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "compare",
     "evaluate",
     "finetune",
+    "import_model",
     "load",
     "report",
     "train",

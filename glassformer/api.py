@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from glassformer.comparison import Comparison
     from glassformer.config import Values
     from glassformer.evaluation.result import Result
+    from glassformer.pretrained.import_model import ImportedModel
     from glassformer.training.command import Request
     from glassformer.training.outcome import Outcome
 
@@ -273,6 +274,15 @@ def read_report(folders: Sequence[Path], out: Path | None) -> Report:
     if out is not None:
         draw(found, names if len(folders) > 1 else [""], out)
     return Report(found, names, out)
+
+
+def import_model(
+    path: OnePath, out: OnePath | None = None, *, force: bool = False
+) -> "ImportedModel":
+    """Import a published model into a model folder: `glassformer import`."""
+    from glassformer.pretrained.import_model import import_model
+
+    return import_model(os.fspath(path), _path(out), force)
 
 
 def _request(

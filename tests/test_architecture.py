@@ -21,7 +21,7 @@ LEVELS = {
     **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
     "preprocessing": 3,
     "checkpoint": 4,
-    "evaluation": 5,
+    **dict.fromkeys(("evaluation", "pretrained"), 5),
     **dict.fromkeys(("predict", "story"), 6),
     "tasks": 7,
     "training": 8,

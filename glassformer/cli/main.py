@@ -17,8 +17,10 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
+from glassformer.cli.import_model import import_model
 from glassformer.cli.inspect import inspect
 from glassformer.cli.model_table import ListsModels, ListsTasks
+from glassformer.cli.neighbours import neighbours
 from glassformer.cli.report import report
 from glassformer.cli.score import score
 from glassformer.cli.signals import heed_signals
@@ -42,10 +44,11 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, complete, score, translate, classify, tag, fill, caption)
+USES = (generate, complete, score, translate, classify, tag, fill, caption, neighbours)
 app.command(cls=ListsData)(data)
 for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)
+app.command("import", cls=Verb)(import_model)  # a keyword of Python
 
 
 def _show_version(wanted: bool) -> None:

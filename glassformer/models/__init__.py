@@ -148,6 +148,12 @@ MODELS: dict[str, ModelRow] = {
         presets.SHOW_ATTEND_TELL,
     ),
     "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "multiscale-vit": _row(
+        "classify-images",
+        "multiscale_vit.MultiscaleViT",
+        "an image classifier with stages and windows (Swin)",
+        presets.MULTISCALE,
+    ),
     "image-gpt": _row(
         "paint",
         "image_gpt.ImageGPT",
@@ -162,11 +168,11 @@ MODELS: dict[str, ModelRow] = {
         body="image-gpt",
         from_scratch=False,
     ),
-    "multiscale-vit": _row(
-        "classify-images",
-        "multiscale_vit.MultiscaleViT",
-        "an image classifier with stages and windows (Swin)",
-        presets.MULTISCALE,
+    "word-vectors": _row(
+        "word-vectors",
+        "word_vectors.WordVectors",
+        "a vector for each word, by skip-gram",
+        presets.WORD_VECTORS,
     ),
 }
 

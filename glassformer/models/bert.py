@@ -54,6 +54,10 @@ class Bert(HeadedModel):
         if config.tie_weights:
             self.head.weight = self.encoder.get_parameter("embedding.weight")
 
+    @property
+    def token_vectors(self) -> Tensor:
+        return self.encoder.get_parameter("embedding.weight")
+
     def hidden(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:

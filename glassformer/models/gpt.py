@@ -101,6 +101,11 @@ class GPT(LanguageModel):
             self.head.weight = self.embedding.weight
         stack.initialize(self, config.initialization, config.num_layers)
 
+    @property
+    def token_vectors(self) -> Tensor:
+        """As wide as the states of the blocks."""
+        return self.widen(self.embedding.weight)
+
     def hidden(self, ids: Tensor, state: KVCache | None = None) -> Tensor:
         check_length(ids.size(1) + (state.length if state else 0), self.context_length)
         x = self.widen(self.embedding(ids))  # (B, T, D)

@@ -1,7 +1,7 @@
 """What all models with a linear head have in common."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 
@@ -14,6 +14,11 @@ class HeadedModel(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.head.weight.device
+
+    @property
+    def token_vectors(self) -> Tensor:
+        """The vector of each token before any layer: (V, D)."""
+        return self.get_parameter("embedding.weight")
 
     @staticmethod
     def needed(vocab_size: int | None, model: str) -> int:

@@ -194,3 +194,11 @@ MULTISCALE_PRESETS: Presets = {
     | {"num_layers": (2, 4, 2), "d_model": 96, "num_heads": (3, 6, 12), "patch_size": 4},
 }
 MULTISCALE: Choice = (MULTISCALE_PRESETS, ((2e9, "medium"), (4e6, "small"), (0, "tiny")))
+# --- word vectors ---
+
+WORD_VECTORS_PRESETS: Presets = {
+    "small": {"d_model": 50},
+    "medium": {"d_model": 100},
+    "large": {"d_model": 300},
+}
+WORD_VECTORS: Choice = (WORD_VECTORS_PRESETS, ((1e8, "large"), (5e5, "medium"), (0, "small")))

@@ -16,27 +16,24 @@ from glassformer.generation.sample import decode
 from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
 from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_language
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.byte_count import notes_on_bytes
-from glassformer.text.tokenizers import Tokenizer
 
 
-class LanguagePredictor(InspectsText):
-    """The verbs of a language model: generate, stream, next_tokens, score, evaluate."""
+class LanguagePredictor(InspectsText, NeighbourFinder):
+    """The verbs of a language model: generate, stream, next_tokens, score, neighbours, inspect and
+    evaluate."""
 
-    verbs = ("generate", "score", "inspect", "evaluate")
+    verbs = ("generate", "score", "neighbours", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     settings_class = GenerationSettings
     model: LanguageModel
     preprocessing: TextPreprocessing
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.preprocessing.tokenizer
 
     @overload
     def generate(self, prompt: str, **settings: Any) -> Completion: ...

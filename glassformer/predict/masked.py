@@ -14,13 +14,13 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
 from glassformer.predict.inspecting import InspectsText
+from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_masked
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
 from glassformer.text.framing import MASK
-from glassformer.text.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,13 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(InspectsText):
-    """The verbs of a masked language model: fill and evaluate."""
+class MaskedPredictor(InspectsText, NeighbourFinder):
+    """The verbs of a masked language model: fill, neighbours, inspect and evaluate."""
 
-    verbs = ("fill", "inspect", "evaluate")
+    verbs = ("fill", "neighbours", "inspect", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.preprocessing.tokenizer
 
     @overload
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]: ...
@@ -97,6 +93,10 @@ class MaskedPredictor(InspectsText):
 
     def _subject(self, text: str) -> Subject:
         return of_masked(self.model, self.preprocessing, text, self._encoded(text.split(MASK)))
+
+    def _framed(self, ids: list[int]) -> tuple[list[int], int]:
+        frame = self.preprocessing.frame(None)
+        return list(frame.put(ids)), len(frame.before)
 
     def _is_whole_word(self, parts: list[str], place: int) -> bool:
         """Whether only a token that begins a word can be missing: no letter and no other mask

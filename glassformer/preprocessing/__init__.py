@@ -14,6 +14,7 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 
 __all__ = ["KINDS", "SETTINGS", "Preprocessing", "load_preprocessing"]
@@ -29,6 +30,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         CaptionPreprocessing,
         ImagePreprocessing,
         PalettePreprocessing,
+        SkipGramPreprocessing,
     )
 }
 

@@ -22,6 +22,7 @@ from glassformer.tasks import (
     probe,
     tag,
     translate,
+    word_vectors,
 )
 from glassformer.tasks.task import Task
 
@@ -37,6 +38,7 @@ TASKS: dict[str, Task] = {
     "probe": probe.TASK,
     "classify-images": classify_images.TASK,
     "caption": caption.TASK,
+    "word-vectors": word_vectors.TASK,
 }
 
 

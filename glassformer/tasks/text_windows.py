@@ -148,7 +148,11 @@ class TextDataset(Dataset):
             facts["validation_bytes"], facts.get("validation_unknown_bytes", 0)
         )
         """Size of the held-out text, for bits per byte."""
-        self.context_length: int = self.model_config.context_length
+
+    @property
+    def context_length(self) -> int:
+        """Tokens in a row of a batch."""
+        return int(self.model_config.context_length)
 
     @property
     def items_per_row(self) -> float:

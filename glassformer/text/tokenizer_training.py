@@ -48,7 +48,7 @@ class TokenizerConfig(Config):
     kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] = "auto"
     vocab_size: Count | None = None
     lowercase: bool | None = None
-    """null: true for classifying texts, otherwise false."""
+    """null: true for classifying texts and for word vectors, otherwise false."""
 
 
 def choose_kind(num_bytes: int, num_characters: int) -> tuple[Kind, str]:
@@ -158,6 +158,16 @@ def learn_words(texts: Iterable[str], room: int) -> Backend:
     words = [UNKNOWN, *_in_order(backend)]
     backend.model = models.WordLevel(_numbered(words), unk_token=UNKNOWN)
     return backend
+
+
+def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:
+    """A tokenizer with this vocabulary: <|unk|>, the words in their order, <|endoftext|>."""
+    model = models.WordLevel(_numbered([UNKNOWN, *words]), unk_token=UNKNOWN)
+    backend = _backend(model, WORDS, _spaced())
+    if lowercase:
+        backend.normalizer = normalizers.Lowercase()
+    backend.add_special_tokens([END_OF_TEXT])
+    return Tokenizer(backend)
 
 
 def learn_wordpiece(texts: Iterable[str], room: int) -> Backend:

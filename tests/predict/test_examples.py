@@ -18,6 +18,7 @@ from glassformer.predict.masked import MaskedPredictor
 from glassformer.predict.predictor import Predictor
 from glassformer.predict.tag import TagPredictor
 from glassformer.predict.translate import TranslatePredictor
+from glassformer.predict.word_vectors import WordVectorsPredictor
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
 MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2}
@@ -30,6 +31,7 @@ MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
     MaskedPredictor: ("bert", "held_out.txt", 10, STACK),
     TranslatePredictor: ("translator", "test.tsv", 10, STACK),
     CaptionPredictor: ("captioner", "scenes.csv", 10, STACK),
+    WordVectorsPredictor: ("word-vectors", "held_out.txt", 10, WIDTH),
 }
 # For the rest of the package, or described with the verbs.
 NOT_VERBS = {

@@ -6,6 +6,7 @@ from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import BERT_TOKENS, START
 from glassformer.text.tokenizer_training import train_tokenizer
@@ -26,6 +27,7 @@ EXAMPLES: dict[str, Preprocessing] = {
         mlm_probability=0.3,
         whole_word_masking=True,
     ),
+    "skip_gram": SkipGramPreprocessing(tokenizer=WORDS, window=3, subsampling=1e-5),
     "pair": PairPreprocessing(
         tokenizer=WORDS,
         target_tokenizer=train_tokenizer("word", ["ein guter Film"], None, [START]),

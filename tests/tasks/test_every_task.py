@@ -30,7 +30,7 @@ from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
 SMALL |= {"translate": "translator", "classify-images": "vit", "paint": "image-gpt"}
-SMALL |= {"caption": "captioner"}
+SMALL |= {"caption": "captioner", "word-vectors": "word-vectors"}
 IMAGE_ENCODER = {key: value for key, value in ENCODER.items() if key != "context_length"}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
@@ -51,8 +51,9 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
 WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares, "caption": scenes}
-WRITE |= {"paint": squares, "probe": squares}
+WRITE |= {"paint": squares, "probe": squares, "word-vectors": prose}
 SHAPE: dict[str, dict[str, Any]] = {"classify-images": IMAGE_ENCODER, "paint": IMAGE_ENCODER}
+SHAPE |= {"word-vectors": {"d_model": 16}}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+"""glassformer import: a model in another format becomes a model folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from glassformer.cli import options
+from glassformer.cli.output import note, print_json
+
+
+def import_model(
+    path: Annotated[
+        str,
+        options.argument(
+            "FILE", "Word vectors: text of GloVe, word2vec or fastText, or binary of word2vec."
+        ),
+    ],
+    out: Annotated[
+        Path | None, options.output("FOLDER", "Model folder to write (default: runs/FILE).")
+    ] = None,
+    force: Annotated[
+        bool, options.switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
+    ] = False,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Import a published model into a model folder.
+
+    Compressed files and files in archives can be imported as they are.
+
+    Examples:
+      glassformer import glove.6B.50d.txt
+      glassformer import glove.6B.zip/glove.6B.100d.txt --out runs/glove
+    """
+    from glassformer import api
+
+    found = api.import_model(path, out, force=force)
+    note(*found.notes)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        typer.echo(found.summary())

@@ -1,0 +1,72 @@
+"""Word vectors in use: the neighbours of a word, and a score."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from glassformer.data.reading_report import collecting
+from glassformer.errors import UsageError
+from glassformer.evaluation.skip_gram import SkipGramResult, evaluate_skip_gram
+from glassformer.generation.logits import refuse_nan
+from glassformer.inspection.neighbours import Flags
+from glassformer.models.word_vectors import WordVectors
+from glassformer.predict.neighbour_search import RARE, NeighbourFinder, Place
+from glassformer.predict.predictor import names_of
+from glassformer.preprocessing.skip_gram import SkipGram, SkipGramPreprocessing
+from glassformer.wording import counted
+
+
+class WordVectorsPredictor(NeighbourFinder):
+    """The verbs of word vectors: neighbours and evaluate."""
+
+    verbs = ("neighbours", "evaluate")
+    preprocessing_class = SkipGramPreprocessing
+    model: WordVectors
+    preprocessing: SkipGramPreprocessing
+
+    def evaluate(
+        self, paths: str | Sequence[str], text_column: Sequence[str] = (), encoding: str = "utf-8"
+    ) -> SkipGramResult:
+        """How well the vectors tell the neighbours of a word in a text from random words.
+
+        >>> 0 <= model.evaluate("held_out.txt").accuracy <= 1
+        True
+        """
+        if self.model.contexts is None:
+            raise UsageError(
+                "these word vectors cannot be evaluated: they were imported without the vectors "
+                "of words as neighbours."
+            )
+        with collecting() as happened:
+            ids, _ = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
+        skip_gram = SkipGram(self.preprocessing, self.model.counts.cpu().numpy())
+        found = evaluate_skip_gram(self.model, ids, skip_gram)
+        if not found.num_pairs:
+            raise UsageError("the data contains no two neighbouring words that the model knows.")
+        refuse_nan(torch.tensor(found.loss))
+        return replace(found, notes=tuple(happened.notes()))
+
+    def _candidates(self, is_word: Flags) -> Flags:
+        """Words with a vector that has been trained; all, if there are few or nobody counted."""
+        is_trained: Flags = is_word & (self.model.counts.cpu().numpy() >= RARE)
+        return is_trained if is_trained.sum() > RARE else is_word
+
+    def _attended(self, place: Place) -> tuple[list[int], list[int]]:
+        """Only words have vectors: punctuation and unknown words are left out."""
+        kept = [n for n, id in enumerate(place.ids) if self._is_word[id] or n in place.positions]
+        return [place.ids[n] for n in kept], [kept.index(n) for n in place.positions]
+
+    def _located(self, word: str, context: str) -> Place:
+        found = super()._located(word, context)
+        if unknown := list(dict.fromkeys(self.tokenizer.unknown_words(context))):
+            said = f"the context contains {counted(len(unknown), 'unknown word')}, left out: "
+            found.notes.append(said + ", ".join(unknown))
+        return found
+
+    def _doubts(self, ids: Sequence[int]) -> list[str]:
+        counts = [int(self.model.counts[id]) for id in ids]
+        if not self.model.counts.any() or min(counts) >= RARE:
+            return []
+        times = counted(min(counts), "time")
+        return [f"this word occurs only {times} in the training data: its vector means little"]

@@ -1,0 +1,93 @@
+"""Skip-gram: which words of a text are neighbours, and which random words are not.
+
+    the train left the old station        train: (train, left) (train, old) (train, station) …
+
+Punctuation, unknown words and a part of the frequent words are left out first, so that a window
+reaches over them.
+"""
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from glassformer.config import Count
+from glassformer.data.row_files import Array
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizers import Tokenizer
+
+OUTSIDE = -1  # the text number of places that contain no word
+
+
+class SkipGramPreprocessing(TextPreprocessing):
+    """Texts as words and their neighbours."""
+
+    kind: ClassVar[str] = "skip_gram"
+
+    window: Count = Field(5, ge=1, le=64)
+    num_negatives: Count = Field(5, ge=1, le=1024)
+    subsampling: float = Field(1e-3, ge=0, le=1)
+    smoothing: float = Field(0.75, ge=0, le=1)
+
+
+class SkipGramBatch(NamedTuple):
+    """Rows of words, the text that each word belongs to, and random words for each row."""
+
+    ids: Tensor
+    """(B, T)"""
+    texts: Tensor
+    """(B, T) numbers of texts: words of two texts are no neighbours; -1: not a word."""
+    negatives: Tensor
+    """(B, K)"""
+
+
+class SkipGram:
+    """Rows of neighbours from windows of text; `counts` is how often each token occurs."""
+
+    def __init__(self, preprocessing: SkipGramPreprocessing, counts: Array) -> None:
+        tokenizer = preprocessing.tokenizer
+        self.window, self.num_negatives = preprocessing.window, preprocessing.num_negatives
+        self._end = tokenizer.end_of_text
+        is_word = are_words(tokenizer, len(counts))
+        words = np.where(is_word, counts, 0).astype(np.float64)
+        share = words / max(words.sum(), 1.0)
+        # Mikolov et al. 2013, as in their program: √(t / f) + t / f.
+        ratio = preprocessing.subsampling / np.maximum(share, 1e-12)
+        kept = np.sqrt(ratio) + ratio if preprocessing.subsampling else np.ones_like(share)
+        self._kept = np.where(is_word, kept, 0.0)
+        smooth = np.where(words > 0, words**preprocessing.smoothing, 0.0)
+        if not smooth.any():  # nothing was counted: all words alike
+            smooth = is_word.astype(np.float64)
+        self._drawn = np.cumsum(smooth) / max(smooth.sum(), 1.0)
+
+    def batch(self, windows: Array, seed: tuple[int, ...], num_negatives: int) -> SkipGramBatch:
+        """Windows (B, T) of ids, and `num_negatives` random words for each row."""
+        random = np.random.default_rng(seed)
+        is_kept = random.random(windows.shape) < self._kept[windows]
+        texts = np.cumsum(windows == self._end, axis=1)  # (B, T)
+        order = np.argsort(~is_kept, axis=1, kind="stable")  # what is kept moves to the left
+        place = np.where(np.take_along_axis(is_kept, order, 1), order, -1)
+        longest = max(1, int((place >= 0).sum(axis=1).max()))
+        order, place = order[:, :longest], place[:, :longest]  # (B, T') the rest is empty
+        drawn = random.random((len(windows), num_negatives))
+        negatives = np.searchsorted(self._drawn, drawn, side="right")
+        return SkipGramBatch(
+            torch.from_numpy(np.take_along_axis(windows, order, 1)),
+            torch.from_numpy(np.where(place < 0, OUTSIDE, np.take_along_axis(texts, order, 1))),
+            torch.from_numpy(np.minimum(negatives, len(self._drawn) - 1)),
+        )
+
+
+def are_words(tokenizer: Tokenizer, size: int) -> Array:
+    """(V,) whether each token is a word: it contains a letter or a digit, and is known."""
+    special = {*tokenizer.special_tokens.values(), tokenizer.unknown}
+    return np.array(
+        [
+            id not in special
+            and id < tokenizer.vocab_size
+            and any(map(str.isalnum, tokenizer.token(id)))
+            for id in range(size)
+        ]
+    )
