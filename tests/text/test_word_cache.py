@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
-from glassformer.text import word_cache
+from glassformer.text import word_cache, word_table
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
 from glassformer.text.tokenizers import Kind, Tokenizer
 from glassformer.text.word_cache import WordCache
@@ -49,12 +49,12 @@ def test_the_ids_are_the_same(tokenizer: Tokenizer, texts: list[str]) -> None:
 
 def test_words_are_forgotten(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_cache, "_MOST", 20)
-    monkeypatch.setattr(word_cache, "_LONGEST", 4)
+    monkeypatch.setattr(word_table, "_LONGEST", 4)
     cache = WordCache(tokenizer)
     for number in range(100):
         texts = [f"to be {number} or {number + 1}", " to be"]
         assert cache.encode_batch(texts) == tokenizer.encode_batch(texts)
-        assert len(cache._known) < 30
+        assert len(cache._table) < 30
 
 
 def test_a_failure_is_not_remembered() -> None:
