@@ -9,7 +9,7 @@ from unicodedata import normalize
 import numpy as np
 
 from glassformer.data.row_files import Array
-from glassformer.text.chunks import has_single_blanks, pieces_of
+from glassformer.text.chunks import SIZE, has_single_blanks, pieces_of
 
 
 def normalised(text: str) -> str:
@@ -40,6 +40,8 @@ def long_content_key(parts: Iterable[str], seed: int = 0) -> int:
     Only a text that must be cut where it has no blanks may get another key than its twin: if one of
     them has blanks elsewhere, and a character in several code points is at the cut.
     """
+    if isinstance(parts, tuple) and len(parts) == 1 and len(parts[0]) <= SIZE:
+        return content_key(parts[0], seed=seed)
     digest = _digest(seed).copy()
     has_words = ends_blank = False
     for piece in pieces_of(parts):

@@ -120,6 +120,7 @@ def ids_of(texts: Iterable[LongText], tokenizer: Tokenizer) -> Iterator[Ids]:
     end = tokenizer.end_of_text
     end_ids = np.array([] if end is None else [end], cache.dtype)
     yield end_ids
+    end_bytes = end_ids.tobytes()
     pieces, sources = list[str](), list[str]()
     after: list[bytes] = []  # the ids after each piece: none, or the end of its text
     size = 0
@@ -149,7 +150,7 @@ def ids_of(texts: Iterable[LongText], tokenizer: Tokenizer) -> Iterator[Ids]:
             pieces.append("")
             sources.append(text.source)
             after.append(b"")
-        after[-1] = end_ids.tobytes()
+        after[-1] = end_bytes
     yield encoded()
 
 
