@@ -94,7 +94,9 @@ class WordCache:
             return words_of(text)
         return [word for piece in pieces_of([text]) for word in words_of(piece)]
 
-    def _cut(self, ids: Ids, counts: npt.NDArray[np.int64], first_words: Ids) -> list[bytes]:
+    def _cut(
+        self, ids: Ids, counts: npt.NDArray[np.int64], first_words: npt.NDArray[np.int64]
+    ) -> list[bytes]:
         """The ids of each text; `first_words` are the numbers of their first words, and the number
         of all words."""
         places = np.append(0, np.cumsum(counts)).take(first_words) * self.dtype.itemsize

@@ -2,7 +2,7 @@
 
     bytes of a text   ␣a␣fine␣film
     words             starts 0 2 7, lengths 2 5 5
-    each word         its bytes and its length as three numbers  →  a slot  →  the number of an entry
+    each word         its bytes and its length as three numbers  →  a slot  →  an entry
 
 An entry is found only if all three numbers are equal, so the answer never depends on luck. A slot
 has room for one entry. Words whose slot is taken or which are too long for three numbers are in a
@@ -67,7 +67,8 @@ class WordTable:
             places = zip(starts[missed].tolist(), lengths[missed].tolist(), strict=True)
             words = [text[start : start + length] for start, length in places]
             others = self._without_slot
-            first = {word: at for word, at in zip(words, missed.tolist()) if word not in others}
+            at_words = zip(words, missed.tolist(), strict=True)
+            first = {word: at for word, at in at_words if word not in others}
             # Long words last, because the last entries can be forgotten.
             new = sorted(first, key=lambda word: len(word) > _LONGEST)
             at = np.array([first[word] for word in new], np.int64)
@@ -136,6 +137,6 @@ def _keys(text: bytes, starts: Array, lengths: Array) -> list[Array]:
 
 
 def _slots(keys: list[Array]) -> Array:
-    mixed = sum(key * np.uint64(factor) for key, factor in zip(keys, _FACTORS, strict=True))
+    mixed: Any = sum(key * np.uint64(factor) for key, factor in zip(keys, _FACTORS, strict=True))
     mixed = (mixed ^ mixed >> np.uint64(29)) * _LAST_FACTOR
     return np.asarray(mixed >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)
