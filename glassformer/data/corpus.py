@@ -148,6 +148,9 @@ def text_columns(
 
 def joined_text(row: Row, columns: Sequence[str]) -> str:
     """The text of several columns, joined by line breaks."""
+    if len(columns) == 1:
+        text = cell(row, columns[0])
+        return "" if text.isspace() else text
     return "\n".join(part for name in columns if (part := cell(row, name)).strip())
 
 
@@ -183,4 +186,4 @@ def cell(row: Row, name: str, role: str = "text") -> str:
         )
     if "\0" in value:
         raise nul_at(row.place)
-    return value.replace("\r\n", "\n").replace("\r", "\n")
+    return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value

@@ -5,6 +5,9 @@
 
 In memory is only the place of each item in the file: eight bytes. The file has no name, so it is
 gone when the process ends, however it ends.
+
+An item is stored as its fields with a NUL between them, since hardly any text contains one; tuples,
+and items that do contain one, in JSON.
 """
 
 import json
@@ -13,7 +16,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, get_origin, get_type_hints, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +24,8 @@ import numpy.typing as npt
 T = TypeVar("T")
 Numbers = npt.NDArray[np.int64]
 
-# The parts of `json` that do the work: items are small, and its functions have a cost per call.
-_quoted = json.encoder.encode_basestring
-_listed = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_parsed = json.JSONDecoder().raw_decode
+_SEPARATOR = "\0"
+_MANY = 1_000  # tuples that are remembered: most items have one of few labels
 _AT_ONCE = 2**20  # bytes that are read or written together
 _NUMBERS = 2**14
 
@@ -37,6 +38,11 @@ class DiskList(Sequence[T], Generic[T]):
         self._file = TemporaryFile(dir=folder, buffering=_AT_ONCE)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._kind: Any = kind
+        hints = get_type_hints(kind)
+        self._tuples = [n for n, name in enumerate(hints) if get_origin(hints[name]) is tuple]
+        self._num_fields = len(hints)
+        self._written: dict[tuple[str, ...], str] = {}
+        self._parsed: dict[str, tuple[str, ...]] = {}
         self._ends = array("q", [0])
         self._at_end = True
         for item in items:
@@ -44,13 +50,33 @@ class DiskList(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> None:
         values: Any = item
-        parts = [_quoted(each) if type(each) is str else _listed(each) for each in values]
-        stored = f"[{','.join(parts)}]".encode("utf-8", "surrogatepass")
+        text = _SEPARATOR.join(
+            [each if type(each) is str else self._in_json(each) for each in values]
+        )
+        if text.count(_SEPARATOR) >= self._num_fields:  # which is how such an item is recognised
+            text = _SEPARATOR * self._num_fields + json.dumps(values)
+        stored = text.encode("utf-8", "surrogatepass")
         if not self._at_end:
             self._file.seek(self._ends[-1])
             self._at_end = True
         self._file.write(stored)
         self._ends.append(self._ends[-1] + len(stored))
+
+    def _in_json(self, strings: tuple[str, ...]) -> str:
+        found = self._written.get(strings)
+        if found is None:
+            found = json.dumps(strings)
+            if len(self._written) < _MANY:
+                self._written[strings] = found
+        return found
+
+    def _out_of_json(self, text: str) -> tuple[str, ...]:
+        found = self._parsed.get(text)
+        if found is None:
+            found = tuple(json.loads(text))
+            if len(self._parsed) < _MANY:
+                self._parsed[text] = found
+        return found
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -74,7 +100,7 @@ class DiskList(Sequence[T], Generic[T]):
 
     @property
     def num_bytes(self) -> int:
-        """Roughly, in UTF-8: with the quotes around every field."""
+        """Roughly, in UTF-8: with what separates the fields."""
         return self._ends[-1]
 
     def _read(self, numbers: Iterable[int]) -> Iterator[T]:
@@ -89,8 +115,14 @@ class DiskList(Sequence[T], Generic[T]):
                 self._at_end = False
                 block, first = self._file.read(max(_AT_ONCE, end - start)), start
             text = block[start - first : end - first].decode("utf-8", "surrogatepass")
-            values, _ = _parsed(text)
-            yield make(tuple(each) if type(each) is list else each for each in values)
+            values: list[Any] = text.split(_SEPARATOR)
+            if len(values) == self._num_fields:
+                for place in self._tuples:
+                    values[place] = self._out_of_json(values[place])
+            else:
+                stored = json.loads(values[-1])
+                values = [tuple(each) if type(each) is list else each for each in stored]
+            yield make(values)
 
 
 class Taken(Sequence[T], Generic[T]):

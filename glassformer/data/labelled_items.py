@@ -51,8 +51,9 @@ class Items(Generic[T]):
         self._numbers: dict[Answer, int] = {}
 
     def append(self, item: T) -> None:
-        # The order of labels matters only if each belongs to a word.
-        answer = item.labels if self.is_per_word else tuple(sorted(item.labels))
+        answer = item.labels
+        if len(answer) > 1 and not self.is_per_word:  # else their order matters
+            answer = tuple(sorted(answer))
         self._answers.append(self._numbers.setdefault(answer, len(self._numbers)))
         self._keys.append(item.key(self._seed))
         self._contents.append(hash(item.content))

@@ -26,7 +26,7 @@ BLANK, COPY, UNEVEN = 1, 2, 4
 _SIGNS = r"\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _LETTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _WORD = re.compile(rf"[{_SIGNS}]|[{_LETTERS}]{{1,4}}|[^\s{_SIGNS}{_LETTERS}]+")
-_UNSPACED = re.compile(rf"[{_SIGNS}{_LETTERS}]")
+_SIGNS_TOGETHER, _LETTER = re.compile(f"[{_SIGNS}]+"), re.compile(f"[{_LETTERS}]")
 
 
 # In memory: 29 bytes per pair.
@@ -51,15 +51,30 @@ class PairFacts:
 
     def add(self, pair: Pair) -> None:
         source, target, _ = pair
+        sizes = num_bytes(source), num_bytes(target)
+        size = min(2**32 - 1, sum(sizes))
         flags = BLANK
         if source and target:
-            shorter, longer = sorted((_num_words(source), _num_words(target)))
-            is_uneven = longer > SHORT and longer / shorter > self._ratio
+            is_uneven = self._may_be_uneven(pair, sizes) and self._is_uneven(pair)
             flags = COPY * (source == target) | UNEVEN * is_uneven
-        size = min(2**32 - 1, num_bytes(source) + num_bytes(target))
         key = content_key(source, seed=self._seed)
         # Python's own hash differs between processes, but only equality matters here.
         self._records += _RECORD.pack(key, hash(source), hash((source, target)), size, flags)
+
+    def _may_be_uneven(self, pair: Pair, sizes: tuple[int, int]) -> bool:
+        """A quick answer, which is right if it is no: the words of a side are at least those
+        between blanks. Each sign or letter of a script without blanks, which has three bytes or
+        more, makes at most two words more."""
+        least = [side.count(" ") + 1 for side in pair[:2]]
+        most = [
+            words + size - len(side)
+            for words, size, side in zip(least, sizes, pair[:2], strict=True)
+        ]
+        return max(most) > SHORT and max(most) / min(least) > self._ratio
+
+    def _is_uneven(self, pair: Pair) -> bool:
+        shorter, longer = sorted((_num_words(pair.source), _num_words(pair.target)))
+        return longer > SHORT and longer / shorter > self._ratio
 
     def __len__(self) -> int:
         return len(self._records) // _RECORD.size
@@ -72,9 +87,13 @@ class PairFacts:
 
 
 def _num_words(line: str) -> int:
-    if line.isascii() or not _UNSPACED.search(line):
+    if line.isascii():
         return line.count(" ") + 1  # each run of whitespace is one space
-    return len(_WORD.findall(line))
+    rest, num_runs = _SIGNS_TOGETHER.subn(" ", line)
+    if _LETTER.search(rest):
+        return len(_WORD.findall(line))
+    # The same, but faster: every sign is a word, and so is what remains between blanks.
+    return len(line) - len(rest) + num_runs + len(rest.split()) if num_runs else line.count(" ") + 1
 
 
 # --- cleaning ---

@@ -33,6 +33,7 @@ from glassformer.data.text_files import (
 )
 from glassformer.data.tmx import read_tmx
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.text.chunks import has_single_blanks
 from glassformer.wording import counted
 
 SOURCE_COLUMNS = ("source", "src")
@@ -207,7 +208,7 @@ class PairReader:
 
 def one_line(text: str) -> str:
     """Replace each run of whitespace, including line breaks, with one space."""
-    return " ".join(text.split())
+    return text if has_single_blanks(text) else " ".join(text.split())
 
 
 def is_language(name: str) -> bool:

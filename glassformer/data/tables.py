@@ -153,7 +153,8 @@ def read_rows(path: DataPath, encoding: str) -> Iterator[Row]:
             cure = "Fields cannot contain a tab or a line break; use .csv for these."
             return _with_header(path, records, cure)
         case ".jsonl":
-            return (Row(row, str(path), line) for line, row in read_json_lines(path, encoding))
+            file = str(path)
+            return (Row(row, file, line) for line, row in read_json_lines(path, encoding))
         case ".json":
             layout = json_layout(path, encoding)
             if layout is None:
@@ -255,13 +256,14 @@ def _with_header(
         raise GlassformerError(
             f'{path}:{top}: two columns are named "{shortened(twice[0], SHOWN)}". Rename one.'
         )
+    file, width = str(path), len(names)
     for line, fields in filled:
-        if len(fields) != len(names):
+        if len(fields) != width:
             raise GlassformerError(
                 f"{path}:{line}: expected {counted(len(names), 'field')} ({joined(names)}), found "
                 f"{len(fields)}. {cure}"
             )
-        yield Row(dict(zip(names, fields, strict=True)), str(path), line)
+        yield Row(dict(zip(names, fields, strict=True)), file, line)
 
 
 def _parquet_rows(path: DataPath) -> Iterator[Row]:

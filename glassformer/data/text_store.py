@@ -59,13 +59,6 @@ class TextStore:
     def all(self) -> "TextPart":
         return TextPart(self, np.ones(len(self), np.bool_))
 
-    def spans(self, is_in: Mask) -> Iterator[tuple[int, int, int]]:
-        """Number, first byte and last byte of the chosen texts."""
-        places = self.places
-        for first in range(0, len(is_in), _MANY):
-            numbers = first + np.flatnonzero(is_in[first : first + _MANY])
-            yield from np.stack([numbers, places[numbers], places[numbers + 1]], axis=1).tolist()
-
     def texts(self, spans: Iterable[Span]) -> Iterator[Iterable[str]]:
         """The texts from one byte to another. Each must be read before the next."""
         block, first = b"", 0  # the block begins at byte `first` of the file
@@ -99,18 +92,33 @@ class TextPart:
     @property
     def num_bytes(self) -> int:
         """The size of the text in UTF-8."""
-        whole = int(np.diff(self.store.places)[self.is_in].sum())
-        places = self.store.places
-        lost = (places[n + 1] - places[n] - (end - at) for n, (at, end) in self.shortened.items())
-        return whole - int(sum(lost))
+        return int(self.sizes.sum())
 
-    def texts(self) -> Iterator[LongText]:
-        """All texts in order, in parts. Each must be read before the next."""
-        spans = (
-            self.shortened.get(number, (start, end))
-            for number, start, end in self.store.spans(self.is_in)
-        )
-        return (LongText(parts, self.name) for parts in self.store.texts(spans))
+    @property
+    def sizes(self) -> Places:
+        """The size of each text in UTF-8."""
+        sizes = np.diff(self.store.places)
+        for number, (start, end) in self.shortened.items():
+            sizes[number] = end - start
+        return sizes[self.is_in]
+
+    def texts(self, every: int = 1) -> Iterator[LongText]:
+        """All texts in order, or one in `every`, in parts. Each must be read before the next."""
+        for spans in self._spans(every):
+            for parts in self.store.texts(spans):
+                yield LongText(parts, self.name)
+
+    def _spans(self, every: int) -> Iterator[Iterable[Span]]:
+        places, skipped = self.store.places, 0
+        for first in range(0, len(self.is_in), _MANY):
+            numbers = first + np.flatnonzero(self.is_in[first : first + _MANY])
+            numbers, skipped = numbers[skipped::every], (skipped - len(numbers)) % every
+            spans: Iterable[Span]
+            spans = zip(places[numbers].tolist(), places[numbers + 1].tolist(), strict=True)
+            if self.shortened:
+                of = zip(numbers.tolist(), spans, strict=True)
+                spans = [self.shortened.get(number, span) for number, span in of]
+            yield spans
 
     @property
     def is_blank(self) -> bool:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from glassformer.tasks.row_batches import sliced_batches
 from glassformer.tasks.task import Batches, Dataset, Say, Source, say_data
 from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
 from glassformer.text.byte_count import ByteCount, ByteCounter
-from glassformer.text.chunks import pieces_of
+from glassformer.text.chunks import SIZE, pieces_of
 from glassformer.text.tokenizer_sample import TextSample
 from glassformer.text.tokenizer_training import CHAR_BYTES, TokenizerConfig, choose_kind
 from glassformer.text.tokenizers import Tokenizer
@@ -105,9 +106,7 @@ def _learned(
     kinds = (recipe.tokenizer.kind, default.kind)
     is_open = kinds == ("auto", "auto")
     may_be_char = "char" in kinds or (is_open and split.training.num_bytes < CHAR_BYTES)
-    sample = TextSample(needs_alphabet=may_be_char)
-    for piece in _pieces(split.training):
-        sample.add(piece)
+    sample = _sample(split.training, may_be_char)
     if may_be_char:  # held-out text only adds characters to the vocabulary
         for piece in _pieces(split.validation):
             sample.alphabet.update(piece)
@@ -116,6 +115,20 @@ def _learned(
         say(reason)
         default = TokenizerConfig(kind=kind)
     return learn_tokenizer(recipe, default, sample, special_tokens, say=say)
+
+
+def _sample(part: TextPart, needs_alphabet: bool) -> TextSample:
+    sizes = part.sizes
+    if not needs_alphabet and sizes.max() <= SIZE:  # each text is one piece
+        return TextSample.of_sizes(sizes, partial(_texts, part))
+    sample = TextSample(needs_alphabet=needs_alphabet)
+    for piece in _pieces(part):
+        sample.add(piece)
+    return sample
+
+
+def _texts(part: TextPart, every: int) -> Iterator[str]:
+    return ("".join(text.parts) for text in part.texts(every))
 
 
 def _pieces(part: TextPart) -> Iterator[str]:

@@ -1,6 +1,11 @@
 """A sample of texts that come one by one: enough to learn a tokenizer, however many there are."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
 
 LIMIT = 32_000_000  # bytes in UTF-8: more text hardly changes the most frequent pieces
 
@@ -33,6 +38,20 @@ class TextSample:
             self._texts = self._texts[::2]
             self._every *= 2
             self.num_kept_bytes = sum(map(num_bytes, self._texts))
+
+    @classmethod
+    def of_sizes(
+        cls, sizes: Array, texts: Callable[[int], Iterable[str]], limit: int = LIMIT
+    ) -> "TextSample":
+        """The sample that these texts would make, in the same order. Their sizes are known, so only
+        those in the sample are read: `texts(n)` are one in n."""
+        sample = cls(limit)
+        while sizes[:: sample._every].sum() > limit and len(sizes) > sample._every:
+            sample._every *= 2
+        sample._texts, sample._number = list(texts(sample._every)), len(sizes)
+        sample.num_kept_bytes = int(sizes[:: sample._every].sum())
+        sample.num_bytes = int(sizes.sum())
+        return sample
 
     @property
     def is_partial(self) -> bool:

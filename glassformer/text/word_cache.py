@@ -3,14 +3,13 @@
     " a fine film"  →  " a" · " fine" · " film"  →  263 · 1074 · 512
 
 No token reaches from a word into the space after it, so the ids of a text are those of its words,
-each with the space before it. A few thousand words are most of a text: looking them up is several
-times as fast as the `tokenizers` library, whose ids these are.
+each with the space before it. A few thousand words are most of a text: looking them up
+(`word_table.py`) is many times as fast as the `tokenizers` library, whose ids these are.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from threading import Lock
 
 import numpy as np
@@ -19,14 +18,16 @@ import numpy.typing as npt
 from glassformer.errors import GlassformerError
 from glassformer.text.chunks import SIZE, LongText, pieces_of, words_of
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.word_table import PADDING, WordTable
 
 Ids = npt.NDArray[np.unsignedinteger]
 
 _CHARACTERS_AT_ONCE = 2**19  # of long texts: how much of them is in memory
-_WORDS_AT_ONCE = 4_000  # that are encoded together: the library needs 40 bytes for each byte
 _MOST = 2**18  # words that are remembered
-_LONGEST = 48  # characters of a word that is likely to occur again
 _FEW_CHARACTERS = re.compile(r"\s{1,8}\S{0,8}|\S{1,8}")
+_NOT_AT_THE_END = ("", " ", "\t", "\r", "\n")
+_BEFORE_WORDS = np.zeros(256, np.bool_)  # by byte
+_BEFORE_WORDS[[*b"\0 \t\r\n"]] = True
 
 
 def id_type(vocab_size: int) -> np.dtype[np.unsignedinteger]:
@@ -41,11 +42,49 @@ class WordCache:
         """`dtype` is the type of the ids (None: the smallest that holds all)."""
         self.dtype = np.dtype(dtype or id_type(tokenizer.vocab_size))
         self._tokenizer = tokenizer
-        self._known: dict[str, bytes] = {}
-        self._once: list[str] = []  # too long to occur again
+        self._table = WordTable(tokenizer.encode_batch, self.dtype)
         self._lock = Lock()  # for models that several threads use
 
-    def words(self, text: str) -> list[str]:
+    def encode(self, texts: Sequence[str]) -> list[bytes]:
+        """The ids of each text, in bytes."""
+        is_plain = [self._tokenizer.keeps_within_words and _is_plain(text) for text in texts]
+        plain = [text for text, is_so in zip(texts, is_plain, strict=True) if is_so]
+        others = [text for text, is_so in zip(texts, is_plain, strict=True) if not is_so]
+        with self._lock:
+            if len(self._table) > _MOST:
+                self._table.clear()
+            of_plain, of_others = iter(self._plain_ids(plain)), iter(self._other_ids(others))
+        return [next(of_plain if is_so else of_others) for is_so in is_plain]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text."""
+        return [np.frombuffer(each, self.dtype).tolist() for each in self.encode(texts)]
+
+    def _plain_ids(self, texts: Sequence[str]) -> list[bytes]:
+        """The ids of texts whose words can be found in their bytes."""
+        if not texts:
+            return []
+        text = ("\0" + "\0".join(texts)).encode() + PADDING
+        values = np.frombuffer(text, np.uint8)
+        is_before = _BEFORE_WORDS.take(values)
+        # A word begins with the first blank after another word. The last one is the padding.
+        starts = np.flatnonzero(np.diff(is_before, prepend=False) & is_before)
+        is_first = values.take(starts) == 0  # of a text
+        lengths = np.diff(starts) - is_first[:-1]  # without the NUL before it
+        ids, counts = self._table.look_up(text, (starts + is_first)[:-1], lengths)
+        return self._cut(ids, counts, np.flatnonzero(is_first))
+
+    def _other_ids(self, texts: Sequence[str]) -> list[bytes]:
+        """The same for all texts."""
+        split = [self._words(text) for text in texts]
+        words = [word.encode("utf-8", "surrogatepass") for each in split for word in each]
+        lengths = np.array([len(word) for word in words], np.int64)
+        starts = np.cumsum(lengths) - lengths
+        ids, counts = self._table.look_up(b"".join(words) + PADDING, starts, lengths)
+        first_words = np.cumsum([0, *map(len, split)])
+        return self._cut(ids, counts, first_words)
+
+    def _words(self, text: str) -> list[str]:
         """The text in parts that can be encoded one by one."""
         if self._tokenizer.is_by_character:  # every cut is safe
             return _FEW_CHARACTERS.findall(text)
@@ -55,32 +94,25 @@ class WordCache:
             return words_of(text)
         return [word for piece in pieces_of([text]) for word in words_of(piece)]
 
-    def look_up(self, words: Iterable[str]) -> dict[str, bytes]:
-        """The ids of these words, and perhaps of others, in bytes; until the next call."""
-        known = self._known
-        for word in self._once:
-            del known[word]
-        if len(known) > _MOST:
-            known.clear()
-        new = list(set(words).difference(known))
-        self._once = []  # should encoding fail
-        for first in range(0, len(new), _WORDS_AT_ONCE):
-            some = new[first : first + _WORDS_AT_ONCE]
-            for word, ids in zip(some, self._tokenizer.encode_batch(some), strict=True):
-                known[word] = np.array(ids, self.dtype).tobytes()
-        self._once = [word for word in new if len(word) > _LONGEST]
-        return known
+    def _cut(
+        self, ids: Ids, counts: npt.NDArray[np.int64], first_words: npt.NDArray[np.int64]
+    ) -> list[bytes]:
+        """The ids of each text; `first_words` are the numbers of their first words, and the number
+        of all words."""
+        places = np.append(0, np.cumsum(counts)).take(first_words) * self.dtype.itemsize
+        stored = ids.tobytes()
+        return [stored[start:end] for start, end in pairwise(places.tolist())]
 
-    def encode(self, texts: Sequence[str]) -> list[bytes]:
-        """The ids of each text, in bytes."""
-        split = [self.words(text) for text in texts]
-        with self._lock:
-            known = self.look_up(chain.from_iterable(split))
-            return [b"".join(map(known.__getitem__, each)) for each in split]
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text."""
-        return [np.frombuffer(each, self.dtype).tolist() for each in self.encode(texts)]
+def _is_plain(text: str) -> bool:
+    """Whether all whitespace is such that words begin with it, and none is at the end."""
+    if text[-1:] in _NOT_AT_THE_END:
+        return False
+    if text.isprintable():  # its only whitespace is blanks
+        return True
+    for blank in "\n\t\r":
+        text = text.replace(blank, " ")
+    return text.isprintable()
 
 
 def ids_of(texts: Iterable[LongText], tokenizer: Tokenizer) -> Iterator[Ids]:
@@ -90,40 +122,44 @@ def ids_of(texts: Iterable[LongText], tokenizer: Tokenizer) -> Iterator[Ids]:
     end = tokenizer.end_of_text
     end_ids = np.array([] if end is None else [end], cache.dtype)
     yield end_ids
-    words: list[str | None] = []  # None: the end of a text
-    sources: list[str] = []
+    end_bytes = end_ids.tobytes()
+    pieces, sources = list[str](), list[str]()
+    after: list[bytes] = []  # the ids after each piece: none, or the end of its text
     size = 0
 
     def encoded() -> Ids:
         try:
-            known = cache.look_up(word for word in words if word is not None)
+            found = cache.encode(pieces)
         except GlassformerError:
-            _name_text(tokenizer, words, sources)
+            _name_text(tokenizer, pieces, sources)
             raise
-        ends = end_ids.tobytes()
-        joined = b"".join(ends if word is None else known[word] for word in words)
+        joined = b"".join(chain.from_iterable(zip(found, after, strict=True)))
         return np.frombuffer(joined, cache.dtype)
 
+    # Tokens of another tool may reach across spaces: then each text is needed as a whole.
+    is_safe = tokenizer.keeps_within_words
     for text in texts:
-        sources.append(text.source)
-        # Tokens of another tool may reach across spaces: then each text is needed as a whole.
-        is_safe = tokenizer.keeps_within_words
+        start = len(pieces)
         for piece in pieces_of(text.parts) if is_safe else ["".join(text.parts)]:
-            words += cache.words(piece)
+            pieces.append(piece)
+            sources.append(text.source)
+            after.append(b"")
             size += len(piece)
             if size >= _CHARACTERS_AT_ONCE:
                 yield encoded()
-                words, sources, size = [], [text.source], 0
-        words.append(None)
+                pieces, sources, after, size, start = [], [], [], 0, 0
+        if len(pieces) == start:  # everything of this text has been encoded already
+            pieces.append("")
+            sources.append(text.source)
+            after.append(b"")
+        after[-1] = end_bytes
     yield encoded()
 
 
-def _name_text(tokenizer: Tokenizer, words: list[str | None], sources: list[str]) -> None:
+def _name_text(tokenizer: Tokenizer, pieces: Sequence[str], sources: Sequence[str]) -> None:
     """Raise an error that names the text that cannot be encoded."""
-    rest = iter(words)
-    for source in sources:
-        text = "".join(word for word in iter(partial(next, rest, None), None))
+    for piece, source in zip(pieces, sources, strict=True):
         try:
-            tokenizer.encode(text)
+            tokenizer.encode(piece)
         except GlassformerError as error:
             raise GlassformerError(f"{source}: {error}") from None

@@ -1,11 +1,14 @@
 """Texts are the same if only case, blanks or the spelling of characters differ."""
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import content
 from glassformer.data.content import content_key, long_content_key, normalised
+from glassformer.data.pair_files import one_line
 from glassformer.text.chunks import pieces_of
 
 
@@ -55,3 +58,11 @@ def test_a_text_in_parts_has_the_key_of_the_whole(parts: list[str], size: int) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "pieces_of", pieces)
         assert long_content_key(parts, seed=3) == content_key("".join(parts), seed=3)
+
+
+@given(st.text(alphabet=" \t\n\u00a0\u3000\x1c\0aÄßﬁΐẞT\u0308漢\u200b\ud800", max_size=12))
+def test_the_quick_way_is_the_same_as_the_plain_one(text: str) -> None:
+    folded = normalize("NFKC", normalize("NFKC", text).casefold())
+    assert normalised(text) == " ".join(folded.split())
+    assert one_line(text) == " ".join(text.split())
+    assert long_content_key((text,), seed=3) == long_content_key([text], seed=3)

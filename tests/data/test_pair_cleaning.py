@@ -1,10 +1,15 @@
 """Pairs are chosen on arrays as they would be one by one."""
 
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glassformer.data.content import among
-from glassformer.data.pair_cleaning import held_out
+from glassformer.data.pair_cleaning import SHORT, UNEVEN, PairFacts, _num_words, held_out
+from glassformer.data.pair_files import Pair
 
 
 def one_by_one(keys: list[int], wanted: int) -> set[int]:
@@ -34,3 +39,28 @@ def test_keys_are_found_among_others() -> None:
     keys = np.array([5, 2**64 - 1, 0, 7], np.uint64)
     known = np.array([7, 0, 7, 6], np.uint64)
     assert among(keys, known).tolist() == [False, False, True, True]
+
+
+WORDS = st.sampled_from(
+    ["a", "ab", "Löwe", "привет", "漢字", "かa漢", "ภาษาไทย", "កa", "𠀀", "ﷺ", "🙂"]
+)
+LINES = st.lists(WORDS, min_size=1, max_size=14).map(" ".join)
+
+
+def num_words(line: str) -> int:
+    """Words between blanks, Han characters and kana, and every four letters of some scripts."""
+    signs, letters = (
+        "ぁ-ヿ㐀-鿿豈-\ufaff\U00020000-\U0003ffff",
+        "\u0e00-\u0eff\u1000-\u109fក-\u17ff",
+    )
+    words = rf"[{signs}]|[{letters}]{{1,4}}|[^\s{signs}{letters}]+"
+    return len(re.findall(words, line))
+
+
+@given(LINES, LINES)
+def test_the_words_of_sides_are_counted_in_any_script(source: str, target: str) -> None:
+    fewer, more = sorted((num_words(source), num_words(target)))
+    assert sorted((_num_words(source), _num_words(target))) == [fewer, more]
+    facts = PairFacts(0, 4.0)
+    facts.add(Pair(source, target, "a.tsv:1"))
+    assert facts.has(UNEVEN).tolist() == [more > SHORT and more / fewer > 4.0]

@@ -2,7 +2,11 @@
 
 from itertools import pairwise
 
-from glassformer.text.tokenizer_sample import TextSample
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.text.tokenizer_sample import TextSample, num_bytes
 
 
 def test_a_little_text_is_kept_whole() -> None:
@@ -36,3 +40,15 @@ def test_a_single_long_text_is_kept() -> None:
     sample = TextSample(limit=10)
     sample.add("x" * 50)
     assert list(sample) == ["x" * 50]
+
+
+@given(st.lists(st.text(alphabet="aé漢", min_size=1, max_size=9), min_size=1), st.integers(1, 50))
+def test_a_sample_of_known_sizes_is_the_same(texts: list[str], limit: int) -> None:
+    one_by_one = TextSample(limit)
+    for text in texts:
+        one_by_one.add(text)
+    sizes = np.array([num_bytes(text) for text in texts])
+    sample = TextSample.of_sizes(sizes, lambda every: texts[::every], limit)
+    assert list(sample) == list(one_by_one)
+    for name in ("num_bytes", "num_kept_bytes", "is_partial"):
+        assert getattr(sample, name) == getattr(one_by_one, name)
