@@ -26,6 +26,7 @@ from glassformer.api import Run, train
 from glassformer.data.labels import one_name
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row, trainable
+from glassformer.wording import counted
 
 NOT_OF_TRAIN = ("model", "verbose")
 
@@ -89,7 +90,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         _check_model(self.model)
         texts, labels = _texts(X), _labels(y)
         if len(texts) != len(labels):
-            raise ValueError(f"X has {len(texts):,} texts, but y has {len(labels):,} labels.")
+            raise ValueError(
+                f"X has {counted(len(texts), 'text')}, but y has {counted(len(labels), 'label')}."
+            )
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError("y has a single class. A classifier needs at least two classes.")

@@ -209,7 +209,7 @@ def _column_words(
         if len(fields) != width:
             raise GlassformerError(
                 f"{place}: expected {counted(width, 'column')} as in the first line of words, "
-                f"found {len(fields)}. Give every word the same columns."
+                f"found {len(fields):,}. Give every word the same columns."
             )
         _check_position(tag_at, width, place)
         tag = _tag(fields, tag_at)
@@ -275,7 +275,7 @@ def _conllu_words(
         if len(fields) != len(CONLLU_COLUMNS):
             raise GlassformerError(
                 f"{place}: expected the {len(CONLLU_COLUMNS)} tab-separated columns of CoNLL-U, "
-                f"found {len(fields)}. Correct the line."
+                f"found {len(fields):,}. Correct the line."
             )
         if not fields[0].isdecimal():  # 1-2 joins two words, 1.1 is not in the text
             continue

@@ -17,6 +17,7 @@ from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_er
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.predictor import Predictor, names_of
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
+from glassformer.wording import counted
 
 YES = 0.5  # the least probability of a label that is given, where several can be
 
@@ -128,9 +129,9 @@ class ClassifyPredictor(Predictor):
         num_wrong = len(examples) - len(known)
         if unknown:
             notes.append(
-                f"{num_wrong:,} of {len(examples):,} examples have labels that the model does not "
-                "know. They count as wrong in the accuracy and are excluded from the other scores: "
-                f"{listed_with_counts(unknown)}"
+                f"{num_wrong:,} of {counted(len(examples), 'example')} have labels that the "
+                "model does not know. They count as wrong in the accuracy and are excluded from "
+                f"the other scores: {listed_with_counts(unknown)}"
             )
         logits, is_shortened = self._read([example.input for example in known])
         if number := sum(is_shortened):

@@ -146,7 +146,9 @@ class TranslatePredictor(Predictor):
         if isinstance(source, str):
             return self._score(source, target)
         if len(source) != len(target):
-            raise UsageError(f"there are {len(source):,} sources, but {len(target):,} targets.")
+            raise UsageError(
+                f"there are {counted(len(source), 'source')}, but {counted(len(target), 'target')}."
+            )
         return [self._score(*pair) for pair in zip(source, target, strict=True)]
 
     @torch.inference_mode()

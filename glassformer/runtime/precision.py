@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.wording import cause
+
 PRECISIONS = ("float32", "bfloat16", "float16")  # from the safest to the most fragile
 CLEARLY = 1.2  # a more fragile precision must be this many times faster to be worth it
 TIMEOUT = 60.0  # seconds for one child, most of which a cold disk may take to import torch
@@ -69,7 +71,7 @@ def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measuremen
                     errors="replace",
                 )
             except OSError as error:
-                results[precision] = Measurement(problem=f"could not start: {error}")
+                results[precision] = Measurement(problem=f"could not start: {cause(error)}")
         for precision, child in children.items():
             results[precision] = _ask(child, timeout)
     finally:

@@ -100,7 +100,7 @@ def _plan(
         f"{parameters:,} parameters" + (f", context {context:,}" if context else ""),
         **dataset.preprocessing.summary(),
         "data": dataset.describe(),
-        "training": f"{more} of {items:,} {unit}s: {epochs:.3g} epochs, {per_parameter:.3g} "
+        "training": f"{more} of {counted(items, unit)}: {epochs:.3g} epochs, {per_parameter:.3g} "
         f"{unit}s per parameter",
         "memory": f"{readable_size(size)} for weights and optimizer, plus the batch",
         "time": f"about {clock(seconds)} at {pace.step:.3g} s per step, including validation",
