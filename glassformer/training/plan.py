@@ -38,11 +38,10 @@ class Plan:
 
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
-    setup = use_machine(recipe)
     reported: list[str] = []
     with rehearsed(recipe, reported.append) as ready:
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
-        return _plan(ready.objective(), setup, notes, ready=ready)
+        return _plan(ready.objective(), use_machine(ready.sized), notes, ready=ready)
 
 
 def rehearse_rest(run: RunFolder, recipe: Recipe) -> Plan:
