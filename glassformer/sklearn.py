@@ -55,6 +55,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         bidirectional: bool | None = None,
         max_steps: int | None = None,
         num_train_epochs: float | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
         time_limit: str | None = None,
         optimizer: str | None = None,
         lr_scheduler_type: str | None = None,
@@ -74,6 +76,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.bidirectional = bidirectional
         self.max_steps = max_steps
         self.num_train_epochs = num_train_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
         self.time_limit = time_limit
         self.optimizer = optimizer
         self.lr_scheduler_type = lr_scheduler_type

@@ -74,7 +74,7 @@ def _precisions(found: "Machine") -> dict[str, str]:
     }
     if len(widths) > 1:
         lines |= {"": f"in models of width {' / '.join(map(str, widths))}"}
-    chosen = [(width, *choose(found.probe, width)) for width in widths or [None]]
+    chosen = [(width, *choose(found.probe, width)) for width in widths or [0]]
     for number, (width, name, reason) in enumerate(chosen):
         if not number or name != chosen[number - 1][1]:
             lines[f"from {width}" if number else "chosen"] = f"{name}: {reason}"
