@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 MANIFEST = "manifest.json"
 CURES = {
@@ -44,8 +45,10 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise GlassformerError(f"{path} does not exist. Copy the whole model folder.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise GlassformerError(f"{path} is damaged: {error}. Copy it again.") from None
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
+    except (ValueError, RecursionError) as error:
+        raise GlassformerError(f"{path} is damaged: {cause(error)}. Copy it again.") from None
     if not isinstance(values, dict):
         raise GlassformerError(f"{path} is damaged: it is not a JSON object. Copy it again.")
     return values
@@ -92,8 +95,14 @@ def check_folder(path: Path, cure: str = "") -> None:
     try:
         saved, found = json.loads((path / MANIFEST).read_text()), _manifest(path)
         damaged = [name for name in saved | found if saved.get(name) != found.get(name)]
+    except PermissionError as error:
+        raise GlassformerError(f"{error.filename} cannot be read: {cause(error)}.") from None
+    except FileNotFoundError as error:
+        problem = f"{path} is damaged: {Path(error.filename).name} is missing."
+        raise GlassformerError(f"{problem} {cure}".rstrip()) from None
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise GlassformerError(f"{path} is damaged: {error}. {cure}".rstrip()) from None
+        where = getattr(error, "filename", None) or path / MANIFEST
+        raise GlassformerError(f"{where} is damaged: {cause(error)}. {cure}".rstrip()) from None
     if damaged:
         problem = f"{path / damaged[0]} is damaged: it differs from what was saved."
         raise GlassformerError(f"{problem} {cure}".rstrip())
@@ -178,5 +187,5 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason, cure = error.strerror or str(error), CURES.get(error.errno or 0, "")
+        reason, cure = cause(error), CURES.get(error.errno or 0, "")
         raise GlassformerError(f"{path} cannot be written: {reason}.{cure}") from error

@@ -12,7 +12,7 @@ from glassformer.evaluation.result import Result, order
 from glassformer.models import name_of, row
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.host import silently
-from glassformer.tables import aligned, html_table
+from glassformer.tables import Table, aligned, html_table
 from glassformer.tasks import load, task_of
 from glassformer.tasks.task import Say
 from glassformer.training.model_card import count_parameters
@@ -43,6 +43,16 @@ class Comparison:
 
     lines: list[Line]
     notes: list[str]
+
+    @property
+    def metrics(self) -> Table:
+        """The scores as a table with a row for each model."""
+        names = [*dict.fromkeys(name for line in self.lines for name in line.result.scores())]
+        found = Table()
+        for line in self.lines:
+            found.append({"model": line.name, "parameters": line.num_parameters})
+            found[-1].update({name: line.result.scores().get(name) for name in names})
+        return found
 
     def text(self) -> str:
         return aligned(*self._table())

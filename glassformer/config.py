@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from glassformer.config_errors import Origins, Place, explain
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 Values = dict[str, Any]
 MOST_VALUES = 100_000  # in a recipe: a few lines of aliases can stand for billions
@@ -91,7 +92,7 @@ def read_yaml(path: Path) -> tuple[Values, Origins]:
             f"{path}, byte {error.start:,}: invalid UTF-8. Save the recipe as UTF-8."
         ) from None
     except OSError as error:
-        raise GlassformerError(f"{path} cannot be read: {error.strerror}.") from None
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

@@ -26,6 +26,7 @@ from glassformer.api import Run, train
 from glassformer.data.labels import one_name
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row, trainable
+from glassformer.wording import counted
 
 NOT_OF_TRAIN = ("model", "verbose")
 
@@ -54,6 +55,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         bidirectional: bool | None = None,
         max_steps: int | None = None,
         num_train_epochs: float | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
         time_limit: str | None = None,
         optimizer: str | None = None,
         lr_scheduler_type: str | None = None,
@@ -73,6 +76,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.bidirectional = bidirectional
         self.max_steps = max_steps
         self.num_train_epochs = num_train_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
         self.time_limit = time_limit
         self.optimizer = optimizer
         self.lr_scheduler_type = lr_scheduler_type
@@ -89,7 +94,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         _check_model(self.model)
         texts, labels = _texts(X), _labels(y)
         if len(texts) != len(labels):
-            raise ValueError(f"X has {len(texts):,} texts, but y has {len(labels):,} labels.")
+            raise ValueError(
+                f"X has {counted(len(texts), 'text')}, but y has {counted(len(labels), 'label')}."
+            )
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError("y has a single class. A classifier needs at least two classes.")

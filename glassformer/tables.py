@@ -9,8 +9,8 @@ from glassformer.errors import GlassformerError
 if TYPE_CHECKING:
     import pandas
 
-Number = int | float | None
-Row = dict[str, Number]
+Cell = int | float | str | None
+Row = dict[str, Cell]
 
 MOST_ROWS = 12  # of a table that shows itself: its first and last ones
 
@@ -27,7 +27,7 @@ class Table(list[Row]):
     @overload
     def __getitem__(self, key: slice) -> "Table": ...
     @overload
-    def __getitem__(self, key: str) -> list[Number]: ...
+    def __getitem__(self, key: str) -> list[Cell]: ...
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return Table(super().__getitem__(key))
@@ -84,7 +84,7 @@ def _html_row(kind: str, cells: Iterable[str]) -> str:
     return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
 
 
-def _shown(value: Number) -> str:
-    if value is None:
-        return ""
+def _shown(value: Cell) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

@@ -65,3 +65,11 @@ def first_line(error: Exception) -> str:
     """The message of another library's error, as one sentence."""
     line = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def cause(error: Exception) -> str:
+    """Why something failed, in the words of the system or of another library: without a number,
+    without the path, and without a full stop."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return first_line(error).rstrip(".")

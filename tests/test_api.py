@@ -164,9 +164,13 @@ def test_evaluate_and_compare_show_themselves(
     assert found.as_json()["num_examples"] == 240
     assert "<th>accuracy</th>" in found._repr_html_()
     assert str(found) == found.text()
+    assert found.metrics["accuracy"] == [found.as_json()["accuracy"]]
     table = glassformer.compare([bag, bag.folder], data=data)
     assert [line["model"] for line in table.as_json()].count(str(bag.folder)) == 2
     assert "TF-IDF + logistic regression" in table._repr_html_()
+    assert [row["model"] for row in table.metrics] == [line.name for line in table.lines]
+    assert table.metrics.columns[:3] == ["model", "parameters", "accuracy"]
+    assert "TF-IDF" in repr(table.metrics)
     assert len(glassformer.compare([bag], data, baseline=False).lines) == 1
     with pytest.raises(GlassformerError, match="no models"):
         glassformer.compare([], data)
@@ -198,6 +202,19 @@ def test_a_thread_can_train(home: Path) -> None:
     thread.start()
     thread.join()
     assert found[0].best is not None
+
+
+def test_settings_are_given_as_an_object_or_by_name(run: Run) -> None:
+    settings = glassformer.GenerationSettings(max_new_tokens=3, temperature=0.0)
+    same = {"max_new_tokens": 3, "temperature": 0.0}
+    assert run.predictor.generate("the", settings) == run.predictor.generate("the", **same)
+    assert run.predictor.generate("the", settings, max_new_tokens=2).num_tokens == 2
+    assert (
+        "".join(run.predictor.stream("the", settings)) == run.predictor.generate("the", **same).text
+    )
+    with pytest.raises(GlassformerError, match="Use generate for a list"):
+        run.predictor.stream(["the"])
+    assert not hasattr(glassformer, "Settings")
 
 
 def test_importing_glassformer_imports_nothing_heavy() -> None:

@@ -6,15 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from documented_files import write_files
 
 from glassformer.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEXT = (
-    "It takes great courage to let yourself appear weak. The smooth blue lake. Once upon a time.\n"
-)
-VERDICTS = (("fine", "good"), ("poor", "bad"))
 QUICK = ["--set", "training.max_steps=2", "--set", "training.per_device_train_batch_size=2"]
 
 
@@ -40,21 +37,7 @@ def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the README speaks of."""
-    for name in ("notes.txt", "shakespeare.txt", "held_out.txt", "corpus.txt"):
-        (tmp_path / name).write_text(TEXT * 60)
-    rows = [f"film {n} was {word},{label}" for n in range(30) for word, label in VERDICTS]
-    for name in ("reviews.csv", "test.csv"):
-        (tmp_path / name).write_text("\n".join(["review,sentiment", *rows]) + "\n")
-    lives = "Ada\tB-person\nlives\tO\nin\tO\nLondon{}\tB-place\n\n"
-    (tmp_path / "train.conll").write_text("".join(lives.format(n) for n in range(30)))
-    english = [f"A man sleeps {n} hours." for n in range(30)]
-    french = [f"Un homme dort {n} heures." for n in range(30)]
-    pairs = ["\t".join(pair) for pair in zip(english, french, strict=True)]
-    sides = {"train": 30, "val": 4, "test": 4}
-    files = {"pairs.tsv": pairs} | {f"{name}.en": english[:n] for name, n in sides.items()}
-    files |= {f"{name}.fr": french[:n] for name, n in sides.items()}
-    for name, lines in files.items():
-        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    write_files(tmp_path)
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -19,19 +19,26 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.runtime import host, precision
 from glassformer.runtime.cache import cache_dir
 from glassformer.runtime.host import Machine, machine, pick_device, prepare
-from glassformer.runtime.precision import Measurement
+from glassformer.runtime.precision import Measurement, Speed
+from glassformer.runtime.probe import WIDTHS
 
 # The package shows the verb under this name; the module behind it is wanted here.
 doctor_verb = importlib.import_module("glassformer.cli.doctor")
 
-SURVIVES = "import sys; sys.stdin.readline(); print([[1, 0.2], [2, 0.3]])"
+SPEEDS = "[[128, 1, 0.1], [512, 1, 0.2], [128, 2, 0.3], [512, 2, 0.1]]"  # width, threads, speed
+SURVIVES = f"import sys; sys.stdin.readline(); print({SPEEDS})"
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 HANGS = "import time; time.sleep(60)"
 RAISES = "raise RuntimeError('no kernel for this')"
 SAYS_NOTHING = ""
 
+
+def fast(tflops: float, threads: int = 1, width: int = 512) -> Measurement:
+    return Measurement((Speed(width, threads, tflops),))
+
+
 ONLY_FLOAT32 = {
-    "float32": Measurement(0.3, 2),
+    "float32": fast(0.3, 2),
     "bfloat16": Measurement(problem="died: SIGILL"),
     "float16": Measurement(problem="not tried"),
 }
@@ -88,16 +95,16 @@ def test_a_child_that_dies_of_a_signal_is_named_and_never_chosen() -> None:
     assert precision.choose(found) == ("float32", "bfloat16 died: SIGILL")
 
 
-def test_the_faster_thread_count_is_kept() -> None:
+def test_the_faster_thread_count_is_kept_for_each_width() -> None:
     found = precision.measure({"float32": child(SURVIVES)}, timeout=20)
-    assert found["float32"] == Measurement(tflops=0.3, threads=2)
+    assert found["float32"] == Measurement((Speed(128, 2, 0.3), Speed(512, 1, 0.2)))
 
 
 def test_a_hung_child_is_given_up_and_ended() -> None:
     started = time.monotonic()
     found = precision.measure({"bfloat16": child(HANGS), "float32": child(SURVIVES)}, timeout=1.5)
     assert found["bfloat16"].problem == "timed out after 1.5 s"
-    assert found["float32"].tflops == 0.3
+    assert len(found["float32"].speeds) == 2
     assert time.monotonic() - started < 10
 
 
@@ -112,7 +119,7 @@ def test_a_hung_child_is_given_up_and_ended() -> None:
 )
 def test_any_other_failure_of_a_child_is_a_reason(command: list[str], problem: str) -> None:
     found = precision.measure({"bfloat16": command}, timeout=20)
-    assert found["bfloat16"].tflops is None
+    assert found["bfloat16"].speeds == ()
     assert str(found["bfloat16"].problem).startswith(problem)
 
 
@@ -133,18 +140,33 @@ def test_float32_is_chosen_unless_another_is_clearly_faster(
 ) -> None:
     speeds = {"float32": float32, "bfloat16": bfloat16, "float16": float16}
     measured = {
-        name: Measurement(problem="died") if speed is None else Measurement(speed, 1)
+        name: Measurement(problem="died") if speed is None else fast(speed)
         for name, speed in speeds.items()
     }
     assert precision.choose(measured) == (choice, reason)
 
 
+@pytest.mark.parametrize(
+    ("width", "choice"),
+    [
+        *((32, "float32"), (128, "float32"), (255, "float32"), (256, "bfloat16")),
+        *((1600, "bfloat16"), (None, "bfloat16")),
+    ],
+)
+def test_the_speed_at_the_width_of_the_model_decides(width: int | None, choice: str) -> None:
+    measured = {
+        "float32": Measurement((Speed(128, 1, 0.2), Speed(256, 2, 0.2))),
+        "bfloat16": Measurement((Speed(128, 1, 0.18), Speed(256, 1, 0.6))),
+    }
+    assert precision.choose(measured, width)[0] == choice
+
+
 def test_float16_is_tried_only_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     def everyone_survives(commands: dict[str, list[str]], _: float) -> dict[str, Measurement]:
-        return dict.fromkeys(commands, Measurement(1.0, 2))
+        return dict.fromkeys(commands, fast(1.0, 2))
 
     monkeypatch.setattr(precision, "measure", everyone_survives)
-    assert precision.try_precisions("cuda", (2,))["float16"].tflops == 1.0
+    assert precision.try_precisions("cuda", (2,))["float16"] == fast(1.0, 2)
     problem = precision.try_precisions("cpu", (2,))["float16"].problem
     assert problem == "not tried: its loss scaling needs cuda"
 
@@ -170,15 +192,18 @@ def real(hostile: Path) -> Machine:
 
 
 def test_the_real_probe_chooses_a_precision_that_survived(real: Machine) -> None:
-    assert real.probe["float32"].tflops, real.probe
-    assert real.probe[real.precision].tflops
-    assert real.threads == real.probe[real.precision].threads
+    assert [speed.width for speed in real.probe["float32"].speeds] == [*WIDTHS], real.probe
+    best = real.probe[real.precision].at(None)
+    assert best is not None
+    assert best.tflops > 0
+    assert real.threads == best.threads
 
 
 def test_a_machine_is_plain_json(real: Machine) -> None:
     plain = json.loads(json.dumps(asdict(real)))
     assert plain["precision"] == real.precision
-    assert plain["probe"]["float32"]["tflops"] == real.probe["float32"].tflops
+    speeds = real.probe["float32"].speeds
+    assert plain["probe"]["float32"]["speeds"] == [asdict(each) for each in speeds]
 
 
 def test_a_known_machine_starts_no_child(
@@ -296,6 +321,23 @@ def test_prepare_keeps_float32_exact_on_cpu(fake: Probe, torch_settings: None) -
 def test_a_precision_that_would_kill_the_process_is_refused(fake: Probe) -> None:
     with pytest.raises(GlassformerError, match=r"bfloat16 .*died: SIGILL.* Use precision float32"):
         prepare(precision="bfloat16", device="cpu")
+
+
+def test_precision_and_threads_suit_the_width_of_the_model(
+    fake: Probe, torch_settings: None
+) -> None:
+    fake.answer = ONLY_FLOAT32 | {
+        "float32": Measurement((Speed(128, 2, 0.2), Speed(256, 2, 0.2))),
+        "bfloat16": Measurement((Speed(128, 2, 0.18), Speed(256, 1, 0.6))),
+    }
+    assert prepare(device="cpu", width=128) == host.Setup("cpu", "float32", 2)
+    assert prepare(device="cpu", width=384) == host.Setup("cpu", "bfloat16", 1)
+    assert prepare(device="cpu", width=384, precision="float32").precision == "float32"
+    assert fake.calls == 1
+    stdout, _ = run_doctor()
+    assert "float32      0.2 / 0.2 TFLOP/s" in stdout
+    assert "chosen       float32: bfloat16 is 1.11 times slower" in stdout
+    assert "from 256     bfloat16: bfloat16 is 3 times as fast as float32" in stdout
 
 
 def test_a_run_that_says_everything_is_not_probed(fake: Probe, torch_settings: None) -> None:

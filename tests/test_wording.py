@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.wording import beginning, shortened
+from glassformer.wording import beginning, cause, shortened
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ def test_the_beginning_is_whole_words(text: str, shown: str) -> None:
     assert beginning(text, 11) == shown
     is_whole = " ".join(text.split()) == shown
     assert shortened(text, 11) == (shown if is_whole else f"{shown} …")
+
+
+def test_a_cause_is_a_phrase_without_numbers_and_paths() -> None:
+    assert cause(FileNotFoundError(2, "No such file or directory", "a.txt")) == (
+        "No such file or directory"
+    )
+    assert cause(OSError("header too small.\nmore")) == "header too small"
+    assert cause(ValueError()) == "ValueError"

@@ -30,6 +30,7 @@ from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, name_of, row
 from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
+from glassformer.wording import cause
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -149,9 +150,11 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         raise GlassformerError(
             f"{path} does not exist: training has not saved a model yet, or it was deleted."
         ) from None
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
+    except SafetensorError as error:
         raise GlassformerError(
-            f"{path} is not a safetensors file, or is damaged: {error}. Copy it again."
+            f"{path} is not a safetensors file, or is damaged: {cause(error)}. Copy it again."
         ) from None
     if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # other tools write none
         raise GlassformerError(f"{path} is damaged: it differs from what was saved. Copy it again.")

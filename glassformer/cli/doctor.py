@@ -37,13 +37,9 @@ def doctor(
     if as_json:
         print_json({**asdict(found), "extras": extras})
         return
-    precisions = {
-        name: str(each.problem) if each.tflops is None else f"{each.tflops:.3g} TFLOP/s"
-        for name, each in found.probe.items()
-    }
     parts = {
         "Machine": _machine(found),
-        "Precision": {**precisions, "chosen": f"{found.precision}: {found.reason}"},
+        "Precision": _precisions(found),
         "Extras": {name: _extra(versions) for name, versions in extras.items()},
     }
     for title, lines in parts.items():
@@ -62,6 +58,26 @@ def _machine(found: "Machine") -> dict[str, str]:
     }
     if found.memory_bytes is not None:
         lines["memory"] = f"{found.memory_bytes / 2**30:.1f} GiB"
+    return lines
+
+
+def _precisions(found: "Machine") -> dict[str, str]:
+    """The speed of each precision by the width of a model, and which one is used from where on."""
+    from glassformer.runtime.precision import choose
+
+    widths = [speed.width for speed in found.probe["float32"].speeds]
+    lines = {
+        name: str(each.problem)
+        if not each.speeds
+        else f"{' / '.join(f'{speed.tflops:.3g}' for speed in each.speeds)} TFLOP/s"
+        for name, each in found.probe.items()
+    }
+    if len(widths) > 1:
+        lines |= {"": f"in models of width {' / '.join(map(str, widths))}"}
+    chosen = [(width, *choose(found.probe, width)) for width in widths or [0]]
+    for number, (width, name, reason) in enumerate(chosen):
+        if not number or name != chosen[number - 1][1]:
+            lines[f"from {width}" if number else "chosen"] = f"{name}: {reason}"
     return lines
 
 

@@ -30,6 +30,7 @@ from glassformer.cli.translate import translate
 from glassformer.cli.verb import Verb, Verbs
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 app = typer.Typer(
     name="glassformer",
@@ -83,5 +84,12 @@ def main() -> None:
     except (GlassformerError, OSError) as error:  # OSError: a full disk, for example
         if os.environ.get("GLASSFORMER_DEBUG"):
             raise
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {_sentence(error)}", err=True)
         sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))
+
+
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    place = "" if error.filename is None else f"{error.filename}: "
+    return f"{place}{cause(error)}."

@@ -11,6 +11,7 @@ from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import note, print_json
 from glassformer.cli.stdin import file_named, in_batches, read_lines
+from glassformer.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.predict.translate import TranslatePredictor
@@ -62,7 +63,7 @@ def translate(
         done += len(lines)
         if shows_progress:
             speed = done / (time.perf_counter() - begun)
-            typer.echo(f"\r{done:,} lines, {speed:.1f} lines/s", err=True, nl=False)
+            typer.echo(f"\r{counted(done, 'line')}, {speed:.1f} lines/s", err=True, nl=False)
     if shows_progress:
         typer.echo(err=True)
     if cut_off:

@@ -117,7 +117,7 @@ def _hold_out_documents(store: TextStore, fraction: float, keys: Array) -> Split
     is_held_out[numbers[is_chosen[groups]]] = True
     share = f"{100 * int(sizes[is_held_out].sum()) / total:.2g}% of the text"
     number = np.count_nonzero(is_held_out)
-    held_out = f"{number:,} of {len(store):,} documents, {share}"
+    held_out = f"{number:,} of {counted(len(store), 'document')}, {share}"
     return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out)
 
 

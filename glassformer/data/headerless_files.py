@@ -63,7 +63,7 @@ def _names(path: DataPath, encoding: str) -> tuple[str, str] | None:
     for number, fields in lines:
         if len(fields) != 2:
             raise GlassformerError(
-                f"{path}:{number}: expected 2 fields, found {len(fields)}. Write each line as "
+                f"{path}:{number}: expected 2 fields, found {len(fields):,}. Write each line as "
                 "text, tab, label, without a tab in the text."
             )
         for side, cell in zip(later, fields, strict=True):

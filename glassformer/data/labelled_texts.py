@@ -212,8 +212,9 @@ def read_examples(
         found.notes.append(f"left out: {number} without text (first: {reader.first_blank})")
     if found.is_multi_label and reader.num_single:
         found.notes.append(
-            f"{reader.num_single:,} of {len(found.examples):,} examples have a single label, the "
-            f"others a list (first: {found.first_list}): all are treated as multi-label data"
+            f"{reader.num_single:,} of {counted(len(found.examples), 'example')} have a single "
+            f"label, the others a list (first: {found.first_list}): all are treated as "
+            "multi-label data"
         )
     return found
 

@@ -134,7 +134,7 @@ class PairReader:
             if len(fields) <= max(places):
                 raise GlassformerError(
                     f"{path}:{number}: expected at least {max(places) + 1} fields, found "
-                    f"{len(fields)}. Write each line as source, tab, target, or pass a file for "
+                    f"{len(fields):,}. Write each line as source, tab, target, or pass a file for "
                     "each side (--source and --target)."
                 )
             yield Pair(fields[places[0]], fields[places[1]], f"{path}:{number}")

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 ENDING = ".items"
 Array = npt.NDArray[Any]
@@ -49,4 +50,4 @@ def stored_rows(path: Path, what: str) -> Iterator[tuple[Array, dict[str, Array]
         items = np.empty(0, dtype) if is_empty else np.memmap(path.with_suffix(ENDING), dtype, "r")
         yield items.reshape(-1, int(width)) if int(width) else items, columns
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise GlassformerError(f"{path} cannot be read as {what}: {error}.") from None
+        raise GlassformerError(f"{path} cannot be read as {what}: {cause(error)}.") from None

@@ -109,7 +109,7 @@ def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
     return LabelledSplit(
         training=items.taken(~chosen),
         validation=items.taken(chosen),
-        held_out=f"{number:,} of {len(items):,} {items.what}s, a random sample of every label",
+        held_out=f"{number:,} of {counted(len(items), items.what)}, a random sample of every label",
         notes=notes,
     )
 

@@ -261,7 +261,7 @@ def _with_header(
         if len(fields) != width:
             raise GlassformerError(
                 f"{path}:{line}: expected {counted(len(names), 'field')} ({joined(names)}), found "
-                f"{len(fields)}. {cure}"
+                f"{len(fields):,}. {cure}"
             )
         yield Row(dict(zip(names, fields, strict=True)), file, line)
 

@@ -10,7 +10,7 @@ hub).
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 
 from glassformer.data.content import content_key
 from glassformer.data.encodings import NotTextError
@@ -40,6 +40,7 @@ TAG_COLUMNS = (
 TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
 FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
 _SAMPLE = 200  # lines in which tagged words are recognised
+_SAMPLE_OF_TAGS = 10_000  # lines whose tags tell the word # from the beginning of a comment
 CONLLU_COLUMNS = (
     *("id", "form", "lemma", "upos", "xpos"),
     *("feats", "head", "deprel", "deps", "misc"),
@@ -183,20 +184,16 @@ def _column_words(
     path: DataPath, label_column: str | None, encoding: str
 ) -> Iterator[_Word | None]:
     tag_at = -1 if label_column is None else _position(path, label_column)
-    lines = list(read_lines(path, encoding))
-    plain = [
-        _fields(line)
-        for line in lines
-        if line.strip() and not line.startswith(("# ", "-DOCSTART-"))
-    ]
-    width, known = len(plain[0]) if plain else 0, {fields[-1] for fields in plain}
-    for number, line in enumerate(lines, 1):
+    lines = read_lines(path, encoding)
+    first = list(islice(lines, _SAMPLE_OF_TAGS))
+    width, known = _width_and_tags(first, tag_at)
+    for number, line in enumerate(chain(first, lines), 1):
         fields, place = _fields(line), f"{path}:{number}"
         if fields[0].startswith("-DOCSTART-") or not line.strip():
             yield None
             continue
         # "# O" is the word # with its tag if formed like other lines; "# id = 7" is a comment.
-        if line.startswith("# ") and not (fields[-1] in known and len(fields) == width):
+        if line.startswith("# ") and not (len(fields) == width and _tag(fields, tag_at) in known):
             continue
         word = fields[0].strip()
         if not word:
@@ -208,16 +205,32 @@ def _column_words(
                 f'{place}: no tag for "{word}". Separate word and tag by a tab or a space, and '
                 "end each sentence with a blank line."
             )
+        width = width or len(fields)
         if len(fields) != width:
             raise GlassformerError(
                 f"{place}: expected {counted(width, 'column')} as in the first line of words, "
-                f"found {len(fields)}. Give every word the same columns."
+                f"found {len(fields):,}. Give every word the same columns."
             )
         _check_position(tag_at, width, place)
-        tag = fields[tag_at].strip()
+        tag = _tag(fields, tag_at)
         if not tag:
             raise GlassformerError(f'{place}: no tag for "{word}". Fill it in.')
+        known.add(tag)
         yield word, one_name(tag), place
+
+
+def _width_and_tags(lines: Iterable[str], tag_at: int) -> tuple[int, set[str]]:
+    """The number of columns of the first word, and the tags of all words."""
+    words = [
+        _fields(line)
+        for line in lines
+        if line.strip() and not line.startswith(("# ", "-DOCSTART-"))
+    ]
+    return len(words[0]) if words else 0, {_tag(fields, tag_at) for fields in words}
+
+
+def _tag(fields: Sequence[str], tag_at: int) -> str:
+    return fields[tag_at].strip() if tag_at < len(fields) else ""
 
 
 def _fields(line: str) -> list[str]:
@@ -262,7 +275,7 @@ def _conllu_words(
         if len(fields) != len(CONLLU_COLUMNS):
             raise GlassformerError(
                 f"{place}: expected the {len(CONLLU_COLUMNS)} tab-separated columns of CoNLL-U, "
-                f"found {len(fields)}. Correct the line."
+                f"found {len(fields):,}. Correct the line."
             )
         if not fields[0].isdecimal():  # 1-2 joins two words, 1.1 is not in the text
             continue

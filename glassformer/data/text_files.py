@@ -18,6 +18,7 @@ from glassformer.data.archives import COMPRESSIONS, Member, bounded, is_archive
 from glassformer.data.encodings import Decoding, NotTextError, decide, is_binary
 from glassformer.data.reading_report import report
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import cause
 
 T = TypeVar("T")
 DataPath = Path | Member
@@ -75,7 +76,7 @@ def reading(name: str | DataPath) -> Iterator[None]:
         )
         raise GlassformerError(f"{name} is not {kind}, or is damaged. Download it again.") from None
     except OSError as error:
-        raise GlassformerError(f"{name} cannot be read: {error.strerror or error}.") from None
+        raise GlassformerError(f"{name} cannot be read: {cause(error)}.") from None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 from glassformer.errors import GlassformerError
 from glassformer.text.word_cache import Ids as Ids
 from glassformer.text.word_cache import id_type
+from glassformer.wording import cause
 
 WindowBatch = npt.NDArray[np.int64]
 
@@ -31,7 +32,7 @@ def open_tokens(file: Path | IO[bytes], vocab_size: int) -> Ids:
     try:
         return np.memmap(file, dtype=id_type(vocab_size), mode="r")
     except (OSError, ValueError) as error:
-        raise GlassformerError(f"{file} cannot be read as tokens: {error}.") from None
+        raise GlassformerError(f"{file} cannot be read as tokens: {cause(error)}.") from None
 
 
 class Windows(Dataset[WindowBatch]):

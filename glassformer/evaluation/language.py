@@ -23,6 +23,7 @@ from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
 from glassformer.models.language_model import LanguageModel
 from glassformer.text.byte_count import ByteCount
+from glassformer.wording import counted
 
 BATCH_TOKENS = 4096  # read at once
 
@@ -57,7 +58,7 @@ class LanguageResult(Result):
             f"loss {self.loss:.4f} per token",
             f"perplexity {self.perplexity:.3f}",
             f"bits per byte {self.bits_per_byte:.4f}",
-            f"{self.num_tokens:,} tokens",
+            counted(self.num_tokens, "token"),
         ]
 
 

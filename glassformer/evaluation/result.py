@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.evaluation.mistakes import Mistake
-from glassformer.tables import html_table, html_text
+from glassformer.tables import Table, html_table, html_text
 
 SMALLER_IS_BETTER = {
     "loss",
@@ -44,6 +44,11 @@ class Result(ABC):
         """Those that there are, by name."""
         found = {name: getattr(self, name) for name in self.score_names}
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def metrics(self) -> Table:
+        """The scores as a table of one row."""
+        return Table([dict(self.scores())])
 
     @abstractmethod
     def parts(self) -> list[str]:

@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.models.translator import Translator
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.runtime.threads import side_by_side
+from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 READ_AT_ONCE = 8192  # tokens of both sides, with padding
@@ -199,3 +200,16 @@ def _mean_loss(model: Translator, pairs: PairedRows) -> float:
             mean = refuse_nan(next_token_loss(hidden, model.head, targets))
             total, count = total + mean.item() * len(targets), count + len(targets)
     return total / count
+
+
+def unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[str]:
+    """A note on characters that a tokenizer cannot spell, if there are any."""
+    if tokenizer.kind != "char":
+        return
+    if unknown := set(tokenizer.unknown_characters("".join(sorted(set().union(*texts))))):
+        number = sum(not unknown.isdisjoint(text) for text in texts)
+        yield (
+            f"{counted(number, side)} {'has' if number == 1 else 'have'} characters that the model "
+            f"does not know and cannot {'read' if side == 'source' else 'write'}; the loss "
+            f"excludes them: {' '.join(sorted(unknown)[:10])}"
+        )

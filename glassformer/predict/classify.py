@@ -21,6 +21,7 @@ from glassformer.predict.predictor import names_of
 from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.wording import counted
 
 YES = 0.5  # the least probability of a label that is given, where several can be
 
@@ -156,9 +157,9 @@ class ClassifyPredictor(InspectsText):
         num_wrong = len(examples) - len(known)
         if unknown:
             notes.append(
-                f"{num_wrong:,} of {len(examples):,} examples have labels that the model does not "
-                "know. They count as wrong in the accuracy and are excluded from the other scores: "
-                f"{listed_with_counts(unknown)}"
+                f"{num_wrong:,} of {counted(len(examples), 'example')} have labels that the "
+                "model does not know. They count as wrong in the accuracy and are excluded from "
+                f"the other scores: {listed_with_counts(unknown)}"
             )
         logits, is_shortened = self._read(Inputs(known))
         if number := sum(is_shortened):

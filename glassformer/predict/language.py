@@ -17,7 +17,7 @@ from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
-from glassformer.predict.predictor import LikelyToken, names_of
+from glassformer.predict.predictor import LikelyToken, given, names_of
 from glassformer.predict.subjects import of_language
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
@@ -36,16 +36,24 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
     preprocessing: TextPreprocessing
 
     @overload
-    def generate(self, prompt: str, **settings: Any) -> Completion: ...
+    def generate(
+        self, prompt: str, settings: GenerationSettings | None = None, **changes: Any
+    ) -> Completion: ...
     @overload
     def generate(
-        self, prompt: list[str] | tuple[str, ...], **settings: Any
+        self,
+        prompt: list[str] | tuple[str, ...],
+        settings: GenerationSettings | None = None,
+        **changes: Any,
     ) -> list[Completion]: ...
     def generate(
-        self, prompt: str | Sequence[str], **settings: Any
+        self,
+        prompt: str | Sequence[str],
+        settings: GenerationSettings | None = None,
+        **changes: Any,
     ) -> Completion | list[Completion]:
-        """Continue a prompt. A list gives a list, `num_return_sequences` for each prompt. The
-        settings are those of `GenerationSettings`.
+        """Continue a prompt. A list gives a list, `num_return_sequences` for each prompt. Settings
+        are given as an object, or by the names of its fields.
 
         >>> model.generate("the quick", max_new_tokens=8, temperature=0.8, seed=1).text
         '...'
@@ -53,18 +61,24 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         2
         >>> len(model.generate(["the quick"], max_new_tokens=8, num_return_sequences=3))
         3
+        >>> from glassformer import GenerationSettings
+        >>> careful = GenerationSettings(temperature=0.2, max_new_tokens=8)
+        >>> model.generate("the quick", careful, seed=1).num_tokens
+        8
         """
         if isinstance(prompt, str):
-            return self.generate_batch([prompt], **_one_text(settings))[0]
-        return self.generate_batch(list(prompt), **settings)
+            return self.generate_batch([prompt], **_one_text(given(settings, changes)))[0]
+        return self.generate_batch(list(prompt), settings, **changes)
 
-    def generate_batch(self, prompts: Sequence[str], **settings: Any) -> list[Completion]:
+    def generate_batch(
+        self, prompts: Sequence[str], settings: GenerationSettings | None = None, **changes: Any
+    ) -> list[Completion]:
         """Continue every prompt, each `num_return_sequences` times, all at once.
 
         >>> [each.prompt for each in model.generate_batch(["the", "a"], max_new_tokens=2)]
         ['the', 'a']
         """
-        chosen = self._settings(settings)
+        chosen = self._settings(given(settings, changes))
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
         if chosen.num_beams > 1:
             return self._searched(encoded, chosen)
@@ -77,13 +91,17 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             pass
         return [writer.completion() for writer in writers]
 
-    def stream(self, prompt: str, **settings: Any) -> Iterator[str]:
-        """The text of `generate`, piece by piece while it is being written.
+    def stream(
+        self, prompt: str, settings: GenerationSettings | None = None, **changes: Any
+    ) -> Iterator[str]:
+        """The text of `generate` for one prompt, piece by piece while it is being written.
 
         >>> for piece in model.stream("the quick", max_new_tokens=8, seed=1):
         ...     print(piece, end="")
         """
-        chosen = self._settings(_one_text(settings))
+        if not isinstance(prompt, str):
+            raise UsageError("stream writes one text. Use generate for a list of prompts.")
+        chosen = self._settings(_one_text(given(settings, changes)))
         ids = self._prompt_ids(prompt)
         if chosen.num_beams > 1:  # the best text is known only at the end
             return iter([self._searched([(prompt, ids)], chosen)[0].text])
@@ -101,15 +119,30 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
 
         return pieces()
 
-    @torch.inference_mode()
-    def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]:
-        """The `top` likeliest next tokens with their probabilities.
+    @overload
+    def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]: ...
+    @overload
+    def next_tokens(
+        self, prompt: list[str] | tuple[str, ...], top: int = 10
+    ) -> list[list[LikelyToken]]: ...
+    def next_tokens(
+        self, prompt: str | Sequence[str], top: int = 10
+    ) -> list[LikelyToken] | list[list[LikelyToken]]:
+        """The `top` likeliest next tokens with their probabilities. A list gives a list.
 
         >>> model.next_tokens("the quick", top=1)
         [LikelyToken(token='...', probability=0...)]
+        >>> [len(each) for each in model.next_tokens(["the quick", "a"], top=2)]
+        [2, 2]
         """
         if top < 1:
             raise UsageError(f"top is {top}, but must be at least 1.")
+        if isinstance(prompt, str):
+            return self._next_tokens(prompt, top)
+        return [self._next_tokens(each, top) for each in prompt]
+
+    @torch.inference_mode()
+    def _next_tokens(self, prompt: str, top: int) -> list[LikelyToken]:
         ids = self._prompt_ids(prompt)[-self.model.context_length :]
         hidden = self.model.hidden(torch.tensor([ids], device=self.model.device))
         logits = refuse_nan(self.model.head(hidden[0, -1]).float())

@@ -99,11 +99,16 @@ class Predictor(ABC):
             parse(self.settings_class, self.defaults, where=where)
 
     def chosen_settings(self, settings: dict[str, Any]) -> Any:
-        """The settings of one call: its own, then the model's defaults."""
+        """The settings of one call: its own, else the model's defaults."""
         if self.settings_class is None:
             raise TypeError(f"{type(self).__name__} does not generate")
         where = "the settings"
         return parse(self.settings_class, self.defaults | settings, where, error=UsageError)
+
+
+def given(settings: Config | None, changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a call was given: as an object, one by one, or both."""
+    return ({} if settings is None else settings.model_dump(exclude_unset=True)) | changes
 
 
 def names_of(paths: str | Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from glassformer.evaluation.translation import (
     TranslationResult,
     evaluate_translation,
     search_translations,
+    unknown_characters,
 )
 from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
@@ -27,7 +28,7 @@ from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
 from glassformer.predict.inspecting import TEXT_VIEWS, InspectsText
-from glassformer.predict.predictor import View, names_of
+from glassformer.predict.predictor import View, given, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
     Translation,
@@ -44,8 +45,9 @@ from glassformer.predict.word_alignment import (
 )
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.text.sentences import fitting_pieces
-from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
+
+PAIRED = "pass a source and its target, or a list of each, of the same length."
 
 
 class TranslatePredictor(InspectsText):
@@ -61,16 +63,21 @@ class TranslatePredictor(InspectsText):
     preprocessing: PairPreprocessing
 
     @overload
-    def translate(self, text: str, **settings: Any) -> Translations: ...
+    def translate(
+        self, text: str, settings: TranslationSettings | None = None, **changes: Any
+    ) -> Translations: ...
     @overload
     def translate(
-        self, text: list[str] | tuple[str, ...], **settings: Any
+        self,
+        text: list[str] | tuple[str, ...],
+        settings: TranslationSettings | None = None,
+        **changes: Any,
     ) -> list[Translations]: ...
     def translate(
-        self, text: str | Sequence[str], **settings: Any
+        self, text: str | Sequence[str], settings: TranslationSettings | None = None, **changes: Any
     ) -> Translations | list[Translations]:
-        """The best translations of a text. A list gives a list. The settings are those of
-        `TranslationSettings`.
+        """The best translations of a text. A list gives a list. Settings are given as an object, or
+        by the names of its fields.
 
         >>> model.translate("one two").text
         '...'
@@ -79,18 +86,24 @@ class TranslatePredictor(InspectsText):
         [('...', -...), ('...', -...)]
         >>> [each.text for each in model.translate(["one two", "two"])]
         ['...', '...']
+        >>> from glassformer import TranslationSettings
+        >>> greedy = TranslationSettings(num_beams=1, max_new_tokens=5)
+        >>> len(model.translate("one two", greedy).translations)
+        1
         """
         if isinstance(text, str):
-            return self.translate_batch([text], **settings)[0]
-        return self.translate_batch(list(text), **settings)
+            return self.translate_batch([text], settings, **changes)[0]
+        return self.translate_batch(list(text), settings, **changes)
 
-    def translate_batch(self, texts: Sequence[str], **settings: Any) -> list[Translations]:
+    def translate_batch(
+        self, texts: Sequence[str], settings: TranslationSettings | None = None, **changes: Any
+    ) -> list[Translations]:
         """Translate every text, in order; an empty one stays empty.
 
         >>> [each.text for each in model.translate_batch(["one two", ""], num_beams=1)]
         ['...', '']
         """
-        chosen, pieces = self.settings(settings), list[list[str]]()
+        chosen, pieces = self.settings(given(settings, changes)), list[list[str]]()
         rows = list[list[int]]()
         cleaned = [one_line(text) for text in texts]
         for text, row in zip(cleaned, self.preprocessing.encode_source(cleaned), strict=True):
@@ -118,16 +131,18 @@ class TranslatePredictor(InspectsText):
         """
         return fitting_pieces(one_line(text), self._fits)
 
-    def tree(self, text: str, **settings: Any) -> list[dict[str, Any]]:
-        """Everything that beam search considered: each token with its parent, its score, and why it
-        was kept or dropped.
+    def tree(
+        self, text: str, settings: TranslationSettings | None = None, **changes: Any
+    ) -> list[dict[str, Any]]:
+        """Everything that beam search considered for one text: each token with its parent, its
+        score, and why it was kept or dropped.
 
         >>> model.tree("one two", num_beams=2)[0].keys()
         dict_keys([...])
         """
         trace = Trace()
         source, _ = self._rows(text, "")
-        chosen = self.settings(settings)
+        chosen = self.settings(given(settings, changes))
         prefix, limit = self._prefix(chosen), chosen.max_new_tokens
         search_translations(self.model, self.preprocessing, [source], chosen, prefix, trace, limit)
         return [
@@ -148,11 +163,13 @@ class TranslatePredictor(InspectsText):
         [[...]]
         """
         if isinstance(source, str) != isinstance(target, str):
-            raise UsageError("pass a source and its target, or a list of each.")
+            raise UsageError(PAIRED)
         if isinstance(source, str):
             return self._score(source, target)
         if len(source) != len(target):
-            raise UsageError(f"there are {len(source):,} sources, but {len(target):,} targets.")
+            raise UsageError(
+                f"found {counted(len(source), 'source')}, but {counted(len(target), 'target')}."
+            )
         return [self._score(*pair) for pair in zip(source, target, strict=True)]
 
     @torch.inference_mode()
@@ -216,8 +233,8 @@ class TranslatePredictor(InspectsText):
             texts.extend(each.text for each in found)
             return texts, sum(each.is_cut_off for each in found)
 
-        notes += _unknown_characters("source", known.source, sources)
-        notes += _unknown_characters("reference", known.target, references)
+        notes += unknown_characters("source", known.source, sources)
+        notes += unknown_characters("reference", known.target, references)
         found = evaluate_translation(self.model, rows, references, translate, bleu_tokenizer, notes)
         if errors is None:
             return found
@@ -226,6 +243,7 @@ class TranslatePredictor(InspectsText):
         poor = [PoorTranslation(*each) for each in compared if each[3] < PERFECT]
         return replace(found, errors=tuple(sorted(poor, key=lambda each: each.chrf)[:errors]))
 
+    @overload
     def align(
         self,
         text: str,
@@ -233,13 +251,45 @@ class TranslatePredictor(InspectsText):
         layer: int | None = None,
         head: int | None = None,
         words: bool = False,
-    ) -> Alignment:
-        """Which tokens of the source each token of its translation looked at. Without `layer` or
-        `head`, the mean of all.
+    ) -> Alignment: ...
+    @overload
+    def align(
+        self,
+        text: list[str] | tuple[str, ...],
+        target: Sequence[str] | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = False,
+    ) -> list[Alignment]: ...
+    def align(
+        self,
+        text: str | Sequence[str],
+        target: str | Sequence[str] | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        words: bool = False,
+    ) -> Alignment | list[Alignment]:
+        """Which tokens of the source each token of its translation looked at, or of the `target`
+        that is given. Without `layer` or `head`, the mean of all. A list gives a list.
 
         >>> model.align("one two", target="eno owt", words=True).source_tokens
         ['one', 'two', ...]
+        >>> len(model.align(["one two", "two"]))
+        2
         """
+        if isinstance(text, str):
+            if not (target is None or isinstance(target, str)):
+                raise UsageError(PAIRED)
+            return self._align(text, target, layer, head, words)
+        targets = [None] * len(text) if target is None else target
+        if isinstance(targets, str) or len(targets) != len(text):
+            raise UsageError(PAIRED)
+        pairs = zip(text, targets, strict=True)
+        return [self._align(source, each, layer, head, words) for source, each in pairs]
+
+    def _align(
+        self, text: str, target: str | None, layer: int | None, head: int | None, words: bool
+    ) -> Alignment:
         source = one_line(text)
         own = self.translate(source) if target is None else None
         written = one_line(target or "") if own is None else own.text
@@ -350,16 +400,3 @@ class TranslatePredictor(InspectsText):
                     f"reads at most {room:,}. Use a shorter one."
                 )
         return source_ids, target_ids
-
-
-def _unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[str]:
-    """A note on characters that a tokenizer cannot spell, if there are any."""
-    if tokenizer.kind != "char":
-        return
-    if unknown := set(tokenizer.unknown_characters("".join(sorted(set().union(*texts))))):
-        number = sum(not unknown.isdisjoint(text) for text in texts)
-        yield (
-            f"{counted(number, side)} {'has' if number == 1 else 'have'} characters that the model "
-            f"does not know and cannot {'read' if side == 'source' else 'write'}; the loss "
-            f"excludes them: {' '.join(sorted(unknown)[:10])}"
-        )

@@ -30,6 +30,7 @@ class Fingerprint:
     cpu_flags: str
     cores_logical: int
     thread_counts: tuple[int, ...]
+    widths: tuple[int, ...]
     torch: str
     onednn_max_cpu_isa: str
 

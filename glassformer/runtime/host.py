@@ -20,6 +20,7 @@ from glassformer.runtime.precision import (
     choose,
     try_precisions,
 )
+from glassformer.runtime.probe import WIDTHS
 from glassformer.runtime.threads import processes_here
 
 _measured: dict[Fingerprint, Measurements] = {}  # for processes that cannot write the cache
@@ -36,7 +37,7 @@ class Machine:
     cores_usable: int
     memory_bytes: int | None
     threads: int
-    precision: str
+    precision: str  # for a model of the width that was asked for, like the threads
     reason: str  # why this precision
     probe: Measurements
     torch: str
@@ -60,9 +61,13 @@ def silently(message: str) -> None:
 def machine(
     refresh: bool = False,
     device: str | None = None,
+    width: int | None = None,
     notify: Callable[[str], None] = silently,
 ) -> Machine:
-    """Look at this machine; measure it the first time, or if `refresh`. `notify` reports that."""
+    """Look at this machine; measure it the first time, or if `refresh`. `notify` reports that.
+
+    Precision and threads are those for a model of this `width`; None is a large model.
+    """
     import torch
 
     device = pick_device(device)
@@ -75,11 +80,13 @@ def machine(
         cpu_flags=facts.cpu_flags(),
         cores_logical=os.cpu_count() or 1,
         thread_counts=counts,
+        widths=WIDTHS,
         torch=torch.__version__,
         onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
     )
     measured = _measurements(fingerprint, refresh, notify)
-    chosen, reason = choose(measured)
+    chosen, reason = choose(measured, width)
+    best = measured[chosen].at(width)
     return Machine(
         device=device,
         device_name=fingerprint.device_name,
@@ -87,7 +94,7 @@ def machine(
         cores_logical=fingerprint.cores_logical,
         cores_usable=facts.usable_cores(cpus),
         memory_bytes=facts.memory_bytes(),
-        threads=measured[chosen].threads or counts[0],
+        threads=counts[0] if best is None else best.threads,
         precision=chosen,
         reason=reason,
         probe=measured,
@@ -101,9 +108,11 @@ def prepare(
     threads: int | None = None,
     precision: str | None = None,
     device: str | None = None,
+    width: int | None = None,
     notify: Callable[[str], None] = silently,
 ) -> Setup:
-    """Put device, precision and threads into force for this process; None means the machine's best.
+    """Put device, precision and threads into force for this process; None means the machine's best
+    for a model of this `width`.
 
     A precision that would kill the process is refused here, while it can still be reported.
     """
@@ -115,7 +124,7 @@ def prepare(
         raise UsageError(f"precision is {precision!r}. Choose one of: {', '.join(PRECISIONS)}.")
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
-        found = machine(device=device, notify=notify)
+        found = machine(device=device, width=width, notify=notify)
         threads = threads or max(1, found.threads // processes_here())
         precision = precision or found.precision
         _refuse_what_died(precision, found)
@@ -158,7 +167,7 @@ def _measurements(
             if measured is None:
                 notify("Measuring what this machine can do (only once, for a few seconds).")
                 measured = try_precisions(fingerprint.device, fingerprint.thread_counts)
-                if measured["float32"].tflops:  # else it was a bad moment, not the machine
+                if measured["float32"].speeds:  # else it was a bad moment, not the machine
                     cache.remember(fingerprint, measured)
     _measured[fingerprint] = measured
     return measured

@@ -1,7 +1,8 @@
 """Which precision to train in: measured, each candidate in a child process of its own.
 
-    float32    0.30 TFLOP/s    → chosen
-    bfloat16   died: SIGILL
+               width 128   256   512
+    float32        0.21   0.26  0.30 TFLOP/s   → chosen for narrow models
+    bfloat16       0.19   0.35  0.80 TFLOP/s   → chosen for wide ones
     float16    not tried
 
 The children import torch side by side and then measure one at a time: the probe waits for one
@@ -17,18 +18,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.wording import cause
+
 PRECISIONS = ("float32", "bfloat16", "float16")  # from the safest to the most fragile
 CLEARLY = 1.2  # a more fragile precision must be this many times faster to be worth it
 TIMEOUT = 60.0  # seconds for one child, most of which a cold disk may take to import torch
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """A speed, with the thread count that reached it, or the problem that prevented one."""
+class Speed:
+    """The speed for a model of some width, with the thread count that reached it."""
 
-    tflops: float | None = None
-    threads: int | None = None
+    width: int
+    threads: int
+    tflops: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The speed for each width that was tried, or the problem that prevented any."""
+
+    speeds: tuple[Speed, ...] = ()
     problem: str | None = None
+
+    def at(self, width: int | None) -> Speed | None:
+        """The speed for a model of this width: that of the next smaller width. None is the largest
+        width."""
+        ordered = sorted(self.speeds, key=lambda speed: speed.width)
+        fitting = [speed for speed in ordered if width is None or speed.width <= width]
+        return next(iter([*fitting[-1:], *ordered]), None)
 
 
 Measurements = dict[str, Measurement]
@@ -69,7 +87,7 @@ def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measuremen
                     errors="replace",
                 )
             except OSError as error:
-                results[precision] = Measurement(problem=f"could not start: {error}")
+                results[precision] = Measurement(problem=f"could not start: {cause(error)}")
         for precision, child in children.items():
             results[precision] = _ask(child, timeout)
     finally:
@@ -91,11 +109,11 @@ def _ask(child: subprocess.Popen[str], timeout: float) -> Measurement:
         reason = (stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         return Measurement(problem=f"failed: {reason}")
     try:
-        speeds = [(float(tflops), int(threads)) for threads, tflops in json.loads(stdout)]
-        tflops, threads = max(speeds)
+        found = [Speed(int(w), int(n), float(tflops)) for w, n, tflops in json.loads(stdout)]
     except (ValueError, TypeError):
         return Measurement(problem="failed: the child reported nothing")
-    return Measurement(tflops, threads)
+    best = {each.width: each for each in sorted(found, key=lambda each: each.tflops)}
+    return Measurement(tuple(best[width] for width in sorted(best)))
 
 
 def _signal_name(number: int) -> str:
@@ -105,9 +123,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
-    """The precision to train in, and why: the safest one, unless another is clearly faster."""
-    speed = {name: measured[name].tflops or 0.0 for name in PRECISIONS if name in measured}
+def choose(measured: Mapping[str, Measurement], width: int | None = None) -> tuple[str, str]:
+    """The precision to train a model of this width in, and why: the safest one, unless another is
+    clearly faster. None is the largest width."""
+    speed = {name: _tflops(measured[name], width) for name in PRECISIONS if name in measured}
     best = "float32"
     for name in PRECISIONS[1:]:
         if speed.get(name, 0.0) > 0 and speed[name] >= CLEARLY * speed.get(best, 0.0):
@@ -120,13 +139,17 @@ def choose(measured: Mapping[str, Measurement]) -> tuple[str, str]:
     if not base:
         return best, "every precision failed the probe; float32 is the safest"
     return best, "; ".join(
-        _why_not(name, measured[name], base) for name in measured if name != best
+        _why_not(name, measured[name], speed[name] / base) for name in measured if name != best
     )
 
 
-def _why_not(name: str, measurement: Measurement, base: float) -> str:
-    if measurement.tflops is None:
+def _tflops(measurement: Measurement, width: int | None) -> float:
+    found = measurement.at(width)
+    return 0.0 if found is None else found.tflops
+
+
+def _why_not(name: str, measurement: Measurement, ratio: float) -> str:
+    if not ratio:
         return f"{name} {measurement.problem}"
-    ratio = measurement.tflops / base
     how = f"{1 / ratio:.3g} times slower" if ratio < 1 else f"only {ratio:.3g} times as fast"
     return f"{name} is {how}"

@@ -3,9 +3,10 @@
     python probe.py DEVICE PRECISION THREADS[,THREADS...]
 
 Some processors advertise instructions that trap when used: no exception, the process is gone. So
-each precision is tried in a child, by what training does (a feed-forward layer, forward and
-backward, under autocast). The child waits for a line on stdin, measures, and prints
-[[threads, TFLOP/s], ...] as JSON.
+each precision is tried in a child, by what training does (a Transformer block, forward and
+backward, under autocast), for models of several widths: where matrices are small, converting them
+can take longer than a faster product saves. The child waits for a line on stdin, measures, and
+prints [[width, threads, TFLOP/s], ...] as JSON.
 
 This file runs as a script and imports nothing of glassformer: whatever is wrong with the parent's
 search path, working directory or threads cannot follow it here.
@@ -19,24 +20,51 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
-WIDTH = 512
-FEWEST_TOKENS, MOST_TOKENS = 64, 16_384
+WIDTHS = (128, 256, 512)
+HEAD = 64
+LENGTH = 128  # of a sequence
+MOST_ROWS_PER_WIDTH = 1 / 4  # tokens in a step grow with the model: 4,096 at a width of 128
 LONG_ENOUGH = 0.03  # seconds: a shorter step measures the clock and the launch, not the arithmetic
-BUDGET = 0.6  # seconds of measuring, warm-up apart
+BUDGET = 0.3  # seconds of measuring, warm-up apart
 
 
-def step_seconds(layer: "nn.Module", tokens: int, device: str, precision: str) -> float:
-    """The time of one forward and backward pass over `tokens` random vectors."""
+def make_block(width: int) -> "nn.Module":
+    """Attention and feed-forward layer, each added to its input."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+            self.projections = nn.Linear(width, 3 * width)
+            self.output = nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: "Tensor") -> "Tensor":
+            parts = self.projections(self.norms[0](x)).unflatten(
+                -1, (3, -1, HEAD)
+            )  # (B, T, 3, H, d)
+            query, key, value = parts.transpose(1, 3).unbind(2)  # (B, H, T, d)
+            heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.output(heads.transpose(1, 2).flatten(2))  # (B, T, D)
+            return x + self.down(F.gelu(self.up(self.norms[1](x))))
+
+    return Block()
+
+
+def step_seconds(block: "nn.Module", width: int, rows: int, device: str, precision: str) -> float:
+    """The time of one forward and backward pass over random sequences."""
     import torch
 
-    x = torch.randn(tokens, WIDTH, device=device)
+    x = torch.randn(rows, LENGTH, width, device=device)
     dtype = getattr(torch, precision)
     kind = torch.device(device).type
     started = time.perf_counter()
     with torch.autocast(kind, dtype, enabled=precision != "float32"):
-        y = layer(x)
+        y = block(x)
     loss = y.float().square().mean()
     loss.backward()
     value = loss.item()
@@ -48,20 +76,18 @@ def step_seconds(layer: "nn.Module", tokens: int, device: str, precision: str) -
     return seconds
 
 
-def best_tflops(device: str, precision: str) -> float:
+def best_tflops(width: int, device: str, precision: str) -> float:
     """The best speed seen: whatever else runs on the machine can only make a step slower."""
-    from torch import nn
-
-    layer = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
-    layer.to(device)
-    step_seconds(layer, FEWEST_TOKENS, device, precision)  # the first step also builds kernels
-    tokens, best, started = FEWEST_TOKENS, 0.0, time.perf_counter()
+    block = make_block(width).to(device)
+    step_seconds(block, width, 1, device, precision)  # the first step also builds kernels
+    rows, best, started = 1, 0.0, time.perf_counter()
     while True:
-        seconds = step_seconds(layer, tokens, device, precision)
-        operations = 6 * tokens * 8 * WIDTH**2  # 2 forward + 4 backward, for each of 8·W² weights
+        seconds = step_seconds(block, width, rows, device, precision)
+        # 2 forward + 4 backward, for each of 12·W² weights and of the 2·T·W products of attention.
+        operations = 6 * rows * LENGTH * (12 * width**2 + 2 * LENGTH * width)
         best = max(best, operations / seconds / 1e12)
-        if seconds < LONG_ENOUGH and tokens < MOST_TOKENS:
-            tokens *= 2
+        if seconds < LONG_ENOUGH and rows < MOST_ROWS_PER_WIDTH * width:
+            rows *= 2
         elif time.perf_counter() - started > BUDGET:
             return best
 
@@ -79,7 +105,7 @@ def main() -> None:
     speeds = []
     for threads in map(int, thread_counts.split(",")):
         torch.set_num_threads(threads)
-        speeds.append((threads, best_tflops(device, precision)))
+        speeds += [(width, threads, best_tflops(width, device, precision)) for width in WIDTHS]
     sys.stdout.write(json.dumps(speeds) + "\n")
 
 

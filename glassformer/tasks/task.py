@@ -25,6 +25,7 @@ from glassformer.evaluation.result import Result, order
 from glassformer.predict.predictor import Predictor
 from glassformer.preprocessing import Preprocessing, load_preprocessing
 from glassformer.tasks.recipe import DecidedTraining, OptimizerKind, Recipe
+from glassformer.wording import counted
 
 Say = Callable[[str], None]
 Command = tuple[str | Path, ...]
@@ -111,7 +112,7 @@ class Dataset(ABC):
 
     def describe(self) -> str:
         """The data in words, on one line."""
-        return f"{self.num_items:,} {self.unit}s, {self.num_validation_items:,} held out"
+        return f"{counted(self.num_items, self.unit)}, {self.num_validation_items:,} held out"
 
     def facts(self) -> dict[str, Any]:
         """The data in numbers."""

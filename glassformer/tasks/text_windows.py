@@ -188,8 +188,8 @@ class TextDataset(Dataset):
 
     def describe(self) -> str:
         return (
-            f"{self.num_items:,} tokens for training, {self.num_validation_items:,} held out; "
-            "nothing is truncated"
+            f"{counted(self.num_items, 'token')} for training, {self.num_validation_items:,} held "
+            "out; nothing is truncated"
         )
 
     def opening(self) -> str:

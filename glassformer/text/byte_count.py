@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from glassformer.text.chunks import LongText, pieces_of
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import counted
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def notes_on_bytes(tokenizer: Tokenizer, size: ByteCount) -> tuple[str, ...]:
     if size.unknown:
         notes.append(
             "bits per byte include words that the tokenizer does not know, at 8 bits per byte "
-            f"({size.unknown:,} bytes including word ends; the text has {size.total:,})"
+            f"({counted(size.unknown, 'byte')} including word ends; the text has {size.total:,})"
         )
     lost = ["spacing"] * (not tokenizer.keeps_spacing) + ["upper case"] * tokenizer.folds_case
     if lost:

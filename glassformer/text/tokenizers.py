@@ -25,6 +25,7 @@ from tokenizers import Tokenizer as Backend
 from glassformer.errors import GlassformerError
 from glassformer.text.chunks import pieces_of
 from glassformer.text.tokenizer_limits import PROBE, check_growth, panics_as_errors
+from glassformer.wording import cause
 
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -65,7 +66,7 @@ class Tokenizer:
                 f"{path} does not exist. A model folder contains its tokenizer as tokenizer.json."
             ) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise GlassformerError(f"{path} cannot be read: {error}.") from None
+            raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
         try:
             check_growth(json.loads(text))
             with panics_as_errors("it cannot be used"):
@@ -77,7 +78,7 @@ class Tokenizer:
             raise GlassformerError(f"{path} is damaged or not a tokenizer: {error}") from None
         except Exception as error:  # the library has no narrower one
             raise GlassformerError(
-                f"{path} is damaged or not a tokenizer: {error}. Copy or export it again."
+                f"{path} is damaged or not a tokenizer: {cause(error)}. Copy or export it again."
             ) from None
 
     def save(self, path: str | Path) -> None:

@@ -31,6 +31,7 @@ from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import STANDING, VERSION, SavedStanding, StepState, checked
+from glassformer.training.schedule import rate_of
 from glassformer.training.signals import StopRequest
 
 
@@ -83,7 +84,6 @@ class StepCallback(Callback):
         self.saved = SavedStanding.at_the_start(essence(objective.recipe))
         self.stop = StopRequest()
         self._step_losses: list[float] = []  # of the micro-batches of this step
-        self._learning_rate = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         return self.saved.model_dump()
@@ -117,7 +117,6 @@ class StepCallback(Callback):
     def on_before_optimizer_step(
         self, trainer: Trainer, module: Module, optimizer: Optimizer
     ) -> None:
-        self._learning_rate = float(optimizer.param_groups[0]["lr"])
         # In float16 gradients may overflow now and then: its scaler sees to that.
         if self.config.precision != "float16" and not are_finite(module.parameters()):
             raise GlassformerError(
@@ -159,7 +158,8 @@ class StepCallback(Callback):
         stopping = self.stop.signal is not None or self.has_given_up or step == self.until
         if self._is_due(self.config.logging_steps) or values or last:
             values["train_loss"] = sum(self.saved.losses) / len(self.saved.losses)
-            values["learning_rate"] = self._learning_rate
+            # That of the recipe: groups of parameters learn at multiples of it.
+            values["learning_rate"] = self.config.learning_rate * rate_of(self.config, step - 1)
             self.saved.losses = []
             self.run_log.write(step, values, items_per_second=self.progress.items_per_second)
         if self._is_due(self.config.save_steps) or last or stopping:

@@ -15,6 +15,7 @@ from glassformer.models.labeller import Labeller
 from glassformer.models.pretrained_body import body_config, load_body
 from glassformer.nn.lora import add_lora, merge_lora
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
+from glassformer.wording import cause
 
 DROPOUT = 0.1  # the least when a trained model is fine-tuned
 
@@ -78,7 +79,7 @@ def with_digest(recipe: Recipe) -> Recipe:
         digest = file_digest(weights)
     except OSError as error:
         raise GlassformerError(
-            f"{weights} cannot be read: {error.strerror}. Pass the folder of a trained model."
+            f"{weights} cannot be read: {cause(error)}. Pass the folder of a trained model."
         ) from None
     if recipe.start.digest not in (None, digest):
         raise GlassformerError(

@@ -163,6 +163,6 @@ def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
         f"model: {name}, {total:,} parameters"
         + (f" ({learning:,} trainable)" if learning < total else "")
         + (f", context {context}" if context else "")
-        + f"; {dataset.num_items:,} {dataset.unit}s, {counted(steps, 'step')}; "
+        + f"; {counted(dataset.num_items, dataset.unit)}, {counted(steps, 'step')}; "
         f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
     )

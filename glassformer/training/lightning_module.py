@@ -16,7 +16,7 @@ from glassformer.training.batch_order import WeighedBatch
 from glassformer.training.finetuning import learning_shares
 from glassformer.training.gradients import clip
 from glassformer.training.optimizer import make_optimizer
-from glassformer.training.schedule import rate
+from glassformer.training.schedule import rate_of
 
 LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
 
@@ -56,13 +56,7 @@ class Learner(lightning.LightningModule):
     def optimizer_step(self, epoch: int, batch: int, optimizer: Any, *args: Any) -> None:
         config = self.training_config
         step = self.global_step  # from 0
-        share = rate(
-            step,
-            kind=config.lr_scheduler_type,
-            warmup_steps=config.warmup_steps,
-            max_steps=config.max_steps,
-            min_rate=config.min_lr_rate,
-        )
+        share = rate_of(config, step)
         for group in optimizer.param_groups:
             group["lr"] = share * group["highest_lr"]
         super().optimizer_step(epoch, batch, optimizer, *args)

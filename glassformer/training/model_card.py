@@ -10,6 +10,7 @@ from torch import nn
 from glassformer import __version__
 from glassformer.evaluation.result import Result
 from glassformer.tasks.task import Objective
+from glassformer.wording import counted
 
 
 def model_card(objective: Objective, num_parameters: int, found: Result, step: int) -> str:
@@ -27,7 +28,7 @@ def model_card(objective: Objective, num_parameters: int, found: Result, step: i
         "| | |",
         "|---|---|",
         f"| parameters | {num_parameters:,} |",
-        f"| context | {f'{context:,} {dataset.unit}s' if context else 'any'} |",
+        f"| context | {counted(context, dataset.unit) if context else 'any'} |",
         *(f"| {name} | {value} |" for name, value in inputs.items()),
         f"| data | {data} |",
         f"| size | {dataset.describe()} |",

@@ -38,11 +38,10 @@ class Plan:
 
 def rehearse(recipe: Recipe) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
-    setup = use_machine(recipe)
     reported: list[str] = []
     with rehearsed(recipe, reported.append) as ready:
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
-        return _plan(ready.objective(), setup, notes, ready=ready)
+        return _plan(ready.objective(), use_machine(ready.sized), notes, ready=ready)
 
 
 def rehearse_rest(run: RunFolder, recipe: Recipe) -> Plan:
@@ -100,7 +99,7 @@ def _plan(
         f"{parameters:,} parameters" + (f", context {context:,}" if context else ""),
         **dataset.preprocessing.summary(),
         "data": dataset.describe(),
-        "training": f"{more} of {items:,} {unit}s: {epochs:.3g} epochs, {per_parameter:.3g} "
+        "training": f"{more} of {counted(items, unit)}: {epochs:.3g} epochs, {per_parameter:.3g} "
         f"{unit}s per parameter",
         "memory": f"{readable_size(size)} for weights and optimizer, plus the batch",
         "time": f"about {clock(seconds)} at {pace.step:.3g} s per step, including validation",

@@ -72,5 +72,6 @@ def use_machine(recipe: Recipe, say: Say = silently) -> Setup:
         threads=given.num_threads,
         precision=None if given.precision == "auto" else given.precision,
         device=None if given.device == "auto" else given.device,
+        width=recipe.model.get("d_model"),
         notify=say,
     )

@@ -67,7 +67,7 @@ def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:
     whatever they would be when the run continues."""
     begin = time.perf_counter()
     ready = prepare(recipe, folder, say)
-    setup = use_machine(recipe, say)
+    setup = use_machine(ready.sized, say)
     if recipe.training.time_limit is not None and task_of(recipe.model_name).fit is None:
         import_fit()  # takes seconds that count, too
     spent = partial(_since, begin)

@@ -9,9 +9,20 @@ constant  ╱──
 
 import math
 
-from glassformer.tasks.recipe import ScheduleKind
+from glassformer.tasks.recipe import DecidedTraining, ScheduleKind
 
 STABLE = 0.6  # the part of a wsd schedule before it falls
+
+
+def rate_of(config: DecidedTraining, step: int) -> float:
+    """Share of the full learning rate at `step` (from 0) of a training."""
+    return rate(
+        step,
+        kind=config.lr_scheduler_type,
+        warmup_steps=config.warmup_steps,
+        max_steps=config.max_steps,
+        min_rate=config.min_lr_rate,
+    )
 
 
 def rate(

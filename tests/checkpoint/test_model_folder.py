@@ -187,6 +187,28 @@ def test_a_file_that_still_makes_sense_but_was_changed_is_refused(saved: Path, n
     assert f"{name} is damaged: it differs from what was saved with model.safetensors" in said
 
 
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "preprocessor_config.json", "model.safetensors"]
+)
+@pytest.mark.parametrize("how", ["gone", "folder", "loop", "empty", "junk"])
+def test_whatever_is_wrong_with_a_file_the_message_names_it_without_error_numbers(
+    saved: Path, name: str, how: str
+) -> None:
+    path = saved / name
+    path.unlink()
+    match how:
+        case "folder":
+            path.mkdir()
+        case "loop":
+            path.symlink_to(name)
+        case "empty" | "junk":
+            path.write_bytes(b"" if how == "empty" else b"\xff\x00junk")
+    said = complaint(saved)
+    assert str(path) in said
+    assert "Errno" not in said
+    assert said.count("again") + said.count("Copy the whole") <= 1  # one cure
+
+
 def test_a_giant_config_is_refused_without_taking_memory(saved: Path) -> None:
     rewrite(saved, vocab_size=10**12)
     assert "vocab_size in" in complaint(saved)

@@ -1,5 +1,6 @@
 """Every word keeps its tag, and a word without one is said with its place."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,23 @@ def test_a_sentence_is_placed_at_its_first_word(tmp_path: Path) -> None:
 def test_a_word_may_be_a_hash(tmp_path: Path, content: str) -> None:
     path = written(tmp_path / "a.conll", content)
     assert pairs(path) == [[("No", "O"), ("#", "O"), ("1", "B")]]
+
+
+def test_a_word_may_be_a_hash_late_in_a_long_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.conll", "a O\nb O\n\n" * 5_000 + "c B-late\n# id\n# B-late\n")
+    assert pairs(path)[-1] == [("c", "B-late"), ("#", "B-late")]
+
+
+def test_a_file_of_columns_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    lines = (f"{n:x} {n} O\nof {n} O\n\n" for n in range(40_000))
+    path = written(tmp_path / "a.conll", "".join(lines))
+    next(read_sentences([path]))  # imports
+    tracemalloc.start()
+    count = sum(1 for _ in read_sentences([path]))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 40_000
+    assert most < 4_000_000  # all lines together take more than 8 MB
 
 
 def test_a_word_may_hold_blanks_between_tabs(tmp_path: Path) -> None:

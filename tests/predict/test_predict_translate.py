@@ -329,7 +329,7 @@ def test_lists_of_sources_and_targets_are_scored_in_pairs() -> None:
     together = predictor.score(["one two", "three"], ["two", "one"])
     alone = [predictor.score("one two", "two"), predictor.score("three", "one")]
     assert together == alone
-    with pytest.raises(UsageError, match="1 sources, but 2 targets"):
+    with pytest.raises(UsageError, match="found 1 source, but 2 targets"):
         predictor.score(["one"], ["one", "two"])
     with pytest.raises(UsageError, match="or a list of each"):
         predictor.score("one", ["one"])  # type: ignore[call-overload]

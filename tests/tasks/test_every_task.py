@@ -16,6 +16,8 @@ from small_tasks import (
     MACHINE,
     NOISE,
     best,
+    ready,
+    recipe_for,
     reopened,
     reviews,
     sentences,
@@ -175,3 +177,14 @@ def test_evaluating_a_bert_hides_whole_words(
             if place > 1 and predictor.tokenizer.token(int(text[row, place])).startswith("##"):
                 pairs.add((bool(is_asked[row, place - 1]), bool(is_asked[row, place])))
     assert pairs == {(True, True), (False, False)}
+
+
+@EVERY_TASK
+def test_what_to_try_has_words_and_never_the_unknown_token(task: str, tmp_path: Path) -> None:
+    """With a vocabulary of a few words, nearly every word of the data is unknown."""
+    tokenizer = {"kind": "word", "vocab_size": 8}
+    recipe = recipe_for(SMALL[task], WRITE[task](tmp_path), tokenizer=tokenizer)
+    objective, _ = ready(recipe, tmp_path / "data")
+    for _, _, *words in objective.trials("RUN"):
+        assert "".join(words).strip()
+        assert "<|unk|>" not in "".join(words)

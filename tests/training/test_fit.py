@@ -21,6 +21,7 @@ from glassformer.training import run as story
 from glassformer.training.lightning_module import Learner
 from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_log import read_metrics
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
@@ -157,6 +158,20 @@ def test_a_validation_loss_that_is_not_a_number_is_not_saved(
     with pytest.raises(GlassformerError, match="validation loss became inf at step 8"):
         story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").last_step() == 4
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
+def test_the_recorded_learning_rate_is_that_of_the_recipe(
+    tmp_path: Path, tiny: Make, optimizer: str
+) -> None:
+    """Not that of a group of parameters, which may learn several times as fast."""
+    recipe = tiny(
+        optimizer=optimizer, learning_rate=0.04, warmup_steps=3, logging_steps=1, max_steps=7,
+        lr_scheduler_type="linear",
+    )  # fmt: skip
+    story.train(recipe, RunFolder(tmp_path / "run"), io.StringIO())
+    rates = [float(row["learning_rate"]) for row in read_metrics(tmp_path / "run/metrics.csv")]
+    assert rates == pytest.approx([0.01, 0.02, 0.03, 0.04, 0.03, 0.02, 0.01])
 
 
 def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, tiny: Make) -> None:
