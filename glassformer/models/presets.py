@@ -97,10 +97,12 @@ TRANSFORMER: Choice = (TRANSFORMER_PRESETS, TRANSFORMER_SIZES)
 BAG_PRESETS: Presets = {
     # The lecture's: the mean of the embeddings of single words.
     "lecture": {"d_model": 128, "weighting": "mean", "ngrams": 1, "head_dropout": 0.5},
-    "small": {"num_buckets": 2**16, "head_dropout": 0.0},
-    "medium": {"num_buckets": 2**18, "head_dropout": 0.0},
+    "small": {"num_buckets": 2**17, "char_ngrams": 5, "head_dropout": 0.0},
+    "medium": {"num_buckets": 2**18, "char_ngrams": 5, "head_dropout": 0.0},
+    # With this much data, a word is seen often enough for its spelling to add little.
+    "large": {"num_buckets": 2**19, "head_dropout": 0.0},
 }
-BAG: Choice = (BAG_PRESETS, ((3e5, "medium"), (0, "small")))
+BAG: Choice = (BAG_PRESETS, ((3e6, "large"), (3e5, "medium"), (0, "small")))
 RNN_LM_PRESETS: Presets = {
     "small": {"num_layers": 2, "d_embedding": 256, "d_model": 256},
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.1},

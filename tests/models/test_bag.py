@@ -53,7 +53,7 @@ def test_ngrams_do_not_reach_into_the_padding_and_count_less():
     ids = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 6, 7, 8]])
     is_text = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).bool()
     torch.testing.assert_close(model(ids, is_text)[:1], model(ids[:1, :3]))
-    row, term = model._terms(ids, is_text)
+    row, term, _ = model._terms(ids, is_text)
     assert [int((row == 0).sum()), int((row == 1).sum())] == [3 + 2 + 1, 5 + 4 + 3]
     assert 17 <= int(term[term >= 17].min()) <= int(term.max()) < 17 + 50
     weights = model._weights(row, term, torch.ones(len(row)), 2)
