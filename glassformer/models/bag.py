@@ -7,10 +7,8 @@
     mean     weight(w) = count(w) / length                              the lecture's
     tfidf    weight(w) = (1 + log count(w)) · idf(w) / norm             a rare word says more
 
-    idf(w) = 1 + log((1 + texts) / (1 + texts with w))
-
 The baseline that every classifier must beat. Pairs and character sequences are hashed into a fixed
-number of embeddings, as fastText does, and count less than words, because there are so many of them.
+number of embeddings, as fastText does, and count less than words, because there are so many.
 Character sequences let a rare word share what was learned of words that are spelled alike.
 """
 
@@ -27,6 +25,7 @@ from glassformer.config import Count
 from glassformer.models.fields import Rate, VocabSize, Width
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.nn.dropout import Dropout
+from glassformer.nn.idf import inverse_document_frequency
 
 PRIME = 1_000_003  # spreads the hashes of n-grams over the buckets
 SHORTEST = 3  # sequence of characters that has an embedding, as in fastText
@@ -91,11 +90,8 @@ class Bag(TextClassifier):
                 ]
                 found = torch.tensor(buckets[:MOST_PER_WORD], dtype=torch.int32)
                 self.spelling[number, : len(found)] = found
-        count, total = torch.zeros_like(self.idf), 0
-        for ids in texts:
-            count[self._terms(ids[None], None)[1]] += 1
-            total += 1
-        self.idf.copy_(1 + ((1 + total) / (1 + count)).log())
+        terms = (self._terms(ids[None], None)[1] for ids in texts)
+        self.idf.copy_(inverse_document_frequency(terms, len(self.idf)))
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         row, term, count = self._terms(ids, is_text)

@@ -69,9 +69,10 @@ ENCODER_PRESETS: Presets = {
     "m": _MODERN_ENCODER | _stack(6, 6, 384, 1024, context_length=512),
 }
 # Trained from scratch, a classifier learns better without the final norm, which would scale the
-# vector of a rare word up to that of all others.
+# vector of a rare word up to that of all others, and with rare words counting more.
+_FROM_SCRATCH: Preset = {"final_norm": False, "head_dropout": 0.5, "pooling": "idf"}
 CLASSIFIER_PRESETS: Presets = {
-    name: values | ({"final_norm": False, "head_dropout": 0.5} if values.get("pre_norm") else {})
+    name: values | (_FROM_SCRATCH if values.get("pre_norm") else {})
     for name, values in ENCODER_PRESETS.items()
 }
 ENCODER_SIZES: Sizes = ((1e8, "m"), (3e6, "s"), (0, "xs"))
@@ -108,11 +109,11 @@ RNN_LM_PRESETS: Presets = {
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.1},
 }
 RNN_CLASSIFIER_PRESETS: Presets = {
-    # The maximum over all states: the last of many hundred has forgotten most of a text.
+    # All states, weighted: the last of many hundred has forgotten most of a text.
     "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1}
-    | {"pooling": "max"},
+    | {"pooling": "idf"},
     "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2}
-    | {"pooling": "max"},
+    | {"pooling": "idf"},
 }
 RNN_SIZES: Sizes = ((3e6, "medium"), (0, "small"))
 RNN_LM: Choice = (RNN_LM_PRESETS, RNN_SIZES)
