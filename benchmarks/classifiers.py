@@ -75,7 +75,8 @@ def measure(cell: Path, seeds: int, models: list[str], folder: Path) -> str:
             seconds.append(time.perf_counter() - start)
             if model == models[0]:
                 arguments = {"paths": [f"{cell}.test.csv"]}
-                baselines.append(tfidf_baseline(run.recipe(), predictor, arguments)[1].accuracy)
+                found_baseline = tfidf_baseline(run.recipe(), predictor, arguments)
+                baselines.append(found_baseline.result().accuracy)
         cells[model] = f"{statistics.mean(found):.4f} ({statistics.mean(seconds):.0f} s)"
     row = [cell.name, f"{statistics.mean(baselines):.4f}"]
     if importlib.util.find_spec("fasttext"):

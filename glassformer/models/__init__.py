@@ -94,7 +94,7 @@ MODELS: dict[str, ModelRow] = {
         "rnn.RNNClassifier",
         "a recurrent classifier of texts or time series",
         presets.RNN_CLASSIFIER,
-        habits={"epochs": 4},  # learns more slowly than a Transformer
+        habits={"epochs": 4, "muon": 3e-3},  # learns more slowly than a Transformer
     ),
     "classifier": _row(
         "classify",

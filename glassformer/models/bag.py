@@ -1,18 +1,19 @@
 """The bag of words: a weighted sum of embeddings and a linear layer. No attention.
 
-    h = ∑ weight(w) · embed(w)        over the distinct words and pairs of adjacent words
+    h = ∑ weight(w) · embed(w)        over the distinct words, pairs of adjacent words, and
+                                      sequences of three to five characters within a word
     logits = head(h)                  (B, C)
 
     mean     weight(w) = count(w) / length                              the lecture's
     tfidf    weight(w) = (1 + log count(w)) · idf(w) / norm             a rare word says more
 
-    idf(w) = 1 + log((1 + texts) / (1 + texts with w))
-
-The baseline that every classifier must beat. Pairs of words are hashed into a fixed number of
-embeddings, as fastText does, and count less than words: there are so many that each is rarely seen.
+The baseline that every classifier must beat. Pairs and character sequences are hashed into a fixed
+number of embeddings, as fastText does, and count less than words, because there are so many.
+Character sequences let a rare word share what was learned of words that are spelled alike.
 """
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -24,8 +25,11 @@ from glassformer.config import Count
 from glassformer.models.fields import Rate, VocabSize, Width
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.nn.dropout import Dropout
+from glassformer.nn.idf import inverse_document_frequency
 
 PRIME = 1_000_003  # spreads the hashes of n-grams over the buckets
+SHORTEST = 3  # sequence of characters that has an embedding, as in fastText
+MOST_PER_WORD = 40  # sequences of characters: all of a word of up to 14 letters
 HEAD = 3.0  # length of the head's rows, orthogonal at first: no label starts out like another
 
 
@@ -42,9 +46,12 @@ class BagConfig(LabelsConfig):
     ngrams: Count = Field(2, ge=1, le=5)
     """Longest sequence of adjacent tokens that has an embedding; 1: single tokens only."""
     num_buckets: Count = Field(2**16, ge=1, le=2**24)
-    """Number of embeddings that sequences of two or more tokens share."""
+    """Number of embeddings that sequences of tokens and of characters share."""
+    char_ngrams: Count = Field(0, ge=0, le=8)
+    """Longest sequence of characters within a word that has an embedding (the shortest has 3
+    characters); 0: none. Only with a vocabulary of words."""
     ngram_weight: float = Field(0.3, ge=0, le=1)
-    """How much a sequence of tokens counts beside a single token."""
+    """How much a sequence of tokens or characters counts beside a single token."""
     word_dropout: Rate = 0.0
     """Share of words and n-grams that are left out in training."""
 
@@ -56,31 +63,39 @@ class Bag(TextClassifier):
     default_context = None  # a long text takes no more parameters than a short one
     config: BagConfig
     idf: Tensor
+    spelling: Tensor
+    """(V, MOST_PER_WORD) the embeddings of the character sequences of each word, then -1."""
 
     def __init__(self, config: BagConfig) -> None:
         super().__init__(config, config.d_model, config.context_length)
         self.vocab_size = self.needed(config.vocab_size, "a bag")
-        num_terms = self.vocab_size + (config.num_buckets if config.ngrams > 1 else 0)
+        has_ngrams = config.ngrams > 1 or config.char_ngrams > 0
+        num_terms = self.vocab_size + (config.num_buckets if has_ngrams else 0)
         self.embedding = nn.Embedding(num_terms, config.d_model)
         self.word_dropout = Dropout(config.word_dropout)
         nn.init.normal_(self.embedding.weight, std=0.01)  # small: a rare word has little influence
         nn.init.orthogonal_(self.head.weight, gain=HEAD)
         self.register_buffer("idf", torch.ones(num_terms))
+        if config.char_ngrams:
+            empty = torch.full((self.vocab_size, MOST_PER_WORD), -1, dtype=torch.int32)
+            self.register_buffer("spelling", empty)
 
-    def see(self, texts: Iterable[Tensor]) -> None:
-        """Count in how many texts each word occurs."""
-        count, total = torch.zeros_like(self.idf), 0
-        for ids in texts:
-            count[self._terms(ids[None], None)[1].unique()] += 1
-            total += 1
-        self.idf.copy_(1 + ((1 + total) / (1 + count)).log())
+    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+        """Look up how each word is spelled, and count in how many texts each term occurs."""
+        if self.config.char_ngrams:
+            for number, word in enumerate(words):
+                buckets = [
+                    self.vocab_size + zlib.crc32(part.encode()) % self.config.num_buckets
+                    for part in character_ngrams(word, self.config.char_ngrams)
+                ]
+                found = torch.tensor(buckets[:MOST_PER_WORD], dtype=torch.int32)
+                self.spelling[number, : len(found)] = found
+        terms = (self._terms(ids[None], None)[1] for ids in texts)
+        self.idf.copy_(inverse_document_frequency(terms, len(self.idf)))
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
-        num_terms = self.embedding.num_embeddings
-        row, term = self._terms(ids, is_text)
-        both, count = torch.unique(row * num_terms + term, return_counts=True)
-        row, term = both // num_terms, both % num_terms  # sorted, each term of a row once
-        weight = self.word_dropout(self._weights(row, term, count.float(), len(ids)))
+        row, term, count = self._terms(ids, is_text)
+        weight = self.word_dropout(self._weights(row, term, count, len(ids)))
         starts = torch.searchsorted(row, torch.arange(len(ids), device=ids.device))
         return F.embedding_bag(
             term,
@@ -91,19 +106,40 @@ class Bag(TextClassifier):
             per_sample_weights=weight.to(self.embedding.weight.dtype),
         )
 
-    def _terms(self, ids: Tensor, is_text: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Every token and n-gram of a batch: the row it is in, and the number of its embedding."""
+    def _terms(self, ids: Tensor, is_text: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The distinct words and n-grams of each row of a batch, sorted: the row, the number of the
+        embedding, and how often it occurs there."""
         real = torch.ones_like(ids, dtype=torch.bool) if is_text is None else is_text
         rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(ids)
-        found_rows, found_terms = [rows[real]], [ids[real]]
+        row, word, count = self._distinct(rows[real], ids[real])
+        found = [(row, word, count)]
         hashed = ids
         for length in range(2, self.config.ngrams + 1):
             later = length - 1
             hashed = (hashed[:, :-1] * PRIME + ids[:, later:] + 1) % (2**31 - 1)
             whole = real[:, later:]  # padding is on the right
-            found_rows.append(rows[:, later:][whole])
-            found_terms.append(self.vocab_size + hashed[whole] % self.config.num_buckets)
-        return torch.cat(found_rows), torch.cat(found_terms)
+            bucket = self.vocab_size + hashed[whole] % self.config.num_buckets
+            found.append((rows[:, later:][whole], bucket, torch.ones_like(bucket)))
+        if self.config.char_ngrams:
+            spelled = self.spelling[word].long()  # (distinct words, MOST_PER_WORD)
+            which, place = (spelled >= 0).nonzero(as_tuple=True)
+            found.append((row[which], spelled[which, place], count[which]))
+        if len(found) == 1:
+            return found[0]
+        return self._distinct(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+
+    def _distinct(
+        self, row: Tensor, term: Tensor, count: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Each term of a row once, with the sum of its counts."""
+        num_terms = self.embedding.num_embeddings
+        both = row * num_terms + term
+        if count is None:
+            both, count = both.unique(return_counts=True)
+        else:
+            both, where = both.unique(return_inverse=True)
+            count = torch.zeros_like(both).index_add_(0, where, count)
+        return both // num_terms, both % num_terms, count
 
     def _weights(self, row: Tensor, term: Tensor, count: Tensor, num_rows: int) -> Tensor:
         is_ngram = term >= self.vocab_size
@@ -114,3 +150,11 @@ class Bag(TextClassifier):
             return weight / zeros.index_add(0, row, weight)[row]
         weight = (1 + count.log()) * self.idf[term] * share
         return weight / zeros.index_add(0, row, weight.square()).sqrt()[row]
+
+
+def character_ngrams(word: str, longest: int) -> Iterator[str]:
+    """Sequences of characters within <word>, where the brackets mark its beginning and its end."""
+    marked = f"<{word}>" if word else ""
+    for length in range(SHORTEST, longest + 1):
+        for start in range(len(marked) - length + 1):
+            yield marked[start : start + length]

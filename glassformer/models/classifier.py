@@ -4,6 +4,7 @@ logits = head(dropout(pool(body(ids))))       (B, C) classifier
 logits = head(dropout(body(ids)))             (B, T, C) tagger
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from torch import Tensor
@@ -12,6 +13,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier, TokenTagger
 from glassformer.models.stack import initialize
+from glassformer.nn.idf import IdfPooling
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 
@@ -19,7 +21,9 @@ from glassformer.nn.pooling import pool
 class ClassifierConfig(EncoderConfig, LabelsConfig):
     """The shape of an encoder, and how its vectors are pooled."""
 
-    pooling: Literal["mean", "first", "max"] = "mean"
+    pooling: Literal["mean", "idf", "first", "max"] = "mean"
+    """idf: a sum in which rare tokens count more, as in a bag of words (of a time series: the
+    mean)."""
     pooler: bool = False
     """BERT's tanh(Linear) on the pooled vector."""
 
@@ -36,9 +40,20 @@ class Classifier(TextClassifier):
         self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
         if self.pooler is not None:
             initialize(self.pooler, config.initialization, config.num_layers)
+        is_weighted = config.pooling == "idf" and config.vocab_size is not None
+        self.idf_pooling = IdfPooling(config.vocab_size) if is_weighted else None
+
+    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+        if self.idf_pooling is not None:
+            self.idf_pooling.see(texts)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
-        pooled = pool(self.encoder(ids, is_text), is_text, self.config.pooling)  # (B, D)
+        x = self.encoder(ids, is_text)  # (B, T, D)
+        if self.idf_pooling is not None:
+            pooled = self.idf_pooling(x, ids, is_text)  # (B, D)
+        else:
+            pooling = self.config.pooling
+            pooled = pool(x, is_text, "mean" if pooling == "idf" else pooling)
         return pooled if self.pooler is None else self.pooler(pooled).tanh()
 
 

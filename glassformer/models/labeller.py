@@ -5,7 +5,7 @@ logits = head(dropout(represent(ids)))        (B, C) per text, (B, T, C) per tok
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
 import torch
@@ -66,8 +66,9 @@ class Labeller(HeadedModel, ABC):
         initialize(self.head, "bert", 1)
         self.register_buffer("temperature", torch.tensor(1.0))
 
-    def see(self, texts: Iterable[Tensor]) -> None:
-        """Learn what follows from the texts alone, before the first step."""
+    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+        """Learn what follows from the texts alone, before the first step. `words` is the vocabulary
+        if it consists of words, with "" for special tokens."""
 
     @abstractmethod
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:

@@ -69,9 +69,10 @@ ENCODER_PRESETS: Presets = {
     "m": _MODERN_ENCODER | _stack(6, 6, 384, 1024, context_length=512),
 }
 # Trained from scratch, a classifier learns better without the final norm, which would scale the
-# vector of a rare word up to that of all others.
+# vector of a rare word up to that of all others, and with rare words counting more.
+_FROM_SCRATCH: Preset = {"final_norm": False, "head_dropout": 0.5, "pooling": "idf"}
 CLASSIFIER_PRESETS: Presets = {
-    name: values | ({"final_norm": False, "head_dropout": 0.5} if values.get("pre_norm") else {})
+    name: values | (_FROM_SCRATCH if values.get("pre_norm") else {})
     for name, values in ENCODER_PRESETS.items()
 }
 ENCODER_SIZES: Sizes = ((1e8, "m"), (3e6, "s"), (0, "xs"))
@@ -97,20 +98,22 @@ TRANSFORMER: Choice = (TRANSFORMER_PRESETS, TRANSFORMER_SIZES)
 BAG_PRESETS: Presets = {
     # The lecture's: the mean of the embeddings of single words.
     "lecture": {"d_model": 128, "weighting": "mean", "ngrams": 1, "head_dropout": 0.5},
-    "small": {"num_buckets": 2**16, "head_dropout": 0.0},
-    "medium": {"num_buckets": 2**18, "head_dropout": 0.0},
+    "small": {"num_buckets": 2**17, "char_ngrams": 5, "head_dropout": 0.0},
+    "medium": {"num_buckets": 2**18, "char_ngrams": 5, "head_dropout": 0.0},
+    # With this much data, a word is seen often enough for its spelling to add little.
+    "large": {"num_buckets": 2**19, "head_dropout": 0.0},
 }
-BAG: Choice = (BAG_PRESETS, ((3e5, "medium"), (0, "small")))
+BAG: Choice = (BAG_PRESETS, ((3e6, "large"), (3e5, "medium"), (0, "small")))
 RNN_LM_PRESETS: Presets = {
     "small": {"num_layers": 2, "d_embedding": 256, "d_model": 256},
     "medium": {"num_layers": 2, "d_embedding": 512, "d_model": 512, "dropout": 0.1},
 }
 RNN_CLASSIFIER_PRESETS: Presets = {
-    # The maximum over all states: the last of many hundred has forgotten most of a text.
+    # All states, weighted: the last of many hundred has forgotten most of a text.
     "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1}
-    | {"pooling": "max"},
+    | {"pooling": "idf"},
     "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2}
-    | {"pooling": "max"},
+    | {"pooling": "idf"},
 }
 RNN_SIZES: Sizes = ((3e6, "medium"), (0, "small"))
 RNN_LM: Choice = (RNN_LM_PRESETS, RNN_SIZES)

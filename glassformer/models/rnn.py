@@ -7,6 +7,7 @@
 next token at every position. The cell is a plain RNN, an LSTM or a GRU.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Literal, Self
 
 import torch
@@ -18,11 +19,14 @@ from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.models.language_model import LanguageModel
 from glassformer.nn.dropout import Dropout, WordDropout
+from glassformer.nn.idf import IdfPooling
 from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
 from glassformer.nn.pooling import pool
 from glassformer.nn.recurrent import Cell, Recurrence, RNNState
 from glassformer.nn.token_embedding import make_embedding
+
+EMBEDDING_STD = 0.1  # torch's default is 1: a word that was never learned would look important
 
 
 class RNNClassifierConfig(LabelsConfig):
@@ -45,8 +49,10 @@ class RNNClassifierConfig(LabelsConfig):
     """Dropout on the embeddings and between the layers."""
     word_dropout: Rate = 0.0
     """Share of tokens whose embedding is zeroed in training."""
-    pooling: Literal["last", "mean", "max"] = "last"
-    """last: the final state of each direction; mean, max: of the outputs at all positions."""
+    pooling: Literal["last", "mean", "max", "idf"] = "last"
+    """last: the final state of each direction; mean, max: of the outputs at all positions; idf: a
+    sum of the outputs and the embeddings in which rare tokens count more, as in a bag of words (of
+    a time series: the maximum)."""
 
 
 class RNNClassifier(TextClassifier):
@@ -56,19 +62,30 @@ class RNNClassifier(TextClassifier):
 
     def __init__(self, config: RNNClassifierConfig) -> None:
         directions = 2 if config.bidirectional else 1
-        super().__init__(config, directions * config.d_model, config.context_length)
+        is_weighted = config.pooling == "idf" and config.vocab_size is not None
+        width = directions * config.d_model + (config.d_embedding if is_weighted else 0)
+        super().__init__(config, width, config.context_length)
         self.embedding = make_embedding(config.vocab_size, config.num_features, config.d_embedding)
+        if isinstance(self.embedding, nn.Embedding):
+            nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
         self.word_dropout = WordDropout(config.word_dropout)
         self.dropout = Dropout(config.dropout)
         sizes = (config.d_embedding, config.d_model, config.num_layers)
         self.recurrence = Recurrence(config.cell, *sizes, config.dropout, config.bidirectional)
+        self.idf_pooling = IdfPooling(config.vocab_size) if is_weighted else None
+
+    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+        if self.idf_pooling is not None:
+            self.idf_pooling.see(texts)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         x = self.dropout(self.word_dropout(self.embedding(ids)))  # (B, T, d_embedding)
         is_text = if_padded(is_text)
         output, carried = self.recurrence(x, is_text)
-        if self.config.pooling != "last":
-            return pool(output, is_text, self.config.pooling)
+        if self.idf_pooling is not None:
+            return self.idf_pooling(torch.cat([output, x], dim=-1), ids, is_text)
+        if (pooling := self.config.pooling) != "last":
+            return pool(output, is_text, "max" if pooling == "idf" else pooling)
         directions = 2 if self.config.bidirectional else 1
         return torch.cat([*carried[0][-directions:]], dim=-1)  # last layer: (B, D)
 

@@ -195,10 +195,10 @@ class ClassifyObjective(labelled_rows.LabelObjective):
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
 
     def initialize(self, model: TextClassifier) -> None:
-        rows = self.dataset.training
-        model.see(
-            torch.from_numpy(rows.row(number).astype(np.int64)) for number in range(len(rows))
-        )
+        rows, preprocessing = self.dataset.training, self.dataset.preprocessing
+        texts = (torch.from_numpy(rows.row(n).astype(np.int64)) for n in range(len(rows)))
+        is_text = isinstance(preprocessing, TextPreprocessing)
+        model.see(texts, preprocessing.tokenizer.words if is_text else ())
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
         return self.cross_entropy(model(batch.ids, batch.is_text).float(), batch.targets)

@@ -207,6 +207,14 @@ class Tokenizer:
         except KeyError:  # a token that was added by hand, as plain text
             return piece.encode()
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The vocabulary in the order of its ids if it consists of words; special tokens are ""."""
+        if self.kind != "word":
+            return ()
+        hidden = {*self._special_ids, self.unknown}
+        return tuple("" if n in hidden else self.token(n) for n in range(self.vocab_size))
+
     @cached_property
     def carries_blanks(self) -> bool:
         """Whether the space before a word is part of its first token."""

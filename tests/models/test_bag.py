@@ -4,7 +4,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
 from glassformer.errors import GlassformerError
-from glassformer.models.bag import Bag, BagConfig
+from glassformer.models.bag import MOST_PER_WORD, Bag, BagConfig, character_ngrams
 
 OPTIONS = {"vocab_size": 17, "d_model": 8, "labels": ("a", "b"), "num_buckets": 50}
 LECTURE = OPTIONS | {"weighting": "mean", "ngrams": 1}
@@ -53,11 +53,51 @@ def test_ngrams_do_not_reach_into_the_padding_and_count_less():
     ids = torch.tensor([[1, 2, 3, 0, 0], [4, 5, 6, 7, 8]])
     is_text = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]).bool()
     torch.testing.assert_close(model(ids, is_text)[:1], model(ids[:1, :3]))
-    row, term = model._terms(ids, is_text)
+    row, term, _ = model._terms(ids, is_text)
     assert [int((row == 0).sum()), int((row == 1).sum())] == [3 + 2 + 1, 5 + 4 + 3]
     assert 17 <= int(term[term >= 17].min()) <= int(term.max()) < 17 + 50
     weights = model._weights(row, term, torch.ones(len(row)), 2)
     assert weights[term >= 17].max() < weights[term < 17].min()
+
+
+WORDS = ("", "walking", "walked", "zebra", "abcdefghijklmnopqrst")
+
+
+def spelled(**options):
+    config = BagConfig(vocab_size=5, d_model=16, labels=("a", "b"), char_ngrams=5, **options)
+    model = Bag(config).eval()
+    model.see((torch.tensor([n]) for n in range(5)), WORDS)
+    return model
+
+
+def test_character_sequences_mark_where_a_word_begins_and_ends():
+    assert [*character_ngrams("cat", 4)] == ["<ca", "cat", "at>", "<cat", "cat>"]
+    assert [*character_ngrams("", 5)] == []  # a special token
+
+
+def test_words_that_are_spelled_alike_share_what_is_learned():
+    model = spelled()
+    vectors = model.represent(torch.tensor([[1], [2], [3]]))
+    alike, unlike = (torch.cosine_similarity(vectors[0], vectors[n], dim=0) for n in (1, 2))
+    assert alike > unlike + 0.1
+    plain = Bag(BagConfig(vocab_size=5, d_model=16, labels=("a", "b"))).eval()
+    one = torch.cosine_similarity(*plain.represent(torch.tensor([[1], [2]])), dim=0)
+    assert alike > one + 0.1
+
+
+def test_a_token_that_is_no_word_has_no_characters():
+    model = spelled(ngrams=1)
+    found = [model._terms(torch.tensor([[n]]), None)[1] for n in range(5)]
+    assert found[0].tolist() == [0]
+    assert len(found[3]) == 1 + 5 + 4 + 3  # the word, <ze … ra>, <zeb …, <zebr …
+    assert len(found[4]) == 1 + MOST_PER_WORD  # of a very long word, the first
+
+
+def test_a_word_that_occurs_twice_counts_its_characters_twice():
+    model = spelled(ngrams=1, num_buckets=10_000)
+    row, term, count = model._terms(torch.tensor([[3, 3], [3, 1]]), None)
+    assert count[row == 0].tolist() == [2] * 13
+    assert count[(row == 1) & (term == 3)].tolist() == [1]
 
 
 def test_a_text_without_tokens_has_no_representation():

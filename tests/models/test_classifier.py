@@ -39,6 +39,7 @@ MODELS = {
     "mean": (Classifier, ClassifierConfig, STACK),
     "first": (Classifier, ClassifierConfig, STACK | {"pooling": "first", "pooler": True}),
     "max": (Classifier, ClassifierConfig, STACK | MODERN | {"pooling": "max"}),
+    "idf": (Classifier, ClassifierConfig, STACK | MODERN | {"pooling": "idf"}),
     "gpt": (GPTClassifier, GPTClassifierConfig, STACK),
     "modern gpt": (GPTClassifier, GPTClassifierConfig, STACK | MODERN | {"num_kv_heads": 2}),
     "tagger": (Tagger, TaggerConfig, STACK),
@@ -47,6 +48,7 @@ MODELS = {
     "lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"num_layers": 2}),
     "gru": (RNNClassifier, RNNClassifierConfig, RNN | {"cell": "gru", "pooling": "mean"}),
     "max lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"pooling": "max"}),
+    "idf lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"pooling": "idf"}),
 }
 
 
@@ -315,3 +317,24 @@ def test_a_classifier_is_no_start_for_another():
     config = GPTClassifierConfig(vocab_size=9, labels=("a", "b"))
     with pytest.raises(GlassformerError, match=r"a gpt-classifier cannot .* bert or gpt"):
         body_config("gpt-classifier", config, "classify")
+
+
+@pytest.mark.parametrize("kind", ["idf", "idf lstm"])
+def test_a_token_that_fewer_texts_have_counts_more(kind, shaken):
+    model = shaken(made(kind))
+    ids = torch.tensor([[1, 2, 3]])
+    before = model(ids)
+    model.see(torch.tensor(text) for text in ([1, 1, 2], [1, 3], [1]))
+    assert model.idf_pooling.idf[1] == 1 < model.idf_pooling.idf[2] < model.idf_pooling.idf[4]
+    assert not torch.allclose(model(ids), before)
+
+
+@pytest.mark.parametrize(("kind", "instead"), [("idf", "mean"), ("idf lstm", "max")])
+def test_the_steps_of_a_series_have_no_frequency(kind, instead):
+    torch.manual_seed(0)
+    options = {"vocab_size": None, "num_features": 2}
+    model = made(kind, **options).eval()
+    plain = made(kind, **options, pooling=instead).eval()
+    plain.load_state_dict(model.state_dict())
+    series = torch.randn(3, 5, 2)
+    close(model(series), plain(series))

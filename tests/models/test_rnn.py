@@ -69,7 +69,7 @@ def test_the_cells_are_torchs(cell, theirs):
 # --- the classifier ---
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "idf"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_classifier_sees_both_ends_of_a_text(cell, pooling, shaken):
     options = {"cell": cell, "pooling": pooling}
