@@ -21,7 +21,7 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[list[str]]:
     if tokenizer.kind != "bpe" or not tokenizer.is_byte_level:
         raise UsageError(f"a {tokenizer.kind} tokenizer does not merge bytes: only bpe does.")
     ranks, whole_first = _ranks(tokenizer)
-    words = [list(word) for word in tokenizer.words(text)]
+    words = [list(word) for word in tokenizer.parts(text)]
     steps = [_shown(words)]
     for pieces in words:
         word = "".join(pieces)

@@ -163,7 +163,7 @@ def learn_words(texts: Iterable[str], room: int) -> Backend:
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:
     """A tokenizer with this vocabulary: <|unk|>, the words in their order, <|endoftext|>."""
     model = models.WordLevel(_numbered([UNKNOWN, *words]), unk_token=UNKNOWN)
-    backend = _backend(model, WORDS, _spaced())
+    backend = _backend(model, WORDS, spaced_decoder())
     if lowercase:
         backend.normalizer = normalizers.Lowercase()
     backend.add_special_tokens([END_OF_TEXT])

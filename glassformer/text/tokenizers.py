@@ -154,7 +154,7 @@ class Tokenizer:
             ) from None
         return [encoding.ids for encoding in encodings]
 
-    def words(self, text: str) -> list[str]:
+    def parts(self, text: str) -> list[str]:
         """The parts of a text within which its tokens lie, written as in the vocabulary."""
         with self._panics_as_errors("the tokenizer fails on this text"):
             split, normalizer = self._backend.pre_tokenizer, self._backend.normalizer
