@@ -30,11 +30,11 @@ def head_effects(stack: Stack, logits_of: Callable[[], Tensor]) -> HeadEffects:
     """`logits_of` computes one prediction (V,) by running the stack."""
     whole = logits_of().double().log_softmax(-1)  # (V,)
     best = whole.argmax()
-    shape = (len(stack), stack[0].attention.num_heads)
+    shape = (len(stack), stack.attentions[0].num_heads)
     divergence, change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    for layer, block in enumerate(stack):
+    for layer, attention in enumerate(stack.attentions):
         for head in range(shape[1]):
-            with without_heads({block.attention.tap: [head]}):
+            with without_heads({attention.tap: [head]}):
                 without = logits_of().double().log_softmax(-1)
             # A token with probability 0 contributes nothing, whatever its logarithms are.
             gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))

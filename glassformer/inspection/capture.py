@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import UsageError
-from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import listening
 
@@ -28,9 +27,8 @@ class Capture:
     N all layers, G heads of keys and values."""
 
     def __init__(self, stack: Stack, layers: Sequence[int] | None, heads: Sequence[int] | None):
-        first: MultiHeadAttention = stack[0].attention
         self.layers = chosen("layer", layers, len(stack))
-        self.heads = chosen("head", heads, first.num_heads)
+        self.heads = chosen("head", heads, stack.attentions[0].num_heads)
         self.weights: list[list[Tensor]] = []
         self.cross_weights: list[list[Tensor]] = []
         self.vectors: list[list[Tensor]] = []
@@ -79,9 +77,9 @@ def capturing(
 ) -> Iterator[Capture]:
     """Observe the calls of a stack inside the `with` block; the last call counts."""
     seen = Capture(stack, layers, heads)
-    blocks = [stack[layer] for layer in seen.layers]
-    own = [block.attention for block in blocks]
-    cross = [block.cross_attention for block in blocks if block.cross_attention is not None]
+    own = [stack.attentions[layer] for layer in seen.layers]
+    all_cross = stack.cross_attentions
+    cross = [all_cross[layer] for layer in seen.layers] if all_cross else []
 
     def some(weights: Tensor) -> Tensor:
         return weights[0, seen.heads].clone()  # a view would keep all heads in memory
@@ -90,7 +88,7 @@ def capturing(
         listening([each.tap for each in own], some) as weights,
         listening([each.tap for each in cross], some) as cross_weights,
         listening([each.vectors for each in own], lambda each: each[0]) as vectors,
-        listening([own[0].bias] if own else []) as biases,
+        listening([each.bias_tap for each in own[:1]]) as biases,
         listening([stack.tap], lambda states: states[0]) as (states,),
     ):
         yield seen

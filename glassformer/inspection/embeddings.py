@@ -61,7 +61,7 @@ def _positions(subject: Subject) -> dict[str, Any] | None:
     if stack is None:
         return None
     norm = next(stack.parameters())
-    width = stack[0].attention.query.in_features
+    width = stack.attentions[0].query.in_features
     length = min(MOST_POSITIONS, len(subject.streams[-1].ids))
     places = torch.arange(length, device=norm.device)
     vectors = add(torch.zeros(length, width, device=norm.device), places).float()  # (T, D)

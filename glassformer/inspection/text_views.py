@@ -1,5 +1,6 @@
 """Single views of an inspection: each as text, as JSON, and for a picture."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from glassformer.tables import aligned
 
 
 @dataclass(frozen=True, eq=False)
-class TextView:
+class TextView(ABC):
     """A part of what a model computed on a text."""
 
     seen: Inspection
@@ -19,6 +20,14 @@ class TextView:
     @property
     def notes(self) -> tuple[str, ...]:
         return self.seen.notes
+
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]:
+        """Every number of the view, unrounded."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """For people, on a terminal."""
 
     def about(self) -> dict[str, Any]:
         """The keys that the JSON of every view has."""

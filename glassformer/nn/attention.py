@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         """Hears the weights, (B, H, T, S)."""
         self.vectors = Tap()
         """Hears queries (B, H, T, d), keys and values (B, G, S, d), in this order."""
-        self.bias = Tap()
+        self.bias_tap = Tap()
         """Hears what is added to the scores, (H, T, S), if anything is."""
         self._merged: Merged | None = None
 
@@ -199,7 +199,7 @@ class MultiHeadAttention(nn.Module):
             for each in (query, key, value):
                 self.vectors.hear(each)
             if bias is not None:
-                self.bias.hear(bias)
+                self.bias_tap.hear(bias)
         dropout = self.dropout if self.training else 0.0
         return self.tap.without_silent(fused(query, key, value, mask, bias, causal, dropout))
 

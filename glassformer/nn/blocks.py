@@ -112,6 +112,10 @@ class Stack(nn.ModuleList):
         return x
 
     @property
+    def attentions(self) -> list[MultiHeadAttention]:
+        return [block.attention for block in self if isinstance(block, Block)]
+
+    @property
     def cross_attentions(self) -> list[MultiHeadAttention]:
         found = [block.cross_attention for block in self if isinstance(block, Block)]
         return [each for each in found if each is not None]

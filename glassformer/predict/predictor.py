@@ -74,7 +74,7 @@ class Predictor(ABC):
     def view(self, name: str | None, model: Any) -> View:
         """The view of that name; `model` is what the user calls this model."""
         wanted = name or self.usual_view
-        if wanted in self.views:
+        if wanted is not None and wanted in self.views:
             return self.views[wanted]
         if not self.views:
             *most, last = self.verbs
