@@ -18,6 +18,7 @@ from glassformer.models import stack
 from glassformer.models.fields import Context, Heads, Layers, VocabSize, Width, check_length
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.stack import StackConfig
+from glassformer.models.wiring import Stream, Wiring
 from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
@@ -109,6 +110,17 @@ class GPT(LanguageModel):
     def read_out(self, states: Tensor) -> Tensor:
         """Logits of the next token from the states after any block: (…, D) → (…, V)."""
         return self.head(self.final_norm(states))
+
+    def wiring(self) -> Wiring:
+        tokens = Stream(
+            stack="blocks",
+            embedding="embedding",
+            widen="widen",
+            positions="positions",
+            final_norm="final_norm",
+            is_causal=True,
+        )
+        return Wiring((tokens,), ("final_norm", "head"))
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> KVCache:
         return stack.make_cache(self.config, padding, capacity, self.embedding.weight.dtype)

@@ -19,6 +19,7 @@ from glassformer.models.fields import Layers, Rate, check_length
 from glassformer.models.memory_decoder import MemoryState
 from glassformer.models.stack import StackConfig
 from glassformer.models.translator import Translator, TranslatorConfig
+from glassformer.models.wiring import Stream, Wiring
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
@@ -90,6 +91,27 @@ class Transformer(Translator):
     def read_out(self, states: Tensor) -> Tensor:
         """Logits of the next token from the states after any decoder block: (…, D) → (…, V)."""
         return self.head(self.decoder_norm(states))
+
+    def wiring(self) -> Wiring:
+        is_scaled = self.config.scale_embedding
+        source = Stream(
+            stack="encoder",
+            embedding="embedding",
+            is_scaled=is_scaled,
+            positions="positions",
+            final_norm="encoder_norm",
+            is_causal=False,
+        )
+        target = Stream(
+            stack="decoder",
+            embedding="target_embedding",
+            is_scaled=is_scaled,
+            positions="positions",
+            final_norm="decoder_norm",
+            is_causal=True,
+            memory="encoder",
+        )
+        return Wiring((source, target), ("decoder_norm", "head"))
 
     def start(self, memory: StackMemory, padding: Tensor, capacity: int) -> MemoryState:
         dtype = self.head.weight.dtype

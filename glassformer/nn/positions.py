@@ -35,6 +35,10 @@ class Positions(nn.Module):
         """Added to the attention scores: (H, T, S)."""
         return None
 
+    def frequencies(self, d_model: int, device: torch.device | None = None) -> Tensor | None:
+        """Angle per position of each wave or rotation; None: there are none."""
+        return None
+
     def fitted(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Weights of such positions that were trained with another context, for this one. Texts
         that fit into both contexts are read alike."""
@@ -63,14 +67,19 @@ class Positions(nn.Module):
         return self.add(x, positions), AttentionRules(mask, mask is None, bias, rotate)
 
 
+def wave_frequencies(width: int, device: torch.device | None = None) -> Tensor:
+    """(⌈width/2⌉,) 10000^(-2k/width)"""
+    even = torch.arange(0, width, 2, device=device)
+    return torch.exp(even * (-math.log(10000.0) / width))
+
+
 def sinusoids(positions: Tensor, width: int) -> Tensor:
     """(…, width): sin(i / 10000^(2k/width)) and cos of the same angle, interleaved, at position i.
 
     Each sine has the frequency of the cosine next to it, so a shift by a fixed number of positions
     is the same rotation everywhere.
     """
-    even = torch.arange(0, width, 2, device=positions.device)
-    angles = positions[..., None] * torch.exp(even * (-math.log(10000.0) / width))
+    angles = positions[..., None] * wave_frequencies(width, positions.device)
     pairs = torch.stack((angles.sin(), angles.cos()), dim=-1)  # (…, ⌈width/2⌉, 2)
     return pairs.flatten(-2)[..., :width]
 
@@ -80,6 +89,9 @@ class SinusoidalPositions(Positions):
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + sinusoids(positions, x.size(-1)).to(x.dtype)
+
+    def frequencies(self, d_model: int, device: torch.device | None = None) -> Tensor:
+        return wave_frequencies(d_model, device)
 
 
 class LearnedPositions(Positions):
@@ -138,10 +150,12 @@ class RotaryPositions(Positions):
         self.head_dim = head_dim
         self.base = base
 
+    def frequencies(self, d_model: int, device: torch.device | None = None) -> Tensor:
+        return self._turns(device)
+
     def rotation(self, positions: Tensor) -> Rotation:
         """The rotation for `positions` (T,) or (B, T), shared by all layers of one pass."""
-        even = torch.arange(0, self.head_dim, 2, device=positions.device)
-        angles = positions[..., None] * self.base ** (-even / self.head_dim)  # (…, T, d/2)
+        angles = positions[..., None] * self._turns(positions.device)  # (…, T, d/2)
         if angles.dim() == 3:
             angles = angles[:, None]  # (B, 1, T, d/2): the same for every head
         cos, sin = angles.cos(), angles.sin()
@@ -152,3 +166,7 @@ class RotaryPositions(Positions):
             return torch.cat(turned, dim=-1).to(x.dtype)
 
         return rotate
+
+    def _turns(self, device: torch.device | None) -> Tensor:
+        even = torch.arange(0, self.head_dim, 2, device=device)
+        return torch.pow(self.base, -even / self.head_dim)  # (d/2,)

@@ -152,7 +152,7 @@ def learn_characters(texts: Iterable[str], room: int) -> Backend:
 def learn_words(texts: Iterable[str], room: int) -> Backend:
     """The most frequent words; the others become <|unk|>."""
     _check_room("word", 2, room)
-    backend = _backend(models.WordLevel(), WORDS, _spaced())
+    backend = _backend(models.WordLevel(), WORDS, spaced_decoder())
     trainer = trainers.WordLevelTrainer(vocab_size=room - 1, show_progress=False)
     backend.train_from_iterator(texts, trainer)
     words = [UNKNOWN, *_in_order(backend)]
@@ -166,7 +166,7 @@ def learn_wordpiece(texts: Iterable[str], room: int) -> Backend:
     The library's own trainer numbers letters in hash order, which breaks ties at random.
     """
     marked = pre_tokenizers.Metaspace(_WORD_START, prepend_scheme="always", split=False)
-    backend = _backend(models.BPE(), pre_tokenizers.Sequence([WORDS, marked]), _spaced())
+    backend = _backend(models.BPE(), pre_tokenizers.Sequence([WORDS, marked]), spaced_decoder())
     trainer = trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False)
     backend.train_from_iterator(texts, trainer)
     merges = [piece for piece in _in_order(backend) if piece != _WORD_START]
@@ -180,7 +180,7 @@ def learn_wordpiece(texts: Iterable[str], room: int) -> Backend:
     ]
     entries = list(dict.fromkeys(entries))[:room]
     model = models.WordPiece(_numbered(entries), unk_token=UNKNOWN)
-    return _backend(model, WORDS, _spaced())
+    return _backend(model, WORDS, spaced_decoder())
 
 
 def learn_bpe(texts: Iterable[str], room: int) -> Backend:
@@ -234,7 +234,7 @@ def _backend(
     return backend
 
 
-def _spaced() -> decoders.Decoder:
+def spaced_decoder() -> decoders.Decoder:
     """Words with spaces between them, except where typography has none."""
     return decoders.Sequence(
         [

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
@@ -84,6 +84,11 @@ class Tokenizer:
         """Write a `tokenizer.json` that other tools can load."""
         Path(path).write_bytes(self._backend.to_str(pretty=True).encode())
 
+    def as_json(self) -> dict[str, Any]:
+        """The content of its `tokenizer.json`."""
+        values: dict[str, Any] = json.loads(self._backend.to_str())
+        return values
+
     @cached_property
     def kind(self) -> Kind:
         """The kind of vocabulary, derived from its content: files of other tools do not name it."""
@@ -148,6 +153,13 @@ class Tokenizer:
             ) from None
         return [encoding.ids for encoding in encodings]
 
+    def words(self, text: str) -> list[str]:
+        """The parts of a text within which its tokens lie, written as in the vocabulary."""
+        with self._panics_as_errors("the tokenizer fails on this text"):
+            split, normalizer = self._backend.pre_tokenizer, self._backend.normalizer
+            plain = normalizer.normalize_str(text) if normalizer else text
+            return [word for word, _ in split.pre_tokenize_str(plain)] if split else [plain]
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The place of each token in `text`: (first character, after the last)."""
         with self._panics_as_errors("the tokenizer fails on this text"):
@@ -171,22 +183,26 @@ class Tokenizer:
 
     def token(self, id: int) -> str:
         """One token as a reader recognises it: " the", "##ing", "<0xE2>", "<|endoftext|>"."""
-        piece = self._backend.id_to_token(id)
+        piece = self.piece(id)
         if piece is None:  # an embedding table may have more rows than the vocabulary
             return f"<unused {id}>"
         if id in self._special_ids:
             return piece
         if self.is_byte_level:
-            return _readable(self.token_bytes(id))
+            return readable_bytes(self.token_bytes(id))
         return piece.replace("▁", " ") if self.kind in ("bpe", "unigram") else piece
+
+    def piece(self, id: int) -> str | None:
+        """An entry as it is written in the vocabulary; None: there is no such id."""
+        return self._backend.id_to_token(id)
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token of a byte-level vocabulary adds to the text."""
-        piece = self._backend.id_to_token(id)
+        piece = self.piece(id)
         if piece is None or id in self._special_ids:
             return b""
         try:
-            return bytes(map(_BYTE_OF.__getitem__, piece))
+            return bytes_of(piece)
         except KeyError:  # a token that was added by hand, as plain text
             return piece.encode()
 
@@ -205,7 +221,7 @@ class Tokenizer:
 
     def hides(self, id: int) -> bool:
         """Whether `decode` skips this id: special, or not in the vocabulary."""
-        return id in self._special_ids or self._backend.id_to_token(id) is None
+        return id in self._special_ids or self.piece(id) is None
 
     def unknown_characters(self, text: str) -> list[str]:
         """The distinct characters of `text` that no token can spell, in order of appearance."""
@@ -261,10 +277,15 @@ _BYTE_OF = {chr(byte): byte for byte in _VISIBLE}
 _BYTE_OF |= {chr(0x100 + place): byte for place, byte in enumerate(_HIDDEN)}
 
 
-def _readable(raw: bytes) -> str:
+def bytes_of(piece: str) -> bytes:
+    """The bytes that a piece of a byte-level vocabulary is written for. KeyError: it is not one."""
+    return bytes(map(_BYTE_OF.__getitem__, piece))
+
+
+def readable_bytes(raw: bytes) -> str:
     """Valid UTF-8 as text, and every other byte by its number."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         broken = "".join(f"<0x{byte:02X}>" for byte in raw[error.start : error.end])
-        return raw[: error.start].decode() + broken + _readable(raw[error.end :])
+        return raw[: error.start].decode() + broken + readable_bytes(raw[error.end :])

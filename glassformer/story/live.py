@@ -1,0 +1,199 @@
+"""A model that a page can carry and run: its weights, its tokenizers, and how it is connected.
+
+`static/live/` reads this. A few of Python's own logits go with it, so that the page can check, when
+it is opened, how far its numbers are from these.
+"""
+
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import GlassformerError
+from glassformer.models.stack import StackConfig
+from glassformer.models.wiring import Stream, Wiring
+from glassformer.nn.positions import Positions
+from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.story.packed_weights import (
+    PackedType,
+    as_text,
+    least_size,
+    packed_size,
+    packed_weights,
+)
+from glassformer.text.framing import MASK
+from glassformer.text.portable import portable
+from glassformer.wording import readable_size
+
+LIVE_SCRIPTS = tuple(
+    f"live/{name}.js"
+    for name in ("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp")
+)
+CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position
+
+
+def live(
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    limit_bytes: int,
+    dtype: PackedType | None = None,
+) -> dict[str, Any] | None:
+    """The model for a page, with weights of at most `limit_bytes`: int16 if that is small enough,
+    else int8, unless `dtype` says which. None: it is too large, or cannot run in a page."""
+    try:
+        return live_or_error(model, preprocessing, limit_bytes, dtype)
+    except GlassformerError:
+        return None
+
+
+def live_or_error(
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    limit_bytes: int,
+    dtype: PackedType | None = None,
+) -> dict[str, Any]:
+    """Like `live`, with an error that says why not."""
+    wired = getattr(model, "wiring", None)
+    if wired is None:
+        raise GlassformerError(f"a {type(model).__name__} cannot run in a page.")
+    wiring: Wiring = wired()
+    config = cast(StackConfig, model.config)
+    weights = _fitting_weights(model, wiring, limit_bytes, dtype)
+    return {
+        "config": config.explicit()
+        | {"head_dim": config.width_of_head, "num_kv_heads": config.kv_heads},
+        "streams": [
+            asdict(stream) | {"num_layers": _num_layers(model, stream), "input": reads}
+            for stream, reads in zip(wiring.streams, _inputs(preprocessing), strict=True)
+        ],
+        "read_out": _read_out(model, wiring),
+        "tokenizers": {name: portable(each) for name, each in preprocessing.tokenizers.items()},
+        "weights": weights,
+        "check": _check(model, wiring),
+    }
+
+
+# --- weights ---
+
+
+def _fitting_weights(
+    model: nn.Module, wiring: Wiring, limit: int, dtype: PackedType | None
+) -> dict[str, Any]:
+    if not all(each.isfinite().all() for each in model.parameters()):
+        raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
+    exact = _frequencies(model, wiring)
+    kinds: tuple[PackedType, ...] = ("int16", "int8") if dtype is None else (dtype,)
+    size = 0
+    for kind in kinds:
+        size = least_size(model, kind)
+        if size <= limit:  # otherwise it need not be tried, which takes long for a large model
+            weights = packed_weights(model, kind, exact)
+            size = packed_size(weights)
+            if size <= limit:
+                return weights
+    raise GlassformerError(
+        f"the model is too large for a page: its weights take {readable_size(size)} or more as "
+        f"{kinds[-1]}, and the limit is {readable_size(limit)}."
+    )
+
+
+def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
+    """Angles per position, which are computed from the config, as Python computes them."""
+    found = {}
+    width = cast(StackConfig, model.config).d_model
+    for stream in wiring.streams:
+        positions = cast(Positions, model.get_submodule(stream.positions))
+        frequencies = positions.frequencies(width)
+        if frequencies is not None:
+            found[f"{stream.positions}.frequencies"] = frequencies
+    return found
+
+
+# --- how it is connected ---
+
+
+def _num_layers(model: nn.Module, stream: Stream) -> int:
+    return len(cast(nn.ModuleList, model.get_submodule(stream.stack)))
+
+
+def _read_out(model: nn.Module, wiring: Wiring) -> list[tuple[str, str]]:
+    """The kind and name of each module; those that do nothing are left out."""
+    steps = ((name, model.get_submodule(name)) for name in wiring.read_out)
+    return [(_kind(each), name) for name, each in steps if not isinstance(each, nn.Identity)]
+
+
+def _kind(module: nn.Module) -> str:
+    kinds = {nn.Linear: "linear", nn.LayerNorm: "norm", nn.RMSNorm: "norm", nn.GELU: "gelu"}
+    return next(kind for each, kind in kinds.items() if isinstance(module, each))
+
+
+def _inputs(preprocessing: Preprocessing) -> list[dict[str, Any]]:
+    """How a text becomes what each stream reads, as the verbs of its task do it."""
+    match preprocessing:
+        case PairPreprocessing(source=source, target=target):
+            name = "target_tokenizer" if preprocessing.target_tokenizer else "tokenizer"
+            whole = {"is_read_as_a_whole": True}
+            end = cast(int, source.end_of_text)
+            return [
+                _input("tokenizer", after=[end], carries_blanks=source.carries_blanks, **whole),
+                _input(
+                    name,
+                    before=[preprocessing.start],
+                    after=[preprocessing.end],
+                    carries_blanks=target.carries_blanks,
+                    **whole,
+                ),
+            ]
+        case MaskedTextPreprocessing(mask=mask):
+            frame = preprocessing.frame(None)
+            around = {"before": list(frame.before), "after": list(frame.after)}
+            return [_input("tokenizer", mask=mask, mask_name=MASK, **around)]
+        case TextPreprocessing(tokenizer=tokenizer):  # an empty prompt begins a text
+            return [_input("tokenizer", if_empty=tokenizer.end_of_text)]
+    raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
+
+
+def _input(tokenizer: str, **more: Any) -> dict[str, Any]:
+    """What `readText` in `static/live/tokenizer.js` needs to know."""
+    return {
+        "tokenizer": tokenizer,
+        "before": [],  # ids around the text
+        "after": [],
+        "mask": None,  # the id in place of each `mask_name` in the text
+        "mask_name": None,
+        "if_empty": None,  # the id in place of no text
+        "is_read_as_a_whole": False,  # as `framing.readable` does it
+        "carries_blanks": False,
+    } | more
+
+
+# --- the check ---
+
+
+@torch.inference_mode()
+def _check(model: nn.Module, wiring: Wiring) -> dict[str, Any]:
+    """Tokens from all over the vocabularies, and the logits of the last positions."""
+    length = min(CHECKED_TOKENS, cast(int, model.context_length))
+    inputs = []
+    for stream in wiring.streams:
+        table = cast(nn.Embedding, model.get_submodule(stream.embedding))
+        edges = [place * table.num_embeddings // length for place in range(length + 1)]
+        inputs.append([(first + last) // 2 for first, last in pairwise(edges)])
+    device = next(model.parameters()).device
+    was_training = model.training
+    try:
+        rows = [torch.tensor([ids], device=device) for ids in inputs]
+        logits = model.eval()(*rows)[0].float().cpu().numpy()  # (T, V)
+    finally:
+        model.train(was_training)
+    count = max(1, min(length, CHECKED_LOGITS // logits.shape[1]))
+    return {
+        "inputs": inputs,
+        "positions": list(range(length - count, length)),
+        "logits": as_text(np.ascontiguousarray(logits[-count:], dtype=np.float32)),
+    }

@@ -1,0 +1,172 @@
+"""A tokenizer as plain data, so that it can run outside Python (`story/static/live/tokenizer.js`).
+
+Ours all can, and those of other tools that are built in the same way. The data is small: pieces in
+the order of their ids, merges as pairs of ids, scores as the bytes of doubles.
+"""
+
+import base64
+import json
+import string
+import struct
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, normalizers, pre_tokenizers
+
+from glassformer.errors import GlassformerError
+from glassformer.text.tokenizer_training import spaced_decoder
+from glassformer.text.tokenizers import CHARACTERS, WORDS, Tokenizer
+
+Part = dict[str, Any] | None
+
+
+def portable(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The data of a tokenizer. Raises GlassformerError if it is built in a way that has no
+    counterpart outside Python."""
+    file = tokenizer.as_json()
+    if not all(token["special"] for token in file["added_tokens"]):
+        raise _unknown("tokens that were added as text")
+    pieces = [tokenizer.piece(id) for id in range(tokenizer.vocab_size)]  # None: an id without one
+    return {
+        "kind": tokenizer.kind,
+        "pieces": pieces,
+        "special": tokenizer.special_tokens,
+        "added": _added(file, tokenizer),
+        "normalizer": _normalizer(file["normalizer"]),
+        "split": _split(file["pre_tokenizer"]),
+        "decoder": _decoder(file["decoder"]),
+        **_model(
+            file["model"], {piece: id for id, piece in enumerate(pieces) if piece is not None}
+        ),
+    }
+
+
+def _added(file: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
+    """Special tokens that are not in the vocabulary of the model, so that no word can be one."""
+    vocab = file["model"]["vocab"]
+    own = vocab if isinstance(vocab, dict) else {piece for piece, _ in vocab}
+    return [id for name, id in tokenizer.special_tokens.items() if name not in own]
+
+
+def _unknown(what: str) -> GlassformerError:
+    return GlassformerError(f"the tokenizer cannot run outside Python: it has {what}.")
+
+
+def _normalizer(part: Part) -> Part:
+    match part:
+        case None:
+            return None
+        case {"type": "Lowercase"}:
+            return {"type": "lowercase"}
+        case {"type": "BertNormalizer", "strip_accents": strip, "lowercase": lowercase}:
+            return {
+                "type": "bert",
+                "removed": _removed(clean_text=True) if part["clean_text"] else None,
+                "spread": part["handle_chinese_chars"],
+                "marks": _removed(strip_accents=True)
+                if (strip is None and lowercase) or strip
+                else None,
+                "lowercase": lowercase,
+            }
+    raise _unknown(f"the normalizer {part['type']}")
+
+
+def _split(part: Part) -> dict[str, Any]:
+    if part == _in_file("pre_tokenizer", CHARACTERS):
+        return {"type": "characters"}
+    if part == _in_file("pre_tokenizer", WORDS):
+        return {"type": "words"}
+    match part:
+        case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}:
+            return {"type": "bytes"}
+        case {"type": "BertPreTokenizer"}:
+            return {"type": "bert", "punctuation": _punctuation()}
+        case {"type": "WhitespaceSplit"}:
+            return {"type": "spaces"}
+    raise _unknown(f"the pre-tokenizer {part['type'] if part else None}")
+
+
+def _decoder(part: Part) -> dict[str, Any]:
+    if part == _in_file("decoder", spaced_decoder()):
+        return {"type": "spaced"}
+    match part:
+        case {"type": "ByteLevel"}:
+            return {"type": "bytes"}
+        case {"type": "Fuse"}:
+            return {"type": "joined"}
+        case {"type": "WordPiece", "prefix": "##", "cleanup": cleanup}:
+            return {"type": "wordpiece", "cleanup": cleanup}
+    raise _unknown(f"the decoder {part['type'] if part else None}")
+
+
+def _model(model: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    """How a word becomes pieces."""
+    match model:
+        case {"type": "WordLevel"}:
+            return {"model": "whole", "unknown": ids.get(model["unk_token"])}
+        case {"type": "WordPiece", "continuing_subword_prefix": "##"}:
+            longest = model["max_input_chars_per_word"]
+            return {"model": "longest", "unknown": ids.get(model["unk_token"]), "longest": longest}
+        case {"type": "BPE", "dropout": None, "byte_fallback": False} if _is_plain(model):
+            pairs = (
+                pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]
+            )
+            merges = [ids[side] for pair in pairs for side in pair]
+            return {"model": "merges", "merges": merges, "whole_first": model["ignore_merges"]}
+        case {"type": "Unigram", "unk_id": None, "byte_fallback": False}:
+            scores = [score for _, score in model["vocab"]]  # in the order of ids
+            packed = struct.pack(f"<{len(scores)}d", *scores)
+            return {"model": "likeliest", "scores": base64.b64encode(packed).decode()}
+    raise _unknown(f"a model {model['type']} with settings that ours do not have")
+
+
+def _is_plain(bpe: dict[str, Any]) -> bool:
+    has_all_bytes = len([piece for piece in bpe["vocab"] if len(piece) == 1]) >= 256
+    is_bare = not (bpe["continuing_subword_prefix"] or bpe["end_of_word_suffix"])
+    return is_bare and (bpe["unk_token"] is None or has_all_bytes)
+
+
+# The library's BERT has tables of an old Unicode. What it takes for a control character, a mark on
+# a letter or punctuation is found by trying, and carried along.
+
+
+@cache
+def _removed(clean_text: bool = False, strip_accents: bool = False) -> list[int]:
+    """The characters that BERT's normalizer removes, as ranges."""
+    asked = {"clean_text": clean_text, "strip_accents": strip_accents}
+    normalizer = normalizers.BertNormalizer(**asked, handle_chinese_chars=False, lowercase=False)
+    some = [*_characters("Cc", "Cf", "M"), "\ufffd"]
+    found = [each for each in some if normalizer.normalize_str(f"a{each}b") == "ab"]
+    return _ranges([*found, *(_characters("Co") if clean_text else ())])
+
+
+@cache
+def _punctuation() -> list[int]:
+    split = pre_tokenizers.BertPreTokenizer()
+    some = [*_characters("P", "S"), *string.punctuation]
+    return _ranges([each for each in some if len(split.pre_tokenize_str(f"a{each}a")) == 3])
+
+
+def _characters(*categories: str) -> Iterator[str]:
+    every = map(chr, range(sys.maxunicode + 1))
+    return (each for each in every if unicodedata.category(each).startswith(categories))
+
+
+def _ranges(characters: Iterable[str]) -> list[int]:
+    """The first and the last of each run of consecutive characters."""
+    codes = sorted({ord(each) for each in characters})
+    first = [code for before, code in pairwise([-2, *codes]) if code != before + 1]
+    last = [code for code, after in pairwise([*codes, sys.maxunicode + 2]) if after != code + 1]
+    return [code for run in zip(first, last, strict=True) for code in run]
+
+
+def _in_file(name: str, part: Any) -> Any:
+    """A part of the library's as it stands in a tokenizer file."""
+    backend = Backend(models.WordLevel())
+    setattr(backend, name, part)
+    return json.loads(backend.to_str())[name]
