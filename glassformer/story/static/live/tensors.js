@@ -59,11 +59,6 @@ function dotAt(a, i, b, j, length) {
   return sum;
 }
 
-// target[from …] += factor · source[start …]
-function addScaled(target, from, source, start, length, factor) {
-  for (let k = 0; k < length; k += 1) target[from + k] += factor * source[start + k];
-}
-
 // The numbers from `start` on become shares that sum to one.
 function softmaxOf(values, start, length) {
   let largest = -Infinity, sum = 0;
