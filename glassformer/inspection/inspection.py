@@ -65,6 +65,9 @@ class Subject:
     """(V, D) the vectors of all tokens of the last stream."""
     positions: nn.Module | None = None
     """What gives the tokens of the last stream their places."""
+    module: nn.Module | None = None
+    """The model itself, and its preprocessing, if a page may carry them."""
+    preprocessing: Any = None
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""

@@ -151,7 +151,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         return [LikelyToken(self.tokenizer.token(id), probability) for id, probability in pairs]
 
     def _subject(self, text: str) -> Subject:
-        return of_language(self.model, self.tokenizer, text)
+        return of_language(self.model, self.preprocessing, text)
 
     @overload
     def score(self, text: str) -> TextScore: ...

@@ -18,9 +18,10 @@ from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreproce
 from glassformer.text.tokenizers import Tokenizer
 
 
-def of_language(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Subject:
+def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
     """A text that a language model reads; each position predicts the next token. Of a text longer
     than the context, the end is read."""
+    tokenizer = preprocessing.tokenizer
     whole = tokenizer.encode(not_empty(text))
     ids = whole[-model.context_length :]
     row = torch.tensor([ids], device=model.device)
@@ -34,6 +35,7 @@ def of_language(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Subjec
         actual=[*ids[1:], None],
         separator=_separator(tokenizer),
         num_left_out=len(whole) - len(ids),
+        preprocessing=preprocessing,
         **_inside(model),
     )
 
@@ -57,6 +59,7 @@ def of_masked(
         actual=[None if id == preprocessing.mask else id for id in ids],
         separator=_separator(tokenizer),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        preprocessing=preprocessing,
         **_inside(model, "encoder."),
     )
 
@@ -147,6 +150,7 @@ def _inside(model: Any, body: str = "") -> dict[str, Any]:
     modules = dict(model.named_modules())
     embedding = modules.get(f"{body}embedding")
     return {
+        "module": model,
         "embedding": getattr(embedding, "weight", None),
         "positions": modules.get(f"{body}positions"),
         "read_out": getattr(model, "read_out", None),

@@ -17,6 +17,7 @@ from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.page import assembled
 
 STYLES = ("page.css", "report.css", "story/story.css")
@@ -24,9 +25,11 @@ CHAPTERS = ("tokens", "embeddings", "attention", "computation", "layers", "predi
 SCRIPTS = (
     *("elements.js", "scales.js", "heat_map.js", "story/arrays.js", "story/state.js"),
     *(f"story/{name}.js" for name in CHAPTERS),
-    "story/story.js",
+    *LIVE_SCRIPTS,
+    *("story/live_scene.js", "story/story.js"),
 )
 MOST_BYTES = 40_000_000  # of the arrays of a page
+MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
 MOST_SWITCHED = 600  # heads, up to which each is switched off once
 
 
@@ -66,7 +69,10 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "lens": None,
         "effects": None,
         "path": None,
+        "live": None,
     }
+    if len(subject.streams) == 1 and subject.preprocessing is not None:
+        found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
         if subject.read_out is not None:

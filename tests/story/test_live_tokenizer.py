@@ -1,5 +1,6 @@
 """The tokenizer that a page carries reads and writes as Python's does, in every script."""
 
+import json
 import random
 import sys
 import unicodedata
@@ -7,7 +8,16 @@ from functools import cache
 from typing import Any
 
 import pytest
-from live_models import TEXT, in_page, made, needs_node, preprocessing_of, tokenizer
+from live_models import (
+    TEXT,
+    in_chromium,
+    in_page,
+    made,
+    needs_chromium,
+    needs_node,
+    preprocessing_of,
+    tokenizer,
+)
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -15,6 +25,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.story.live import live_or_error
+from glassformer.story.page import embedded
 from glassformer.text.framing import BERT_TOKENS, START
 from glassformer.text.merge_steps import merge_steps
 from glassformer.text.portable import portable
@@ -118,6 +129,28 @@ def every_script(kind: Any) -> Tokenizer:
     return train_tokenizer(kind, [*SCRIPTS, TEXT], None if kind == "char" else 1500, [START])
 
 
+PAYLOADS = [
+    form.format(n=n)
+    for n in range(40)
+    for form in (
+        "<img/src=x/onerror=alert({n})>",
+        "</script><script>alert({n})</script>",
+        "</pre><b>{n}",
+        "<!--{n}-->",
+        "__proto__{n}\"'`${{alert(1)}}",
+    )
+]
+
+
+def hostile() -> Tokenizer:
+    """Every payload is a token."""
+    vocab = {payload: id for id, payload in enumerate([*PAYLOADS, "__proto__"])}
+    backend = Backend(models.WordLevel(vocab, unk_token="__proto__"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.decoder = decoders.Fuse()
+    return Tokenizer(backend)
+
+
 TOKENIZERS = {
     **{kind: lambda kind=kind: tokenizer(kind) for kind in ("char", "word", "wordpiece")},
     **{kind: lambda kind=kind: tokenizer(kind) for kind in ("bpe", "unigram")},
@@ -131,6 +164,7 @@ TOKENIZERS = {
     "bert, accents": lambda: bert(strip_accents=False, handle_chinese_chars=False),
     "bert, unclean": lambda: bert(clean_text=False),
     "whole words first": gpt2_like,
+    "hostile": hostile,
 }
 
 
@@ -207,6 +241,29 @@ def test_a_tokenizer_that_the_page_cannot_run_is_named() -> None:
     backend.add_tokens(["as text"])
     with pytest.raises(GlassformerError, match="it has tokens that were added as text"):
         portable(Tokenizer(backend))
+
+
+def test_the_data_of_hostile_tokens_cannot_leave_its_element() -> None:
+    data = embedded(portable(hostile()))
+    assert data.isascii()
+    assert "<" not in data
+    assert json.loads(data)["pieces"][:200] == PAYLOADS
+
+
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(in_page, marks=needs_node), pytest.param(in_chromium, marks=needs_chromium)],
+)
+def test_hostile_tokens_stay_text(run: Any) -> None:
+    given = {
+        "tokenizer": portable(hostile()),
+        "texts": PAYLOADS,
+        "rows": [[id] for id in range(200)],
+    }
+    (found,) = run(("tokens", given))
+    assert found["encoded"] == [[id] for id in range(200)]
+    assert found["decoded"] == PAYLOADS
+    assert found["tokens"][:200] == PAYLOADS
 
 
 # --- what a model reads for a text ---

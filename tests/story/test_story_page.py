@@ -18,6 +18,7 @@ from test_alignment_pictures import HOSTILE
 from glassformer.errors import UsageError
 from glassformer.inspection.inspection import Inspection
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.nn.observe import without_heads
 from glassformer.predict.language import LanguagePredictor
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.story.page import part
@@ -208,3 +209,56 @@ def test_a_long_lens_is_refused_as_a_picture(tmp_path: Path) -> None:
     seen = predictor("ab", context_length=128).lens("ab" * 40)
     with pytest.raises(UsageError, match="the lens of 80 tokens does not fit into a picture"):
         draw(seen, tmp_path / "lens.png")
+
+
+@needs_chromium
+@pytest.mark.parametrize("silent", [[], [(1, 2)]])
+def test_another_text_in_the_page_gives_what_python_computes_for_it(
+    silent: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    model = predictor("a bad day, said the cat.")
+    script = f"""await (async () => {{
+      const model = await makeLive(data.live);
+      const scene = liveScene(model, data.live, "said the cat", {json.dumps(silent)}, written);
+      const effects = await new Promise((done) => effectsOfHeads(scene, done));
+      return {{
+        tokens: scene.main.tokens, effects, near: scene.embeddings.neighbours,
+        predictions: scene.predictions, lens: scene.lens, path: scene.path,
+        weights: weightsOf(scene.main, 1, 3),
+      }};
+    }})()"""
+    found = shown(page(model.inspect("a bad day")), script, tmp_path)
+    stack = model.model.blocks
+    with without_heads({stack.attentions[layer].tap: [head] for layer, head in silent}):
+        seen = model.inspect("said the cat")
+        expected = story_data(seen)
+    assert found["tokens"] == seen.tokens
+    assert np.abs(np.array(found["weights"]) - seen.attention[1, 3]).max() < 1e-3
+    for ours, theirs in zip(found["predictions"], expected["predictions"], strict=True):
+        assert ours["actual"] == theirs["actual"]
+        assert ours["logprob"] == pytest.approx(theirs["logprob"], abs=2e-3)
+        assert ours["options"][0]["probability"] == pytest.approx(
+            theirs["options"][0]["probability"], abs=1e-3
+        )
+    assert found["lens"][1][4][0][1] == pytest.approx(expected["lens"][1][4][0][1], abs=1e-3)
+    assert np.allclose(found["path"]["norms"], expected["path"]["norms"], rtol=1e-3)
+    assert np.allclose(found["path"]["similar"], expected["path"]["similar"], atol=1e-3)
+    assert found["path"]["share"] == pytest.approx(expected["path"]["share"], abs=0.02)
+    assert found["near"][0][0][1] == pytest.approx(
+        expected["embeddings"]["neighbours"][0][0][1], abs=1e-3
+    )
+    if not silent:
+        divergence = np.array(found["effects"]["divergence"])
+        assert np.abs(divergence - seen.effects().divergence).max() < 1e-2
+
+
+@needs_chromium
+def test_the_page_says_how_far_it_agrees_with_python(tmp_path: Path) -> None:
+    script = """await (async () => {
+      while (!document.querySelector(".ask")) await new Promise((done) => setTimeout(done, 20));
+      return document.querySelector(".stamp").textContent;
+    })()"""
+    said = shown(page(story()), script, tmp_path)
+    found = re.search(r"agree with Python's to ([\d.e-]+) \(weights as int16\)", said)
+    assert found, said
+    assert float(found[1]) < 1e-3

@@ -15,9 +15,9 @@ function attentionRow(shares, query, at, key, keyAt, stride, count, d, bias, bia
     shares[s] = sa * factor; shares[s + 1] = sb * factor;
     shares[s + 2] = sc * factor; shares[s + 3] = se * factor;
   }
-  for (; s < count; s += 1) shares[s] = dot(query, at, key, keyAt + s * stride, d) * factor;
+  for (; s < count; s += 1) shares[s] = dotAt(query, at, key, keyAt + s * stride, d) * factor;
   if (bias !== null) for (s = 0; s < count; s += 1) shares[s] += bias[biasAt + s];
-  softmax(shares, 0, count);
+  softmaxOf(shares, 0, count);
 }
 
 // The mean of the values by these shares, into `out` from place `at` on.

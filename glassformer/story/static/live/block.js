@@ -7,7 +7,9 @@ function makeBlock(name, parts, config, places, isCausal, scratch) {
   const hasCross = parts.linear(`${name}.cross_attention.query`) !== null;
   const cross = hasCross ? makeHeads(`${name}.cross_attention`, parts, config, nothing) : null;
   const feed = makeFeedForward(`${name}.feedforward`, parts, config, scratch);
-  const norms = ["attention", "cross_attention", "feedforward"].map((each) => parts.norm(`${name}.${each}_norm`));
+  const norms = ["attention", "cross_attention", "feedforward"].map((each) => {
+    return parts.norm(`${name}.${each}_norm`);
+  });
   const D = config.d_model;
 
   // What a part of the block reads.
@@ -28,21 +30,18 @@ function makeBlock(name, parts, config, places, isCausal, scratch) {
   function run(y, x, { length, known, keep, past, off, memory }) {
     const heads = scratch("heads", length * own.width), change = scratch("change", length * D);
     const silent = (kind) => off.filter((each) => each[3] === kind).map((each) => each[2]);
-    const layer = { numKeys: length };
-    const start = Math.min(known, keep);
-    let input = inputOf(x, norms[0], start, length);
-    Object.assign(layer, own.project(input, input, known, length, known, length, past));
+    let input = inputOf(x, norms[0], known, length);
+    const layer = own.project(input, input, known, length, known, length, past);
     own.run(heads, layer, keep, length, length, silent(undefined));
     own.mix(change, heads, keep, length);
     addTo(y, x, change, norms[0], keep, length);
     if (cross !== null) {
       input = inputOf(y, norms[1], keep, length);
-      layer.cross = { numKeys: memory.ids.length };
-      const isKnown = past !== undefined; // the memory is the same
-      const read = isKnown ? null : memory.output();
-      const fromKeys = isKnown ? memory.ids.length : 0;
-      Object.assign(layer.cross, cross.project(input, read, keep, length, fromKeys, memory.ids.length, past?.cross));
-      cross.run(heads, layer.cross, keep, length, memory.ids.length, silent("cross"));
+      const numKeys = memory.ids.length, isKnown = past !== undefined; // the memory is the same
+      const read = isKnown ? null : memory.output(), first = isKnown ? numKeys : 0;
+      const vectors = cross.project(input, read, keep, length, first, numKeys, past?.cross);
+      layer.cross = { numKeys, ...vectors };
+      cross.run(heads, layer.cross, keep, length, numKeys, silent("cross"));
       cross.mix(change, heads, keep, length);
       addTo(y, y, change, norms[1], keep, length);
     }

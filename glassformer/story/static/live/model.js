@@ -194,7 +194,8 @@ function checkIds(ids, size, most) {
   if (ids.length > most) {
     throw Error(`${ids.length} tokens do not fit in the model's context of ${most}`);
   }
-  for (const id of ids) if (!(Number.isInteger(id) && id >= 0 && id < size)) throw Error(`there is no token ${id}`);
+  const wrong = ids.find((id) => !(Number.isInteger(id) && id >= 0 && id < size));
+  if (wrong !== undefined) throw Error(`there is no token ${wrong}`);
 }
 
 function sharedPrefix(one, other) {

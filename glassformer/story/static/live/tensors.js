@@ -12,7 +12,7 @@ function linear(out, x, first, last, weight, bias, width, depth) {
   for (; column < width; column += 1) {
     const start = bias === null ? 0 : bias[column];
     for (let row = first; row < last; row += 1) {
-      out[row * width + column] = start + dot(x, row * depth, weight, column * depth, depth);
+      out[row * width + column] = start + dotAt(x, row * depth, weight, column * depth, depth);
     }
   }
 }
@@ -53,19 +53,14 @@ function fourColumns(out, x, row, weight, bias, width, depth, column) {
 }
 
 // The dot product of `length` numbers of a, from place i on, and of b, from place j on.
-function dot(a, i, b, j, length) {
+function dotAt(a, i, b, j, length) {
   let sum = 0;
   for (let k = 0; k < length; k += 1) sum += a[i + k] * b[j + k];
   return sum;
 }
 
-// target[from …] += factor · source[start …]
-function addScaled(target, from, source, start, length, factor) {
-  for (let k = 0; k < length; k += 1) target[from + k] += factor * source[start + k];
-}
-
 // The numbers from `start` on become shares that sum to one.
-function softmax(values, start, length) {
+function softmaxOf(values, start, length) {
   let largest = -Infinity, sum = 0;
   for (let n = start; n < start + length; n += 1) if (values[n] > largest) largest = values[n];
   for (let n = start; n < start + length; n += 1) {

@@ -55,8 +55,12 @@ function makeTokenizer(data) {
     });
     return steps;
   }
-  const words = (text) => wordsOf(text).map((word) => (isBytes ? readableBytes(bytesOfPiece(word)) : word));
-  return { encode, decode, token, words, mergeSteps, unknownCharacters, special, kind: data.kind, size: pieces.length };
+  // The parts of a text within which its tokens lie.
+  function words(text) {
+    return wordsOf(text).map((word) => (isBytes ? readableBytes(bytesOfPiece(word)) : word));
+  }
+  const { kind } = data, size = pieces.length;
+  return { encode, decode, token, words, mergeSteps, unknownCharacters, special, kind, size };
 }
 
 function unknownError(characters) {
@@ -95,7 +99,8 @@ function normalised(text, rules) {
     if (rules.marks) plain = without(plain.normalize("NFD"), rules.marks);
   }
   // Letter by letter: as a whole, JavaScript writes a Σ at the end of a word differently.
-  return rules.type === "lowercase" || rules.lowercase ? Array.from(plain, (one) => one.toLowerCase()).join("") : plain;
+  const isLower = rules.type === "lowercase" || rules.lowercase;
+  return isLower ? Array.from(plain, (one) => one.toLowerCase()).join("") : plain;
 }
 
 const without = (text, ranges) => Array.from(text).filter((one) => !isWithin(one, ranges)).join("");
@@ -227,7 +232,10 @@ const CHARACTER_OF_BYTE = (() => {
 })();
 const BYTE_OF_CHARACTER = new Map(CHARACTER_OF_BYTE.map((one, byte) => [one, byte]));
 
-const pieceOfText = (text) => Array.from(new TextEncoder().encode(text), (byte) => CHARACTER_OF_BYTE[byte]).join("");
+function pieceOfText(text) {
+  const bytes = new TextEncoder().encode(text);
+  return Array.from(bytes, (byte) => CHARACTER_OF_BYTE[byte]).join("");
+}
 
 function bytesOfPiece(piece) {
   const bytes = Array.from(piece, (one) => BYTE_OF_CHARACTER.get(one));

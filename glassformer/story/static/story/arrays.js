@@ -39,7 +39,7 @@ function headOf(layer, head) {
 
 const vectorAt = (data, width, place) => data.subarray(place * width, (place + 1) * width);
 
-function dot(a, b) {
+function dotOf(a, b) {
   let sum = 0;
   for (let n = 0; n < a.length; n += 1) sum += a[n] * b[n];
   return sum;
@@ -53,7 +53,7 @@ function scoresOf(stream, layer, head, query) {
   for (let key = 0; key < parts.length; key += 1) {
     const isHidden = stream.causal && key > query;
     scores[key] = isHidden ? -Infinity
-      : dot(asks, vectorAt(parts.key, parts.width, key)) / Math.sqrt(parts.width)
+      : dotOf(asks, vectorAt(parts.key, parts.width, key)) / Math.sqrt(parts.width)
         + biasOf(stream, head, query, key);
   }
   return scores;
@@ -65,7 +65,7 @@ function biasOf(stream, head, query, key) {
   return stream.bias.data[(head * rows + query) * columns + key];
 }
 
-function softmax(scores) {
+function sharesOf(scores) {
   const most = Math.max(...scores);
   const powers = Array.from(scores, (score) => Math.exp(score - most));
   const sum = powers.reduce((a, b) => a + b, 0);
@@ -73,7 +73,7 @@ function softmax(scores) {
 }
 
 // The weights of one query, and of all queries of a head (computed once and kept).
-const weightsAt = (stream, layer, head, query) => softmax(scoresOf(stream, layer, head, query));
+const weightsAt = (stream, layer, head, query) => sharesOf(scoresOf(stream, layer, head, query));
 
 function weightsOf(stream, layer, head) {
   stream.kept ??= new Map();

@@ -18,7 +18,7 @@ const strip = (vector) => Array.from(vector);
 
 function writeOut(box, stream) {
   const { token: query, layer, head } = state;
-  const scores = scoresOf(stream, layer, head, query), weights = softmax(scores);
+  const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores);
   const best = weights.indexOf(Math.max(...weights));
   const key = state.key === null || scores[state.key] === undefined ? best : state.key;
   const parts = headOf(stream.layers[layer], head);

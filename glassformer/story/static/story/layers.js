@@ -8,7 +8,15 @@ chapters.push({
   draw(place, scene) {
     if (scene.lens) drawLens(place, scene);
     drawPath(place, scene);
-    if (scene.effects) drawEffects(place, scene);
+    const part = add(place, "div");
+    if (scene.effects) drawEffects(part, scene);
+    else if (scene.logitsWithout) {
+      add(part, "p", { class: "hint" }, "Switching off each head …");
+      effectsOfHeads(scene, (effects) => {
+        part.textContent = "";
+        drawEffects(part, { ...scene, effects });
+      });
+    }
   },
 });
 
@@ -85,7 +93,7 @@ function drawEffects(place, scene) {
   const { divergence, change } = scene.effects;
   add(place, "h3", {}, "Switch a head off");
   const last = scene.predictions[scene.predictions.length - 1].options[0];
-  add(place, "p", { class: "hint" }, "How much the last prediction changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.");
+  add(place, "p", { class: "hint" }, "How much the last prediction changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head." + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
   const said = add(place, "p", { class: "said" });
   const table = add(add(place, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
@@ -105,7 +113,10 @@ function drawEffects(place, scene) {
       };
       cell.addEventListener("mouseenter", tell);
       cell.addEventListener("focus", tell);
-      cell.addEventListener("click", () => choose({ layer, head: n }));
+      const isOff = (scene.silent ?? []).some(([l, h]) => l === layer && h === n);
+      if (isOff) cell.textContent = "off";
+      cell.classList.toggle("off", isOff);
+      cell.addEventListener("click", () => (scene.switchHead ? scene.switchHead(layer, n) : choose({ layer, head: n })));
       if (value === most) worst = tell;
     });
   });

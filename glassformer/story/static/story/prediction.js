@@ -26,10 +26,10 @@ function drawOptions(place, scene) {
   });
 }
 
-// p = softmax(logits / temperature), then only the top k, then only the most likely with total p.
+// p = sharesOf(logits / temperature), then only the top k, then only the most likely with total p.
 function sampled(logits, temperature, topK, topP) {
   const scaled = Array.from(logits, (each) => each / Math.max(temperature, 1e-3));
-  const shares = softmax(scaled); // sorted, as the logits are
+  const shares = sharesOf(scaled); // sorted, as the logits are
   let kept = topK > 0 ? Math.min(topK, shares.length) : shares.length, sum = 0;
   const within = shares.slice(0, kept).reduce((a, b) => a + b, 0);
   for (let n = 0; n < kept; n += 1) {
