@@ -98,7 +98,10 @@ def check_folder(path: Path, cure: str = "") -> None:
     except PermissionError as error:
         raise GlassformerError(f"{error.filename} cannot be read: {cause(error)}.") from None
     except FileNotFoundError as error:
-        problem = f"{path} is damaged: {Path(error.filename).name} is missing."
+        name = Path(error.filename).name
+        problem = (
+            f"{path} is damaged: {name} is missing." if path.exists() else f"{path} is missing."
+        )
         raise GlassformerError(f"{problem} {cure}".rstrip()) from None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         where = getattr(error, "filename", None) or path / MANIFEST

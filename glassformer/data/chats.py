@@ -25,6 +25,7 @@ from glassformer.errors import GlassformerError
 from glassformer.text.chunks import LongText
 
 TEMPLATE = ("<|{role}|>\n", "{content}\n")
+ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer
 CHAT_COLUMNS = ("messages", "conversations", "conversation", "dialogue", "dialog", "chat")
 CONVERSATION_IDS = (
     *("conversation_id", "conversation", "conv_id", "chat_id", "dialog_id", "dialogue_id"),
@@ -37,6 +38,18 @@ _FIELDS = re.compile(r"\{(role|content)\}")
 def write_message(role: str, content: str, template: Sequence[str]) -> str:
     values = {"role": role, "content": content}
     return _FIELDS.sub(lambda found: values[found[1]], "".join(template))
+
+
+def before_answer(text: str, template: Sequence[str]) -> str | None:
+    """The beginning of a conversation up to where the first answer would be written: a prompt.
+    None if the text is not a conversation of this template, or has no answer."""
+    first, _, _ = "".join(template).partition("{content}")
+    before, role, after = first.partition("{role}")
+    if not (role and before and text.startswith(before)):
+        return None
+    names = "|".join(ANSWERING)
+    found = re.search(f"{re.escape(before)}(?:{names}){re.escape(after)}", text, re.IGNORECASE)
+    return text[: found.end()] if found else None
 
 
 def with_chats(table: Table, template: Sequence[str]) -> Table:

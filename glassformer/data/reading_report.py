@@ -65,13 +65,14 @@ class ReadingReport:
 
     def _encoding_notes(self) -> Iterator[str]:
         if self._encodings:
-            first = [f"{name} ({codec})" for name, codec in self._encodings.items()][:_NAMES]
-            more = len(self._encodings) - len(first)
+            by_codec: dict[str, list[str]] = {}
+            for name, codec in self._encodings.items():
+                by_codec.setdefault(codec, []).append(name)
+            shown = [_named(names, codec) for codec, names in by_codec.items()]
             are = "is" if len(self._encodings) == 1 else "are"
             yield (
                 f"{counted(len(self._encodings), 'file')} {are} not UTF-8 and read in another "
-                f"encoding: {', '.join(first)}{f', and {more:,} more' if more else ''}. If it is "
-                "wrong, pass --encoding"
+                f"encoding: {'; '.join(shown)}. If it is wrong, pass --encoding"
             )
 
 
@@ -96,6 +97,12 @@ def collecting() -> Iterator[ReadingReport]:
 
 def _ending(name: str) -> str:
     return PurePath(name).suffix.lower() or "without extension"
+
+
+def _named(names: list[str], codec: str) -> str:
+    """a.txt, b.txt, and 3 more (windows-1252)"""
+    more = len(names) - _NAMES
+    return f"{', '.join(names[:_NAMES])}{f', and {more:,} more' if more > 0 else ''} ({codec})"
 
 
 def _listed(counts: Counter[str]) -> str:

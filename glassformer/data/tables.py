@@ -200,8 +200,15 @@ def column(
         if named:
             problem = f"has several columns that could be the {role}"
     kind = NoTextColumnError if wanted is None and role == "text" else GlassformerError
+    if wanted is None and role == "label" and len(table.columns) == 1:
+        raise GlassformerError(
+            f'{table.name} has a single column, "{shortened(table.columns[0], SHOWN)}", so there '
+            "are no labels in it. Add a column with the label of each row."
+        )
+    numbered = tuple(str(number) for number, _ in enumerate(table.columns, 1))
+    names = "columns, without a header" if table.columns == numbered else "columns"
     raise kind(
-        f"{table.name} {problem} (columns: {joined(table.columns) or 'none'}). "
+        f"{table.name} {problem} ({names}: {joined(table.columns) or 'none'}). "
         f"Pass --{role}-column {' or '.join(map(short, likely[:3])) or 'NAME'}."
     )
 

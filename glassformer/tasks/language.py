@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from glassformer.data.chats import before_answer
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.examine_text import examine_language
 from glassformer.evaluation.language import LanguageResult, evaluate_language
@@ -23,6 +24,7 @@ from glassformer.text.streaming import continuation
 from glassformer.text.tokenizer_training import TokenizerConfig
 
 SAMPLE_TOKENS = 80
+QUESTION_TOKENS = 500  # in which the first answer of a conversation is looked for
 
 
 def read(recipe: TextRecipe, folder: Path, say: Say) -> TextSource:
@@ -70,8 +72,18 @@ class NextToken(Objective):
         return examine_language(model, data.validation, data.preprocessing.tokenizer)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        opening = self.dataset.opening()
+        opening = self._question() or self.dataset.opening()
         return ("generate", folder, opening), ("score", folder, opening)
+
+    def _question(self) -> str | None:
+        """If the data are conversations: the first held-out one, up to the answer."""
+        known = self.dataset.preprocessing
+        end, ids = known.tokenizer.end_of_text, self.dataset.validation[:QUESTION_TOKENS].tolist()
+        if end in ids[:1]:
+            ids = ids[1:]
+        first = ids[: ids.index(end)] if end in ids else ids
+        readable = [id for id in first if id != known.tokenizer.unknown]
+        return before_answer(known.tokenizer.decode(readable), known.chat_template)
 
 
 TASK = Task(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from written_files import written
 
+from glassformer.data.chats import TEMPLATE, before_answer
 from glassformer.data.corpus import CorpusConfig, read_documents
 from glassformer.data.labelled_texts import read_examples
 from glassformer.data.reading_report import collecting
@@ -108,3 +109,16 @@ def test_other_json_is_text(tmp_path: Path, content: str) -> None:
 def test_a_bad_array_is_refused_with_its_line(tmp_path: Path, content: str) -> None:
     with pytest.raises(GlassformerError, match=r"a\.json:1: (not a JSON object|invalid JSON)"):
         texts(written(tmp_path / "a.json", content))
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("<|user|>\nHi\n<|assistant|>\nHello\n<|user|>\nBye\n", "<|user|>\nHi\n<|assistant|>\n"),
+        ("<|human|>\nHi\n<|gpt|>\nHello\n", "<|human|>\nHi\n<|gpt|>\n"),
+        ("<|ada|>\nHi\n<|bob|>\nHello\n", None),
+        ("Once upon a time there was an <|assistant|>\n", None),
+    ],
+)
+def test_a_prompt_ends_where_the_answer_begins(text: str, prompt: str | None) -> None:
+    assert before_answer(text, TEMPLATE) == prompt

@@ -83,5 +83,5 @@ def test_the_first_files_are_named_with_their_encodings(tmp_path: Path) -> None:
     read, encodings = report.notes()
     assert read == "read 6 .txt"
     assert encodings.startswith("5 files are not UTF-8 and read in another encoding: ")
-    assert f"{tmp_path / '0.txt'} (windows-1252)" in encodings
-    assert ", and 2 more." in encodings
+    assert f": {tmp_path / '0.txt'}, " in encodings
+    assert ", and 2 more (windows-1252). " in encodings
