@@ -71,7 +71,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "path": None,
         "live": None,
     }
-    if len(subject.streams) == 1 and subject.preprocessing is not None:
+    if len(subject.streams) == 1 and subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
