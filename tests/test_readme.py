@@ -43,6 +43,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.timeout(900)  # some fifty commands, one after the other
 def test_every_command_and_snippet_of_the_readme_runs(
     workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
