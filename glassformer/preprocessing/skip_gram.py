@@ -81,13 +81,14 @@ class SkipGram:
 
 
 def are_words(tokenizer: Tokenizer, size: int) -> Array:
-    """(V,) whether each token is a word: it contains a letter or a digit, and is known."""
-    special = {*tokenizer.special_tokens.values(), tokenizer.unknown}
-    return np.array(
-        [
-            id not in special
-            and id < tokenizer.vocab_size
-            and any(map(str.isalnum, tokenizer.token(id)))
-            for id in range(size)
-        ]
-    )
+    """(V,) whether each token is a word or a part of one: known, with a letter or a digit."""
+    others = {*tokenizer.special_tokens.values(), tokenizer.unknown}
+
+    def spelled(id: int) -> str:
+        if tokenizer.is_byte_level:  # half a character is no letter
+            return tokenizer.token_bytes(id).decode(errors="ignore")
+        return tokenizer.token(id)
+
+    known = min(size, tokenizer.vocab_size)
+    found = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(known)]
+    return np.array(found + [False] * (size - known))

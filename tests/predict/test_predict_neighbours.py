@@ -114,6 +114,11 @@ def test_the_layers_of_a_gpt_show_its_own_states_and_weights(kind: str) -> None:
         assert not step.weights[places[-1] + 1 :].any()  # the future is hidden
 
 
+def test_half_a_character_is_no_neighbour() -> None:
+    found = gpt("bpe").neighbours("train", top=1000)
+    assert not [near.word for near in found.steps[0].neighbours if "<0x" in near.word]
+
+
 def test_a_bert_sees_its_special_tokens_and_both_sides() -> None:
     found = bert().neighbours("station", "the station the")
     plain, first = found.steps[1], found.steps[2]
