@@ -40,8 +40,8 @@ class Classifier(TextClassifier):
         self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
         if self.pooler is not None:
             initialize(self.pooler, config.initialization, config.num_layers)
-        is_weighted = config.pooling == "idf" and config.vocab_size is not None
-        self.idf_pooling = IdfPooling(config.vocab_size) if is_weighted else None
+        weighted = config.vocab_size if config.pooling == "idf" else None  # tokens, if any
+        self.idf_pooling = IdfPooling(weighted) if weighted else None
 
     def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
         if self.idf_pooling is not None:

@@ -62,8 +62,8 @@ class RNNClassifier(TextClassifier):
 
     def __init__(self, config: RNNClassifierConfig) -> None:
         directions = 2 if config.bidirectional else 1
-        is_weighted = config.pooling == "idf" and config.vocab_size is not None
-        width = directions * config.d_model + (config.d_embedding if is_weighted else 0)
+        weighted = config.vocab_size if config.pooling == "idf" else None  # tokens, if any
+        width = directions * config.d_model + (config.d_embedding if weighted else 0)
         super().__init__(config, width, config.context_length)
         self.embedding = make_embedding(config.vocab_size, config.num_features, config.d_embedding)
         if isinstance(self.embedding, nn.Embedding):
@@ -72,7 +72,7 @@ class RNNClassifier(TextClassifier):
         self.dropout = Dropout(config.dropout)
         sizes = (config.d_embedding, config.d_model, config.num_layers)
         self.recurrence = Recurrence(config.cell, *sizes, config.dropout, config.bidirectional)
-        self.idf_pooling = IdfPooling(config.vocab_size) if is_weighted else None
+        self.idf_pooling = IdfPooling(weighted) if weighted else None
 
     def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
         if self.idf_pooling is not None:

@@ -197,8 +197,10 @@ class ClassifyObjective(labelled_rows.LabelObjective):
     def initialize(self, model: TextClassifier) -> None:
         rows, preprocessing = self.dataset.training, self.dataset.preprocessing
         texts = (torch.from_numpy(rows.row(n).astype(np.int64)) for n in range(len(rows)))
-        is_text = isinstance(preprocessing, TextPreprocessing)
-        model.see(texts, preprocessing.tokenizer.words if is_text else ())
+        words: Sequence[str] = ()
+        if isinstance(preprocessing, TextPreprocessing):
+            words = preprocessing.tokenizer.words
+        model.see(texts, words)
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
         return self.cross_entropy(model(batch.ids, batch.is_text).float(), batch.targets)
