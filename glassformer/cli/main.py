@@ -8,6 +8,7 @@ import typer
 
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
+from glassformer.cli.complete import complete
 from glassformer.cli.data import ListsData, data
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
@@ -40,7 +41,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, score, translate, classify, tag, fill)
+USES = (generate, complete, score, translate, classify, tag, fill)
 app.command(cls=ListsData)(data)
 for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)

@@ -42,6 +42,8 @@ class Predictor(ABC):
 
     verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
     """The commands that work with it."""
+    draws: ClassVar[bool] = False
+    """What it generates are images, which are drawn into a file."""
     views: ClassVar[Mapping[str, View]] = {}
     """What `inspect` can show, by name."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing

@@ -10,6 +10,7 @@ from glassformer.atomic_files import read_json
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
@@ -25,6 +26,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         PairPreprocessing,
         SeriesPreprocessing,
         ImagePreprocessing,
+        PalettePreprocessing,
     )
 }
 

@@ -3,6 +3,7 @@
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import BERT_TOKENS, START
@@ -42,5 +43,8 @@ EXAMPLES: dict[str, Preprocessing] = {
         image_std=(0.2, 1e-3, 1.0),
         image_column="picture",
         label_column="animal",
+    ),
+    "palette": PalettePreprocessing(
+        image_size=(2, 3), num_channels=3, palette=((0, 0, 0), (255, 0, 7), (9, 255, 255))
     ),
 }
