@@ -168,7 +168,7 @@ def test_signs_are_not_mirrored() -> None:
 
 @pytest.mark.parametrize(
     ("size", "name", "patch"),
-    [(8, "vit", 2), (32, "vit", 4), (64, "vit", 8), (32, "multiscale-vit", 4), (1, "vit", 1)],
+    [(8, "vit", 2), (32, "vit", 4), (64, "vit", 8), (32, "multiscale-vit", 2), (1, "vit", 1)],
 )
 def test_the_patch_follows_from_the_size_of_the_images(
     size: int, name: str, patch: int, tmp_path: Path
