@@ -323,7 +323,7 @@ class ClassifyImagesObjective(LabelObjective):
 
 
 def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=20, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
+    return Habits(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
 
 
 TASK = Task(
