@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
+
 TEXT = (
     "It takes great courage to let yourself appear weak. The smooth blue lake. Once upon a time.\n"
 )
@@ -22,5 +25,18 @@ def write_files(folder: Path) -> None:
     sides = {"train": 30, "val": 4, "test": 4}
     files = {"pairs.tsv": pairs} | {f"{name}.en": english[:n] for name, n in sides.items()}
     files |= {f"{name}.fr": french[:n] for name, n in sides.items()}
+    _write_images(folder)
     for name, lines in files.items():
         (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def _write_images(folder: Path) -> None:
+    """Dark and light squares in a folder each, and captions of them."""
+    random, captions = np.random.default_rng(0), ["image,caption"]
+    for name, brightness in (("dark", 40), ("light", 200)):
+        (folder / "images" / name).mkdir(parents=True)
+        for number in range(16):
+            pixels = random.integers(brightness - 40, brightness + 40, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "images" / name / f"{number}.png")
+            captions.append(f"images/{name}/{number}.png,a {name} square")
+    (folder / "captions.csv").write_text("\n".join(captions) + "\n")

@@ -42,9 +42,8 @@ class ImageGPTProbe(TextClassifier):
 
     def pooled(self, colors: Tensor) -> Tensor:
         """The mean state of every layer: colours (B, P) → (B, layers + 1, D)."""
-        start = torch.full_like(colors[:, :1], self.gpt.start_token)
-        ids = torch.cat((start, colors[:, :-1]), dim=1)  # what the model has learned to read
-        return torch.stack([states.mean(dim=1) for states in self.gpt.layers(ids)], dim=1)
+        # Without the start token, as transformers' classifier does: so the last pixel is read, too.
+        return torch.stack([states.mean(dim=1) for states in self.gpt.layers(colors)], dim=1)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """Images have no padding, so `is_text` is not needed."""

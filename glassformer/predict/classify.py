@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from glassformer.models.labeller import TextClassifier
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.predictor import names_of
 from glassformer.predict.subjects import of_labels
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.wording import counted
@@ -70,8 +71,8 @@ class Inputs(Sequence[Any]):
 class ClassifyPredictor(InspectsText):
     """The verbs of a classifier: classify and evaluate."""
 
-    verbs = ("classify", "inspect", "evaluate")
-    preprocessing_class = LabelledInputs
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "inspect", "evaluate")
+    preprocessing_class: ClassVar[type[Preprocessing]] = LabelledInputs
     model: TextClassifier
     preprocessing: LabelledInputs
 

@@ -11,10 +11,11 @@ from glassformer.predict.predictor import Predictor, View
 TEXT_VIEWS: dict[str, View] = {
     "story": View("inspect", "all of it on one page"),
     "heads": View("heads", "what each head attends to"),
-    "lens": View("lens", "what each layer would predict"),
     "ablation": View("ablation", "how the prediction changes without each head"),
     "prediction": View("prediction", "what is predicted at each position"),
 }
+
+TOKEN_VIEWS = TEXT_VIEWS | {"lens": View("lens", "what each layer would predict")}
 
 
 class InspectsText(Predictor):
@@ -55,13 +56,6 @@ class InspectsText(Predictor):
         layers, heads = (None if number is None else [number] for number in (layer, head))
         return HeadsView(self.inspect(text, layers, heads))
 
-    def lens(self, text: str) -> LensView:
-        """What the model would predict if it stopped after each layer.
-
-        >>> print(model.lens("the quick brown").text())
-        """
-        return LensView(self.inspect(text))
-
     def ablation(self, text: str) -> AblationView:
         """How the last prediction changes if a head is switched off, for each head.
 
@@ -77,3 +71,16 @@ class InspectsText(Predictor):
         >>> print(model.prediction("the quick brown").text())
         """
         return PredictionView(self.inspect(text))
+
+
+class InspectsTokens(InspectsText):
+    """The same for a model that predicts a token at each position."""
+
+    views: ClassVar[Mapping[str, View]] = TOKEN_VIEWS
+
+    def lens(self, text: str) -> LensView:
+        """What the model would predict if it stopped after each layer.
+
+        >>> print(model.lens("the quick brown").text())
+        """
+        return LensView(self.inspect(text))

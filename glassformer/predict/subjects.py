@@ -14,6 +14,7 @@ from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
 
@@ -92,13 +93,14 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
 
 def of_translation(
     model: Translator,
-    source: tuple[str, Tokenizer, list[int]],
-    target: tuple[Tokenizer, list[int]],
+    preprocessing: PairPreprocessing,
+    text: str,
+    source_ids: list[int],
+    ids: list[int],
 ) -> Subject:
     """A sentence and its translation, each as tokens; each position of the translation predicts
     the next token."""
-    text, source_tokenizer, source_ids = source
-    tokenizer, ids = target
+    tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
     written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source")
@@ -107,7 +109,7 @@ def of_translation(
         model=name_of(model),
         text=text,
         streams=(
-            _stream(model, "source", source_tokenizer, source_ids, "encoder"),
+            _stream(model, "source", preprocessing.source, source_ids, "encoder"),
             Stream("target", written.tokens, written.ids, written.stack, "source", taps),
         ),
         run=lambda: model(*rows)[0],

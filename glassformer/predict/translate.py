@@ -27,7 +27,7 @@ from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.inspecting import TEXT_VIEWS, InspectsText
+from glassformer.predict.inspecting import TOKEN_VIEWS, InspectsTokens
 from glassformer.predict.predictor import View, given, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
@@ -50,11 +50,11 @@ from glassformer.wording import counted
 PAIRED = "pass a source and its target, or a list of each, of the same length."
 
 
-class TranslatePredictor(InspectsText):
+class TranslatePredictor(InspectsTokens):
     """The verbs of a translator: translate, score, evaluate, align."""
 
     verbs = ("translate", "inspect", "evaluate")
-    views: ClassVar = TEXT_VIEWS | {
+    views: ClassVar = TOKEN_VIEWS | {
         "alignment": View("align", "the source words that each word of a translation attends to")
     }
     preprocessing_class = PairPreprocessing
@@ -321,11 +321,8 @@ class TranslatePredictor(InspectsText):
     def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
         written = self.translate(source).text if target is None else one_line(target)
-        source_ids, target_ids = self._rows(source, written)
-        tokenizers = self.preprocessing.source, self.preprocessing.target
-        return of_translation(
-            self.model, (source, tokenizers[0], source_ids), (tokenizers[1], target_ids)
-        )
+        rows = self._rows(source, written)
+        return of_translation(self.model, self.preprocessing, source, *rows)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
         chosen: TranslationSettings = self.chosen_settings(settings)

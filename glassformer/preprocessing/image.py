@@ -54,6 +54,8 @@ class ImageInputs(LabelledInputs):
         """An image in its own size, with the model's number of channels."""
         if isinstance(content, str | os.PathLike):
             path = local_path(os.fspath(content))
+            if path.is_dir():
+                raise GlassformerError(f"{path} is a folder. Pass the image files in it.")
             if not path.is_file():
                 raise missing(path, "Pass the path of an image.")
             return read_image(path, self.num_channels)

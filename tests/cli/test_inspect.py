@@ -11,10 +11,9 @@ from torch import nn
 
 from glassformer import tasks
 from glassformer.inspection.alignment import Alignment
-from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.paint import PaintPredictor
 from glassformer.predict.translate import TranslatePredictor
-from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.preprocessing.palette import PalettePreprocessing
 
 
 class Translator(TranslatePredictor):
@@ -132,20 +131,23 @@ def test_what_means_nothing_is_refused(
     assert translator.asked == {}
 
 
-def test_a_view_has_to_be_named(glassformer: Any, translator: Translator) -> None:
-    for words in ((), ("--view", "colours")):
-        result = glassformer("inspect", "run", "Hallo", *words)
-        assert result.code == 2
-        assert "--view" in result.err
-        assert "alignment" in result.err
+def test_an_unknown_view_is_answered_with_those_there_are(
+    glassformer: Any, translator: Translator
+) -> None:
+    result = glassformer("inspect", "run", "Hallo", "--view", "colours")
+    assert result.code == 2
+    assert "--view" in result.err
+    assert "alignment" in result.err
 
 
 def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    preprocessing = TextPreprocessing(tokenizer=train_tokenizer("char", ["Hallo"]))
-    other = LanguagePredictor(nn.Identity(), preprocessing)
+    preprocessing = PalettePreprocessing(
+        image_size=(2, 2), num_channels=1, palette=((0,), (128,), (255,))
+    )
+    other = PaintPredictor(nn.Identity(), preprocessing)
     monkeypatch.setattr(tasks, "load", lambda path: other)
-    result = glassformer("inspect", "runs/gpt", "Hallo", "--view", "alignment")
+    result = glassformer("inspect", "runs/painter", "Hallo", "--view", "alignment")
     assert result.code == 2
     assert result.error == (
-        "runs/gpt has nothing to inspect. This model supports generate, score and evaluate."
+        "runs/painter has nothing to inspect. This model supports generate, complete and evaluate."
     )
