@@ -302,7 +302,7 @@ def in_dots(pixels: Pixels) -> str:
 
 
 def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=20, fewest_steps=600, muon=7e-3, adamw=2e-3, weight_decay=0.1)
+    return Habits(epochs=15, fewest_steps=300, muon=7e-3, adamw=2e-3, weight_decay=0.1)
 
 
 TASK = Task(
