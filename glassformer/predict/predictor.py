@@ -71,7 +71,7 @@ class Predictor(ABC):
 
     def view(self, name: str | None, model: Any) -> View:
         """The view of that name; `model` is what the user calls this model."""
-        if name in self.views:
+        if name is not None and name in self.views:
             return self.views[name]
         if not self.views:
             *most, last = self.verbs
