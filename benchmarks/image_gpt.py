@@ -151,7 +151,7 @@ def digits(steps: int | None, settings: dict[str, Any], work: Path) -> dict[str,
     found = {
         "image-gpt": predictor.evaluate(str(data / "test")).bits_per_dim,
         "pixels": independent(train, test, colors),
-        "neighbours": min(context_model(train, test, colors, each) for each in (2.0, 8.0, 32.0)),
+        "neighbours": min(context_model(train, test, colors, each) for each in (8.0, 32.0, 128.0)),
         "trees": trees(train, test, colors),
         "uniform": float(np.log2(colors)),
     }
