@@ -230,7 +230,7 @@ def test_a_probe_reads_the_label_and_leaves_the_painter_alone(
     accuracies = predictor.model.accuracies.tolist()
     assert len(accuracies) == 3  # the embedding, and two layers
     layer = int(predictor.model.layer)
-    assert accuracies[layer] == max(accuracies) == pytest.approx(best(probe)["val_accuracy"])
+    assert accuracies[layer] == pytest.approx(best(probe)["val_accuracy"])
     assert accuracies[0] < 0.7 < accuracies[layer]  # the colours alone do not tell the place
     ours, theirs = predictor.model.gpt.state_dict(), load_model(painter).model.state_dict()
     assert all(torch.equal(weight, theirs[name]) for name, weight in ours.items())
