@@ -194,7 +194,7 @@ def pooled_states(model: ImageGPTProbe, data: ProbeDataset, rows: ImageRows) -> 
 
 @dataclass(frozen=True)
 class _Probe:
-    """The best probe on a layer."""
+    """The probe with the lowest held-out loss on a layer."""
 
     accuracy: float
     loss: float
@@ -204,7 +204,8 @@ class _Probe:
 
 
 def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None:
-    """Fit a probe on every layer, and keep the one with the best held-out accuracy."""
+    """Fit a probe on every layer, and keep the one with the lowest held-out loss: with few held-out
+    images, accuracy would choose by chance."""
     data = objective.dataset
     learned, held = (pooled_states(model, data, part) for part in (data.training, data.validation))
     targets, answers = (part.goals(range(len(part))) for part in (data.training, data.validation))
@@ -214,11 +215,12 @@ def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None
         probes.append(probe)
         name = "embedding" if layer == 0 else f"layer {layer}"
         bar = "█" * round(BAR * probe.accuracy)
-        print(f"{name:10} {probe.accuracy:6.1%} {bar}", file=stream)
-    best = max(range(len(probes)), key=lambda layer: (probes[layer].accuracy, -probes[layer].loss))
+        print(f"{name:10} {probe.accuracy:6.1%} loss {probe.loss:.3f} {bar}", file=stream)
+    best = min(range(len(probes)), key=lambda layer: probes[layer].loss)
     chosen = probes[best]
     what = "the embedding knows" if best == 0 else f"layer {best} knows"
-    print(f"{what} most: {chosen.accuracy:.1%} of the held-out images are right", file=stream)
+    about = f"loss {chosen.loss:.3f}, {chosen.accuracy:.1%} of the held-out images are right"
+    print(f"{what} most: {about}", file=stream)
     with torch.no_grad():
         model.layer.fill_(best)
         model.accuracies.copy_(torch.tensor([probe.accuracy for probe in probes]))
@@ -238,7 +240,7 @@ def _best_of_layer(
         linear = fit_linear(learned, targets, len(labels), penalty)
         scores = judge(linear.logits(held), answers, labels)
         found.append(_Probe(scores.accuracy, scores.loss, linear, mean, deviation))
-    return max(found, key=lambda probe: (probe.accuracy, -probe.loss))
+    return min(found, key=lambda probe: probe.loss)
 
 
 TASK = Task(
