@@ -143,6 +143,17 @@ def test_test_data_is_evaluated_from_the_runs_own_copy(tmp_path: Path) -> None:
     assert {name: kept[name] for name in found} == pytest.approx(found, rel=1e-4)
 
 
+def test_the_report_shows_the_best_and_the_worst_captions(tmp_path: Path) -> None:
+    objective, model = ready(recipe_for("captioner", scenes(tmp_path, 60)), tmp_path / "run")
+    found = objective.examine(model)
+    assert [chapter.title for chapter in found.chapters] == ["Worst captions", "Best captions"]
+    rows = [row for chapter in found.chapters for row in chapter.data["rows"]]
+    assert len(rows) == len(found.answers) == len(objective.dataset.held_out) == 6
+    worst = [row[0] for row in found.chapters[0].data["rows"]]
+    assert worst == sorted(worst)
+    assert all(" | " in row[2] for row in rows)
+
+
 def test_doubly_stochastic_attention_by_hand() -> None:
     weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0], [0.3, 0.7]]])
     is_learned = torch.tensor([[True, True, False]])
