@@ -5,7 +5,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
-	bench-translation-speed bench-throughput bench-quality \
+	bench-translation-speed bench-vision bench-digits bench-vision-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-time-limit bench-reading bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
@@ -72,6 +72,15 @@ bench-classifiers: .venv/develops  ## default classifiers on many data sets agai
 
 bench-tagging: .venv/develops  ## entities and parts of speech: DATA has wnut17/ and ud_english_ewt/
 	$(BIN)/python -m benchmarks.tagging $(DATA) $(if $(PRETRAINED),--pretrained $(PRETRAINED))
+
+bench-vision: .venv/develops  ## accuracy on cifar10 in MINUTES (30) each: DATA has cifar10_jpeg/
+	$(BIN)/python -m benchmarks.vision $(DATA) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(MODELS),--models $(MODELS))
+
+bench-digits: .venv/develops  ## accuracy on scikit-learn's digits with default settings
+	$(BIN)/python -m benchmarks.vision
+
+bench-vision-speed: .venv/develops  ## images/s of a ViT against transformers, and the cost of windows
+	$(BIN)/python -m benchmarks.vision_speed
 
 bench-translation: .venv/develops  ## BLEU after 45 minutes each: DATA has multi30k/
 	$(BIN)/python -m benchmarks.translation $(DATA)

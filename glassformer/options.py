@@ -52,6 +52,7 @@ class TrainOptions(Common, total=False):
     source_column: Annotated[str, "data.source_column"]
     target_column: Annotated[str, "data.target_column"]
     reverse: Annotated[bool, "data.reverse"]
+    palette: Annotated[int, "data.palette"]
     preset: Annotated[str, "model.preset"]
     cell: Annotated[Literal["rnn", "lstm", "gru"], "model.cell"]
     layers: Annotated[int, "model.num_layers"]

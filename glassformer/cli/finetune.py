@@ -26,6 +26,7 @@ def finetune(
     Examples:
       glassformer finetune runs/bert --task classify --data reviews.csv
       glassformer finetune runs/gpt --task tag --data train.conll --lora-rank 8
+      glassformer finetune runs/image-gpt --task probe --data images/
     """
     from glassformer.training.finetuning import on_top_of
 

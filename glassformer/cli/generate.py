@@ -14,6 +14,8 @@ from glassformer.errors import UsageError
 from glassformer.options import as_typed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from glassformer.predict.language import LanguagePredictor
 
 
@@ -25,21 +27,28 @@ def generate(
     ] = None,
     *,
     top: options.Top = None,
+    out: options.Picture = None,
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
-    """Continue a prompt, or show the most likely next tokens.
+    """Continue a prompt, or show the most likely next tokens. A model of images paints some.
 
     Examples:
       glassformer generate runs/gpt-notes "Once upon" --temperature 0.8 --seed 1
       glassformer generate runs/gpt-notes --num-beams 4 --max-new-tokens 50 < prompt.txt
       glassformer generate runs/gpt-notes "Once upon" --top 10
+      glassformer generate runs/image-gpt-photos --num-return-sequences 16 --out samples.png
     """
     settings = passed(values)
 
     from glassformer.predict.language import LanguagePredictor
-    from glassformer.tasks import load_for
+    from glassformer.tasks import load_for, predictor_of
 
+    if predictor_of(model).draws:
+        _paint(model, settings, out, as_json, needless={"the prompt": prompt, "--top": top})
+        return
+    if out is not None:
+        raise UsageError("--out is for models of images. A text goes to standard output.")
     text = read_text(prompt)
     if top is not None and settings:
         first = as_typed(next(iter(settings)))
@@ -54,6 +63,20 @@ def generate(
         print_json({"candidates": [each.as_json() for each in candidates]})
     else:
         print_candidates(candidates)
+
+
+def _paint(
+    model: "Path", settings: dict[str, Any], out: "Path | None", as_json: bool, needless: Any
+) -> None:
+    """Images are drawn into a file."""
+    from glassformer.cli.painting import show
+    from glassformer.predict.paint import PaintPredictor
+    from glassformer.tasks import load_for
+
+    for what, value in needless.items():
+        if value is not None:
+            raise UsageError(f"{model} paints images from nothing. Leave out {what}.")
+    show(load_for(model, PaintPredictor, "generate"), "generate", settings, out, as_json)
 
 
 def _print_texts(

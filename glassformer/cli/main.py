@@ -9,6 +9,7 @@ import typer
 from glassformer.cli.caption import caption
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
+from glassformer.cli.complete import complete
 from glassformer.cli.data import ListsData, data
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, score, translate, classify, tag, fill, caption)
+USES = (generate, complete, score, translate, classify, tag, fill, caption)
 app.command(cls=ListsData)(data)
 for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)

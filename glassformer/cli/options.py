@@ -147,6 +147,11 @@ JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
 _tokens = "Maximum number of tokens in a translation (default: from the training data)."
 MaxTranslationTokens = Annotated[Whole, count(_tokens, rich_help_panel="Output")]
 
+Picture = Annotated[
+    Path | None,
+    output("FILE", "File for the images; its extension sets the format: .png, .svg or .json."),
+]
+
 _new = partial(option, rich_help_panel="Fine-tuning")
 Task = Annotated[str, _new("TASK", "Task to learn, from the list below.", parser=known_task)]
 
@@ -251,6 +256,7 @@ class Images(Group, heading="Data", section="data"):
     image_size: Text = option(
         "N", "Size to which images are resized, e.g. 32 or 24x32 (default: depends on the data)."
     )
+    palette: Whole = count("Number of colours to paint with (default: 512, or 16 greys).")
     image_column: ImageColumn = None
     strict: Flag = switch("--strict", "Refuse files that are not images instead of skipping them.")
 

@@ -53,12 +53,8 @@ class AugmentationConfig(Config):
 
 def augment(images: Tensor, config: AugmentationConfig, generator: torch.Generator) -> Tensor:
     """Vary images (B, C, H, W) with values from 0 to 1; the result has the same shape and range."""
+    images = moved(images, config.shift, config.flip, generator)
     draw = _Draw(len(images), generator)
-    if config.shift:
-        images = _shifted(images, config.shift, draw)
-    if config.flip:
-        is_flipped = draw.uniform() < config.flip
-        images = torch.where(is_flipped.view(-1, 1, 1, 1), images.flip(-1), images)
     affine = _identity(len(images))
     if config.zoom < 1:
         affine = affine @ _zoomed(config.zoom, draw)
@@ -72,6 +68,18 @@ def augment(images: Tensor, config: AugmentationConfig, generator: torch.Generat
     if config.erasing:
         images = _erased(images, config.erasing, draw)
     return images.clamp(0, 1)
+
+
+def moved(images: Tensor, shift: float, flip: float, generator: torch.Generator) -> Tensor:
+    """Images (B, C, H, W), whose values may be anything, such as the colours of a palette: shifted
+    by up to a share of each side, and mirrored with a probability."""
+    draw = _Draw(len(images), generator)
+    if shift:
+        images = _shifted(images, shift, draw)
+    if flip:
+        is_flipped = draw.uniform() < flip
+        images = torch.where(is_flipped.view(-1, 1, 1, 1), images.flip(-1), images)
+    return images
 
 
 def mix(

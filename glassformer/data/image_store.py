@@ -106,6 +106,20 @@ class ImageStore:
         return [name for name, state in states.items() if state != tuple(self._files[name])]
 
 
+def changes_in(folder: Path) -> list[str]:
+    """What changed in the files of the images of a dataset since they were read, in words."""
+    if not (folder / IMAGES).with_suffix(".json").is_file():
+        return []
+    changed = ImageStore(folder / IMAGES).changed()
+    if not changed:
+        return []
+    more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
+    return [
+        f"note: {counted(len(changed), 'file')} changed or disappeared since the run began: "
+        f"{', '.join(changed[:_NAMED])}{more}. Training continues with the images as they were"
+    ]
+
+
 class ImageStoreWriter:
     """Writes images one by one; `with` writes the rest."""
 

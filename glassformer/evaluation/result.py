@@ -12,7 +12,13 @@ from torch import nn
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.tables import html_table, html_text
 
-SMALLER_IS_BETTER = {"loss", "perplexity", "bits_per_byte", "expected_calibration_error"}
+SMALLER_IS_BETTER = {
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "bits_per_dim",
+    "expected_calibration_error",
+}
 
 
 class Result(ABC):

@@ -64,7 +64,7 @@ def attention_maps(layers: Sequence[LayerAttention], pooled: Array) -> list[Arra
 
 def rollout(layers: Sequence[LayerAttention], pooled: Array) -> Array:
     """(rows, columns) of the first layer: how much each place contributed to the pooled vector."""
-    shares = np.asarray(pooled, dtype=np.float64)
+    shares: Array = np.asarray(pooled, dtype=np.float64)
     for number in reversed(range(len(layers))):
         layer = layers[number]
         shares = (shares + layer.attended(shares).mean(axis=0)) / 2

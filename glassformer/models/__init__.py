@@ -148,6 +148,20 @@ MODELS: dict[str, ModelRow] = {
         presets.SHOW_ATTEND_TELL,
     ),
     "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "image-gpt": _row(
+        "paint",
+        "image_gpt.ImageGPT",
+        "a GPT over pixels that paints images",
+        presets.IMAGE_GPT,
+    ),
+    "image-gpt-probe": _row(
+        "probe",
+        "image_gpt_probe.ImageGPTProbe",
+        "a linear classifier on a layer of a trained image-gpt",
+        presets.IMAGE_GPT,
+        body="image-gpt",
+        from_scratch=False,
+    ),
     "multiscale-vit": _row(
         "classify-images",
         "multiscale_vit.MultiscaleViT",

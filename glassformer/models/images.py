@@ -23,6 +23,8 @@ class ImageConfig(Config):
     embedding: Literal["patches", "convolution"] = "patches"
     """patches: squares, projected linearly; convolution: convolutions with maxima in between, which
     halve the image until a place stands for patch_size pixels."""
+    num_convolutions: Count | None = Field(None, ge=1, le=16)
+    """Number of convolutions; null: as many as halve the image. Further ones leave its size."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -60,8 +62,10 @@ class ImageConfig(Config):
 
 def make_embedding(config: ImageConfig, width: int) -> PatchEmbedding | ConvolutionalEmbedding:
     """Images (B, C, H, W) → vectors (B, N, width)."""
-    of = ConvolutionalEmbedding if config.embedding == "convolution" else PatchEmbedding
-    return of(config.channels, config.patch_size, width)
+    shape = (config.channels, config.patch_size, width)
+    if config.embedding == "convolution":
+        return ConvolutionalEmbedding(*shape, config.num_convolutions)
+    return PatchEmbedding(*shape)
 
 
 def initialize_convolutions(model: nn.Module) -> None:

@@ -154,8 +154,12 @@ class MultiscaleViT(ImageClassifier):
 
     @property
     def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
-        found = zip(self.encoder.stages, self.encoder.grids, strict=True)
-        return [(block.attention, grid) for stage, grid in found for block in stage]
+        return [
+            (block.attention, grid)
+            for stage, grid in zip(self.encoder.stages, self.encoder.grids, strict=True)
+            for block in stage.modules()
+            if isinstance(block, Block)
+        ]
 
     def represent(self, pixels: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(pixels).mean(dim=(1, 2))  # (B, D)

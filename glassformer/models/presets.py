@@ -146,6 +146,20 @@ SHOW_ATTEND_TELL: Choice = (
 
 # --- images ---
 
+# Chen et al. (2020), with 512 colours: 76,682,240 / 455,489,536 / 1,362,914,304 parameters.
+_IMAGE_GPT: Preset = {"vocab_size": 513, "context_length": 1024, "image_size": 32}
+_IMAGE_GPT |= {"norm": "rms", "activation": "quick_gelu", "dropout": 0.1}
+_PAINTER: Preset = {"initialization": "zero_output", "dropout": 0.1}
+IMAGE_GPT_PRESETS: Presets = {
+    "igpt-s": _IMAGE_GPT | _stack(24, 8, 512),
+    "igpt-m": _IMAGE_GPT | _stack(36, 8, 1024),
+    "igpt-l": _IMAGE_GPT | _stack(48, 16, 1536),
+    "tiny": _PAINTER | _stack(4, 4, 96),
+    "small": _PAINTER | _stack(6, 4, 128),
+    "medium": _PAINTER | _stack(8, 4, 256),
+}
+IMAGE_GPT: Choice = (IMAGE_GPT_PRESETS, ((1e9, "medium"), (3e6, "small"), (0, "tiny")))
+
 # Dosovitskiy et al. (2021) and Touvron et al. (2021), with 1,000 labels: 5,717,416 / 22,050,664 /
 # 86,567,656 / 304,326,632 parameters.
 _VIT: Preset = {"image_size": 224, "num_channels": 3, "patch_size": 16}

@@ -26,10 +26,12 @@ from glassformer.models.images import (
 from glassformer.models.labeller import LabelsConfig
 from glassformer.models.stack import StackConfig
 from glassformer.nn.attention import NO_RULES, MultiHeadAttention
+from glassformer.nn.blocks import Block
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import Grid, GridPositions
 from glassformer.nn.pooling import pool
+from glassformer.nn.positions import Positions
 from glassformer.nn.sequence_pooling import SequencePooling
 
 
@@ -58,6 +60,7 @@ class ViTEncoder(nn.Module):
         num_extra = int(config.has_class_token)
         self.class_token = nn.Parameter(torch.zeros(config.d_model)) if num_extra else None
         rows, columns = self.grid
+        self.positions: Positions
         if config.positions == "learned":
             self.positions = GridPositions(self.grid, config.d_model, num_extra)
         else:
@@ -116,7 +119,10 @@ class ViT(ImageClassifier):
 
     @property
     def layers(self) -> list[tuple[MultiHeadAttention, Grid]]:
-        return [(block.attention, self.encoder.grid) for block in self.encoder.blocks]
+        blocks = self.encoder.blocks
+        return [
+            (block.attention, self.encoder.grid) for block in blocks if isinstance(block, Block)
+        ]
 
     @property
     def pooling_tap(self) -> Tap | None:

@@ -44,17 +44,19 @@ def patches(pixels: Tensor, size: int) -> Tensor:
 
 
 class ConvolutionalEmbedding(nn.Module):
-    """Convolutions of 3×3 pixels, each followed by ReLU and a 3×3 maximum at every second pixel. A
-    patch of one pixel has one convolution and no maximum.
+    """Convolutions of 3×3 pixels, each followed by ReLU; after the first log₂ P of them, a 3×3
+    maximum at every second pixel halves the image.
 
     The channels double towards `width`, so that most of the work is done on small images. What a
     place sees is centred on its square of the grid, so that attention can be drawn there.
     """
 
-    def __init__(self, num_channels: int, patch_size: int, width: int) -> None:
+    def __init__(
+        self, num_channels: int, patch_size: int, width: int, num_convolutions: int | None = None
+    ) -> None:
         super().__init__()
         self.num_halvings = round(math.log2(patch_size))
-        number = max(1, self.num_halvings)
+        number = max(1, self.num_halvings, num_convolutions or 0)
         widths = [num_channels, *(max(1, width // 2**n) for n in reversed(range(number)))]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(wide, wider, 3, padding=1, bias=False) for wide, wider in pairwise(widths)
@@ -69,7 +71,7 @@ class ConvolutionalEmbedding(nn.Module):
         x = pixels
         for number, convolution in enumerate(self.convolutions, 1):
             x = convolution(x)
-            if self.num_halvings:  # before ReLU: the result is the same, on a quarter of the values
+            if number <= self.num_halvings:  # before ReLU: the same result from fewer values
                 x = _halved(x, is_last=number == self.num_halvings)  # (B, D', H/2, W/2)
             x = x.relu()
         return x.flatten(2).transpose(1, 2)  # (B, N, D)

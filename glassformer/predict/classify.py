@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from glassformer.evaluation.classification import Classification, judge, read_lo
 from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.predictor import Predictor, names_of
+from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 
 YES = 0.5  # the least probability of a label that is given, where several can be
@@ -65,8 +66,8 @@ class Inputs(Sequence[Any]):
 class ClassifyPredictor(Predictor):
     """The verbs of a classifier: classify and evaluate."""
 
-    verbs = ("classify", "evaluate")
-    preprocessing_class = LabelledInputs
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "evaluate")
+    preprocessing_class: ClassVar[type[Preprocessing]] = LabelledInputs
     model: TextClassifier
     preprocessing: LabelledInputs
 

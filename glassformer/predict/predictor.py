@@ -42,6 +42,8 @@ class Predictor(ABC):
 
     verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
     """The commands that work with it."""
+    draws: ClassVar[bool] = False
+    """What it generates are images, which are drawn into a file."""
     views: ClassVar[Mapping[str, View]] = {}
     """What `inspect` can show, by name."""
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
@@ -69,7 +71,7 @@ class Predictor(ABC):
 
     def view(self, name: str | None, model: Any) -> View:
         """The view of that name; `model` is what the user calls this model."""
-        if name in self.views:
+        if name is not None and name in self.views:
             return self.views[name]
         if not self.views:
             *most, last = self.verbs

@@ -11,6 +11,7 @@ from glassformer.errors import GlassformerError
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
@@ -27,6 +28,7 @@ KINDS: dict[str, type[Preprocessing]] = {
         SeriesPreprocessing,
         CaptionPreprocessing,
         ImagePreprocessing,
+        PalettePreprocessing,
     )
 }
 

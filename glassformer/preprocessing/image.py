@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.config import ImageSize
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Decoded, Pixels, read_image, resized, with_channels
-from glassformer.data.labelled_images import read_images
+from glassformer.data.labelled_images import ImageExample, read_images
 from glassformer.data.row_files import Array
 from glassformer.data.text_files import local_path, missing
 from glassformer.errors import GlassformerError, UsageError
@@ -54,6 +54,8 @@ class ImageInputs(LabelledInputs):
         """An image in its own size, with the model's number of channels."""
         if isinstance(content, str | os.PathLike):
             path = local_path(os.fspath(content))
+            if path.is_dir():
+                raise GlassformerError(f"{path} is a folder. Pass the image files in it.")
             if not path.is_file():
                 raise missing(path, "Pass the path of an image.")
             return read_image(path, self.num_channels)
@@ -113,9 +115,15 @@ class ImageInputs(LabelledInputs):
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
     ) -> Iterator[tuple[Pixels, str]]:
         column = text_column[0] if text_column else self.image_column
-        examples, _ = self._read(paths, image_column=column, encoding=encoding)
+        examples, _ = self.read_unlabelled(paths, column, encoding)
         for example in examples:
             yield example.input, example.source
+
+    def read_unlabelled(
+        self, paths: Sequence[str], image_column: str | None, encoding: str
+    ) -> tuple[Sequence[ImageExample], list[str]]:
+        """The images of files, resized, and notes on what was left out."""
+        return self._read(paths, image_column=image_column, encoding=encoding)
 
     def _read(self, paths: Sequence[str], **options: Any) -> tuple[Sequence[Any], list[str]]:
         """In a file without a name, so that it is gone when the process ends."""

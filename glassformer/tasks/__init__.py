@@ -12,7 +12,17 @@ from glassformer.models import row
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.host import prepare
-from glassformer.tasks import caption, classify, classify_images, language, masked, tag, translate
+from glassformer.tasks import (
+    caption,
+    classify,
+    classify_images,
+    language,
+    masked,
+    paint,
+    probe,
+    tag,
+    translate,
+)
 from glassformer.tasks.task import Task
 
 PredictorT = TypeVar("PredictorT", bound=Predictor)
@@ -23,6 +33,8 @@ TASKS: dict[str, Task] = {
     "classify": classify.TASK,
     "tag": tag.TASK,
     "translate": translate.TASK,
+    "paint": paint.TASK,
+    "probe": probe.TASK,
     "classify-images": classify_images.TASK,
     "caption": caption.TASK,
 }

@@ -155,7 +155,7 @@ def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
     def choose(sizes: Sizes) -> tuple[int, int]:
         config: Any = recipe.architecture()
         if config.image_size is not None:
-            return tuple(config.image_size)  # type: ignore[return-value]
+            return tuple(config.image_size)
         median = float(np.median(sizes.min(axis=1)))
         side = max(1, round(min(median, MOST_BY_DEFAULT)))
         is_fixed = not recipe.is_open or recipe.model.get("patch_size") is not None

@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from torch import Tensor, nn
 
+from glassformer.data.image_store import changes_in
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.result import Result
 from glassformer.predict.predictor import Predictor
@@ -118,6 +119,10 @@ class Dataset(ABC):
             f"num_{self.unit}s": self.num_items,
             f"num_validation_{self.unit}s": self.num_validation_items,
         }
+
+    def changes(self) -> list[str]:
+        """What changed in the user's files since the run began, in words."""
+        return changes_in(self.folder)
 
     def test_data(self) -> dict[str, Any] | None:
         """Arguments of the predictor's `evaluate` for the run's copy of the test data, if any."""

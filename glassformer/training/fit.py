@@ -128,7 +128,7 @@ def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tu
         if run.standing(first).best_step is not None and not is_replay:
             gone = [run.path / name for name in run.lost()]
             news += [f"warning: {path} is missing. A new one is started." for path in gone]
-        news.append(f"continuing from step {first:,}")
+        news += [f"continuing from step {first:,}", *objective.dataset.changes()]
     elif damaged or (run.path / WEIGHTS).is_file():
         news.append("no undamaged checkpoint is left: training starts from the beginning")
     run.forget_after(first)

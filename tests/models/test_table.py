@@ -23,6 +23,8 @@ def test_a_row_leads_to_a_config_and_a_model(name):
 def test_every_preset_makes_a_valid_config(name, preset):
     values = row(name).preset(preset)
     config = parse(row(name).config, values)
+    if isinstance(side := values.get("image_size"), int):
+        values = values | {"image_size": (side, side)}
     assert {key: getattr(config, key) for key in values} == values
 
 
@@ -36,7 +38,9 @@ def test_sizes_choose_presets_largest_first_and_there_is_one_for_little_data(nam
 
 
 def test_models_that_only_finetune_makes_are_not_offered_for_training():
-    assert set(MODELS) - set(trainable()) == {"gpt-classifier", "gpt-tagger"}
+    assert set(MODELS) - set(trainable()) == {
+        *("gpt-classifier", "gpt-tagger", "image-gpt-probe"),
+    }
 
 
 def test_a_row_added_later_can_be_trained(monkeypatch):
@@ -55,6 +59,7 @@ def test_every_model_knows_its_name():
         *(("gpt", "classify", "gpt-classifier"), ("gpt", "tag", "gpt-tagger")),
         *(("bert", "classify", "classifier"), ("bert", "tag", "tagger")),
         *(("gpt", "translate", None), ("bag", "classify", None)),
+        *(("image-gpt", "probe", "image-gpt-probe"), ("gpt", "probe", None)),
     ],
 )
 def test_what_is_built_on_a_pretrained_model(body, task, name):
@@ -78,11 +83,12 @@ def test_models_state_their_capabilities():
     labellers = [name for name, each in MODELS.items() if issubclass(each.model, Labeller)]
     assert {name: row(name).model.default_context for name in labellers} == {
         **dict.fromkeys(labellers, 512),
-        "bag": None,
+        **dict.fromkeys(("bag", "vit", "multiscale-vit", "image-gpt-probe")),
     }
     assert {name for name in labellers if row(name).model.is_causal} == {
         "gpt-classifier",
         "gpt-tagger",
+        "image-gpt-probe",
     }
     assert row("gpt").model.is_causal
     decoders = [name for name, each in MODELS.items() if issubclass(each.model, MemoryDecoder)]

@@ -4,6 +4,7 @@ from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import BERT_TOKENS, START
@@ -53,5 +54,8 @@ EXAMPLES: dict[str, Preprocessing] = {
         tokenizer=WORDS,
         caption_column="said",
         longest_caption=7,
+    ),
+    "palette": PalettePreprocessing(
+        image_size=(2, 3), num_channels=3, palette=((0, 0, 0), (255, 0, 7), (9, 255, 255))
     ),
 }

@@ -25,10 +25,12 @@ from small_tasks import (
 from glassformer.evaluation.result import Result
 from glassformer.preprocessing.masking import MaskedBatch, Masking
 from glassformer.tasks import TASKS, load
+from glassformer.training.finetuning import on_top_of
 from glassformer.training.recipes import make_recipe
 
 SMALL = {"language": "gpt", "masked": "bert", "classify": "classifier", "tag": "tagger"}
-SMALL |= {"translate": "translator", "classify-images": "vit", "caption": "captioner"}
+SMALL |= {"translate": "translator", "classify-images": "vit", "paint": "image-gpt"}
+SMALL |= {"caption": "captioner"}
 IMAGE_ENCODER = {key: value for key, value in ENCODER.items() if key != "context_length"}
 EVERY_TASK = pytest.mark.parametrize("task", sorted(TASKS))
 
@@ -48,8 +50,9 @@ def turned(folder: Path, count: int = 200) -> Path:
 
 
 WRITE: dict[str, Callable[..., Path]] = {"language": prose, "masked": prose, "classify": reviews}
-WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares, "caption": scenes}
-SHAPE: dict[str, dict[str, Any]] = {"classify-images": IMAGE_ENCODER}
+WRITE |= {"tag": sentences, "translate": turned, "classify-images": squares}
+WRITE |= {"paint": squares, "probe": squares, "caption": scenes}
+SHAPE: dict[str, dict[str, Any]] = {"classify-images": IMAGE_ENCODER, "paint": IMAGE_ENCODER}
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,20 @@ class Run:
         return objective, objective.validate(model)
 
 
+def model_for(folder: Path, task: str) -> dict[str, Any]:
+    """The sections of a recipe that name the model."""
+    if task == "probe":  # which looks into a trained model
+        (folder / "painter").mkdir()
+        return on_top_of(a_run(folder / "painter", "paint").folder, task)
+    return {"model": {"name": SMALL[task], **SHAPE.get(task, ENCODER)}}
+
+
 def a_run(folder: Path, task: str, **sections: Any) -> Run:
     (folder / "held_out").mkdir()
     held_out = WRITE[task](folder / "held_out", 60)
     recipe = make_recipe(
         {
-            "model": {"name": SMALL[task], **SHAPE.get(task, ENCODER)},
+            **model_for(folder, task),
             "data": {
                 "paths": [str(WRITE[task](folder))],
                 "validation_paths": [str(held_out)],

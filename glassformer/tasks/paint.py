@@ -1,0 +1,315 @@
+"""Paint: loss = mean of -log p(colour of a pixel | the pixels before it), row by row.
+
+Images are resized, their colours replaced by the nearest of a palette that is learned from them,
+and stored as rows of numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from glassformer.config import Config, Count
+from glassformer.data.augmentation import moved
+from glassformer.data.image_files import ImagesConfig
+from glassformer.data.image_split import ImageSplit, read_image_split
+from glassformer.data.image_store import IMAGES, ImageStore, write_npz
+from glassformer.data.images import Pixels, Size
+from glassformer.data.labelled_images import Sizes, median_size
+from glassformer.data.row_files import Array
+from glassformer.evaluation.losses import next_token_loss
+from glassformer.evaluation.painting import PaintResult, evaluate_painting, with_start
+from glassformer.evaluation.result import evaluating
+from glassformer.generation.logits import Sampling
+from glassformer.generation.sample import decode
+from glassformer.models.image_gpt import ImageGPT
+from glassformer.predict.paint import PaintPredictor
+from glassformer.preprocessing.palette import MOST_COLORS, PalettePreprocessing
+from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.task import (
+    Batches,
+    Command,
+    Dataset,
+    Habits,
+    Objective,
+    Say,
+    Source,
+    Task,
+    say_data,
+)
+from glassformer.wording import counted
+
+TRAIN, VALIDATION, TEST = "train.npy", "validation.npy", "test.npz"
+VALIDATION_NUMBERS = "validation_numbers.npy"  # of held-out images in the store
+LARGEST = 16  # pixels of a side by default: a painter's work grows with the square of the pixels
+COLORS, GREYS = 512, 16  # of a palette by default
+BATCH_PIXELS = 4096
+ENCODED_AT_ONCE = 1024  # images
+BRAILLE = 0x2800  # of Unicode: 4 × 2 dots in a character
+DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+
+class PaintData(ImagesConfig):
+    """Which images to learn from, and the colours they are painted with."""
+
+    palette: Count | None = Field(None, ge=2, le=MOST_COLORS)
+    """Number of colours of the palette (null: 512, or 16 greys)."""
+
+
+class PaintAugmentation(Config):
+    """How images are varied in training."""
+
+    shift: float = Field(0.0, ge=0, le=0.5)
+    """Shift by up to this share of each side; what is missing is mirrored."""
+    flip: float = Field(0.0, ge=0, le=1)
+    """Probability of mirroring left and right."""
+
+
+class PaintRecipe(Recipe):
+    """A recipe for images to paint."""
+
+    data: PaintData
+    augmentation: PaintAugmentation = PaintAugmentation()
+
+
+@dataclass(frozen=True)
+class PaintSource(Source):
+    """Images in a store, split, and their palette."""
+
+    split: ImageSplit
+    preprocessing: PalettePreprocessing
+
+    @property
+    def num_items(self) -> int:
+        return len(self.split.training) * self.preprocessing.num_pixels
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        height, width = self.preprocessing.image_size
+        return {
+            "model": {
+                "image_size": [height, width],
+                "context_length": max(2, height * width),
+                "vocab_size": self.preprocessing.start + 1,
+            }
+        }
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        split = self.split
+        for name, numbers in ((TRAIN, split.training), (VALIDATION, split.validation)):
+            _write_ids(folder / name, split.store, numbers, self.preprocessing)
+        np.save(folder / VALIDATION_NUMBERS, split.validation)
+        if len(split.test):
+            images = (split.store[int(number)] for number in split.test)
+            write_npz(folder / TEST, images, [""] * len(split.test))
+
+
+def _write_ids(
+    path: Path, store: ImageStore, numbers: Array, preprocessing: PalettePreprocessing
+) -> None:
+    shape = (len(numbers), preprocessing.num_pixels)
+    ids = np.lib.format.open_memmap(path, "w+", np.dtype(preprocessing.dtype), shape)
+    for first in range(0, len(numbers), ENCODED_AT_ONCE):
+        some = numbers[first : first + ENCODED_AT_ONCE]
+        ids[first : first + len(some)] = preprocessing.ids(store[some])
+    ids.flush()
+
+
+def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
+    data = recipe.data
+    if data.image_size is None and recipe.model.get("image_size") is not None:
+        size = recipe.architecture().size  # type: ignore[attr-defined]
+        data = data.model_copy(update={"image_size": size})
+    split = read_image_split(data, recipe.training.seed, folder, _choose(say))
+    store, grey = split.store, split.store.num_channels == 1
+    height, width = store.size
+    kind = "greyscale" if grey else "colour"
+    say_data(
+        f"{counted(len(split.training), 'image')}, {height}×{width}, {kind}",
+        split,
+        say,
+        split.columns,
+        f"; test set, used once at the end: {len(split.test):,}" if len(split.test) else "",
+    )
+    preprocessing = PalettePreprocessing.of(
+        store,
+        split.training,
+        data.palette or (GREYS if grey else COLORS),
+        recipe.training.seed,
+        image_column=split.image_column,
+    )
+    say(_about_palette(store, split.training, preprocessing))
+    return PaintSource(split, preprocessing)
+
+
+def _choose(say: Say) -> Any:
+    def choose(sizes: Sizes) -> Size:
+        size = median_size(most=LARGEST)(sizes)
+        if (sizes != size).any():
+            say(
+                f"note: images are resized to {size[0]}×{size[1]}; pass --image-size for another "
+                "size"
+            )
+        return size
+
+    return choose
+
+
+def _about_palette(store: ImageStore, numbers: Array, preprocessing: PalettePreprocessing) -> str:
+    """How much the palette changes the images, in words."""
+    some = store[np.sort(numbers[:: max(1, len(numbers) // 500)])]
+    painted = preprocessing.pixels(preprocessing.ids(some))
+    error = np.sqrt(np.mean((painted.astype(np.float64) - some) ** 2))
+    count = counted(len(preprocessing.palette), "colour")
+    if error == 0:
+        return f"palette: {count}, all that occur"
+    return f"palette: {count}; they differ from the original ones by {error:.1f} of 255 (RMS)"
+
+
+class PaintDataset(Dataset):
+    """Images as rows of colours, memory-mapped."""
+
+    unit = "pixel"
+    training: Array
+    validation: Array
+    preprocessing: PalettePreprocessing
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        self.training = _opened(folder / TRAIN)
+        self.validation = _opened(folder / VALIDATION)
+
+    @property
+    def num_items(self) -> int:
+        return int(self.training.size)
+
+    @property
+    def num_validation_items(self) -> int:
+        return int(self.validation.size)
+
+    @property
+    def items_per_row(self) -> float:
+        return float(self.preprocessing.num_pixels)
+
+    @property
+    def default_batch_size(self) -> int:
+        return max(4, BATCH_PIXELS // self.preprocessing.num_pixels)
+
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
+
+    def describe(self) -> str:
+        height, width = self.preprocessing.image_size
+        return (
+            f"{counted(len(self.training), 'image')} of {height}×{width} pixels in "
+            f"{len(self.preprocessing.palette):,} colours; {len(self.validation):,} held out"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_images": len(self.training),
+            "num_validation_images": len(self.validation),
+            "num_pixels": self.num_items,
+        }
+
+    def source(self, row: int) -> str:
+        """Where a held-out image was read."""
+        numbers = _opened(self.folder / VALIDATION_NUMBERS)
+        return ImageStore(self.folder / IMAGES).sources[int(numbers[row])]
+
+    def test_data(self) -> dict[str, Any] | None:
+        path = self.folder / TEST
+        return {"paths": str(path)} if path.is_file() else None
+
+
+def _opened(path: Path) -> Array:
+    return np.lib.format.open_memmap(path, "r")
+
+
+class PaintObjective(Objective):
+    """Predict the colour of each pixel from those before it."""
+
+    dataset: PaintDataset
+    measure = "bits_per_dim"
+    measures = ("loss", "bits_per_dim")
+
+    def batch(self, number: int, most: int | None = None) -> Tensor:
+        """Colours (B, P), varied by random numbers of their own."""
+        data, rows = self.dataset, self.batches.batch(number, most)
+        ids = torch.from_numpy(data.training[np.asarray(rows)].astype(np.int64))  # (B, P)
+        config: PaintAugmentation = self.recipe.augmentation
+        generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
+        images = ids.unflatten(1, (1, *data.preprocessing.image_size))  # (B, 1, H, W)
+        return moved(images, config.shift, config.flip, generator).flatten(1)
+
+    def loss(self, model: ImageGPT, batch: Tensor) -> Tensor:
+        hidden = model.hidden(with_start(batch, model.start_token))
+        return next_token_loss(hidden, model.head, batch)
+
+    def validate(self, model: ImageGPT) -> PaintResult:
+        ids = self.dataset.validation
+        return evaluate_painting(
+            model, lambda rows: ids[rows.start : rows.stop], len(ids), ids.shape[1]
+        )
+
+    def sample(self, model: ImageGPT, step: int) -> str:
+        """A completed image, in dots."""
+        data = self.dataset
+        row = data.validation[step % len(data.validation)].astype(np.int64)
+        height, width = data.preprocessing.image_size
+        given = row[: height // 2 * width].tolist()
+        with evaluating(model):
+            steps = decode(
+                model,
+                [[model.start_token, *given]],
+                sampling=Sampling(),
+                max_new_tokens=len(row) - len(given),
+                seed=step,
+                device=model.device,
+            )
+            painted = [*given, *(token for (token,) in steps if token is not None)]
+        return in_dots(data.preprocessing.pixels([painted])[0])
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        source = self.dataset.source(0)
+        image = source if Path(source).is_file() else "IMAGE"
+        return (
+            ("complete", folder, image, "--out", "completed.png"),
+            ("generate", folder, "--out", "samples.png"),
+        )
+
+
+def in_dots(pixels: Pixels) -> str:
+    """An image (H, W, C) for a terminal: dots where it is brighter than its middle."""
+    grey = pixels.mean(axis=2)
+    is_bright = grey > (grey.min() + grey.max()) / 2
+    height, width = is_bright.shape
+    padded = np.pad(is_bright, ((0, -height % 4), (0, -width % 2)))
+    lines = []
+    for top in range(0, padded.shape[0], 4):
+        codes = np.zeros(padded.shape[1] // 2, dtype=np.int64)
+        for row, values in enumerate(DOTS):
+            for column, value in enumerate(values):
+                codes += padded[top + row, column::2] * value
+        lines.append("".join(chr(BRAILLE + code) for code in codes.tolist()))
+    return "\n".join(lines)
+
+
+def habits(recipe: Recipe) -> Habits:
+    return Habits(epochs=20, fewest_steps=600, muon=7e-3, adamw=2e-3, weight_decay=0.1)
+
+
+TASK = Task(
+    recipe=PaintRecipe,
+    read=read,
+    dataset=PaintDataset,
+    objective=PaintObjective,
+    predictor=PaintPredictor,
+    habits=habits,
+)

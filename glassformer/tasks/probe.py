@@ -1,0 +1,252 @@
+"""Probe: how well can a linear classifier read the label of an image from each layer?
+
+The states of every layer of a trained ImageGPT, averaged over all pixels, are the features of a
+logistic regression. Held-out images choose the layer, and how strongly its weights are penalised;
+only test images judge the result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.image_files import ImagesConfig
+from glassformer.data.image_rows import ImageRows
+from glassformer.data.image_store import IMAGES, ImageStore, write_npz
+from glassformer.data.labelled_images import LabelledImages, read_labelled_images
+from glassformer.data.labels import targets_of
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.evaluation.chapter import Chapter, Examination
+from glassformer.evaluation.classification import Classification, fit_temperature, judge
+from glassformer.evaluation.linear_probe import Linear, fit_linear
+from glassformer.evaluation.precision_recall import wilson
+from glassformer.evaluation.result import evaluating
+from glassformer.models.image_gpt_probe import ImageGPTProbe
+from glassformer.predict.probe import ProbePredictor
+from glassformer.preprocessing import load_preprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.tasks.labelled_rows import say_split
+from glassformer.tasks.recipe import FinetuneConfig, Recipe
+from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.task import (
+    Batches,
+    Command,
+    Dataset,
+    Habits,
+    Objective,
+    Say,
+    Source,
+    Task,
+)
+from glassformer.wording import counted
+
+TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
+READ_AT_ONCE = 2**14  # pixels
+BAR = 30  # characters
+
+
+class ProbeRecipe(Recipe):
+    """A recipe for a probe: labelled images, and the model to look into."""
+
+    data: ImagesConfig
+    finetune: FinetuneConfig | None = None
+
+
+@dataclass(frozen=True)
+class ProbeSource(Source):
+    """Labelled images in a store, split."""
+
+    images: LabelledImages
+    preprocessing: PalettePreprocessing
+
+    @property
+    def num_items(self) -> int:
+        return len(self.images.split.training) * self.preprocessing.num_pixels
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        labels = list(self.images.split.labels)
+        return {"model": {"labels": labels, "context_length": self.preprocessing.num_pixels}}
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        split, store = self.images.split, self.images.store
+        for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
+            numbers = np.array([each.number for each in part], dtype=np.int64)
+            targets = np.array(targets_of(part, split.labels, False), dtype=np.int32)
+            ImageRows(store, numbers, targets).save(folder / name)
+        if split.test:
+            labels = [each.labels[0] for each in split.test]
+            write_npz(folder / TEST, (each.input for each in split.test), labels)
+
+
+def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
+    start = recipe.start
+    if start is None:
+        raise UsageError("a probe looks into a trained model. Run glassformer finetune MODEL.")
+    if start.lora_rank or start.freeze_layers:
+        raise UsageError("a probe changes no layer of the model. Leave out the options for them.")
+    kind = load_preprocessing(Path(start.model))
+    if not isinstance(kind, PalettePreprocessing):
+        raise GlassformerError(f"{start.model} does not paint images. Pass an image-gpt.")
+    if recipe.data.image_size not in (None, kind.image_size):
+        height, width = kind.image_size
+        raise UsageError(f"the model paints {height}×{width} pixels. Leave out --image-size.")
+    update = {"image_size": kind.image_size, "num_channels": kind.num_channels}
+    data = recipe.data.model_copy(update=update)
+    found = read_labelled_images(data, recipe.training.seed, folder, lambda _: kind.image_size)
+    split = found.split
+    what = f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}"
+    say_split(what, split, say)
+    columns = {
+        "image_column": split.text_column[0] if split.text_column else None,
+        "label_column": split.label_column,
+    }
+    return ProbeSource(found, kind.model_copy(update=columns))
+
+
+class ProbeDataset(Dataset):
+    """Labelled images in a store."""
+
+    unit = "image"
+    training: ImageRows
+    validation: ImageRows
+    preprocessing: PalettePreprocessing
+
+    def __init__(self, folder: Path, recipe: Recipe) -> None:
+        super().__init__(folder, recipe)
+        store = ImageStore(folder / IMAGES)
+        self.training = ImageRows.load(folder / TRAIN, store)
+        self.validation = ImageRows.load(folder / VALIDATION, store)
+        self.labels: tuple[str, ...] = self.model_config.labels
+
+    @property
+    def default_batch_size(self) -> int:
+        return len(self.training)  # a regression reads all images at each step
+
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
+
+    def colors(self, rows: ImageRows, numbers: range) -> Tensor:
+        """(B, P) of some images."""
+        return torch.from_numpy(self.preprocessing.ids(rows.images(numbers)).astype(np.int64))
+
+    def test_data(self) -> dict[str, Any] | None:
+        path = self.folder / TEST
+        return {"paths": str(path)} if path.is_file() else None
+
+
+class ProbeObjective(Objective):
+    """Name the label of an image."""
+
+    dataset: ProbeDataset
+    measure = "accuracy"
+    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    def loss(self, model: ImageGPTProbe, batch: Any) -> Tensor:
+        raise TypeError("a probe is not trained by gradient steps")
+
+    def validate(self, model: ImageGPTProbe) -> Classification:
+        rows, labels = self.dataset.validation, self.dataset.labels
+        logits, targets = self._logits(model), rows.goals(range(len(rows)))
+        model.temperature.fill_(fit_temperature(logits, targets, False))
+        return judge(logits, targets, labels, temperature=float(model.temperature))
+
+    def _logits(self, model: ImageGPTProbe) -> Tensor:
+        states = pooled_states(model, self.dataset, self.dataset.validation)
+        with evaluating(model):
+            chosen = states[:, int(model.layer)].to(model.device)
+            return model.head((chosen - model.mean) / model.deviation).cpu()
+
+    def sample(self, model: ImageGPTProbe, step: int) -> str:
+        return " ".join(f"{share:.0%}" for share in model.accuracies.tolist())
+
+    def examine(self, model: ImageGPTProbe) -> Examination:
+        number = len(self.dataset.validation)
+        points = []
+        for layer, share in enumerate(model.accuracies.tolist()):
+            low, high = wilson(round(share * number), number)
+            point = {"x": layer, "y": share, "low": low, "high": high, "count": number}
+            points.append(point)
+        data = {"x": "layer", "y": "accuracy", "points": points, "is_share": True}
+        note = "Each point is a linear classifier on the mean state of a layer; 0 is the embedding."
+        return Examination((Chapter("What each layer knows", "trend", data, note),))
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        source = self.dataset.validation.source(0)
+        image = source if Path(source).is_file() else "IMAGE"
+        return (("classify", folder, image),)
+
+
+def pooled_states(model: ImageGPTProbe, data: ProbeDataset, rows: ImageRows) -> Tensor:
+    """The mean state of every layer, of all images: (N, layers + 1, D)."""
+    size = max(1, READ_AT_ONCE // data.preprocessing.num_pixels)
+    found = []
+    with evaluating(model):
+        for first in range(0, len(rows), size):
+            numbers = range(first, min(first + size, len(rows)))
+            found.append(model.pooled(data.colors(rows, numbers).to(model.device)).float().cpu())
+    return torch.cat(found)
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """The best probe on a layer."""
+
+    accuracy: float
+    loss: float
+    linear: Linear
+    mean: Tensor
+    deviation: Tensor
+
+
+def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None:
+    """Fit a probe on every layer, and keep the one with the best held-out accuracy."""
+    data = objective.dataset
+    learned, held = (pooled_states(model, data, part) for part in (data.training, data.validation))
+    targets, answers = (part.goals(range(len(part))) for part in (data.training, data.validation))
+    probes = []
+    for layer in range(learned.size(1)):
+        probe = _best_of_layer(learned[:, layer], held[:, layer], targets, answers, data.labels)
+        probes.append(probe)
+        name = "embedding" if layer == 0 else f"layer {layer}"
+        bar = "█" * round(BAR * probe.accuracy)
+        print(f"{name:10} {probe.accuracy:6.1%} {bar}", file=stream)
+    best = max(range(len(probes)), key=lambda layer: (probes[layer].accuracy, -probes[layer].loss))
+    chosen = probes[best]
+    what = "the embedding knows" if best == 0 else f"layer {best} knows"
+    print(f"{what} most: {chosen.accuracy:.1%} of the held-out images are right", file=stream)
+    with torch.no_grad():
+        model.layer.fill_(best)
+        model.accuracies.copy_(torch.tensor([probe.accuracy for probe in probes]))
+        model.mean.copy_(chosen.mean)
+        model.deviation.copy_(chosen.deviation)
+        model.head.weight.copy_(chosen.linear.weight)
+        model.head.bias.copy_(chosen.linear.bias)
+
+
+def _best_of_layer(
+    learned: Tensor, held: Tensor, targets: Tensor, answers: Tensor, labels: Sequence[str]
+) -> _Probe:
+    mean, deviation = learned.mean(0), learned.std(0, correction=0).clamp(min=1e-6)
+    learned, held = (learned - mean) / deviation, (held - mean) / deviation
+    found = []
+    for penalty in PENALTIES:
+        linear = fit_linear(learned, targets, len(labels), penalty)
+        scores = judge(linear.logits(held), answers, labels)
+        found.append(_Probe(scores.accuracy, scores.loss, linear, mean, deviation))
+    return max(found, key=lambda probe: (probe.accuracy, -probe.loss))
+
+
+TASK = Task(
+    recipe=ProbeRecipe,
+    read=read,
+    dataset=ProbeDataset,
+    objective=ProbeObjective,
+    predictor=ProbePredictor,
+    habits=lambda recipe: Habits(epochs=1, fewest_steps=1),
+    fit=fit,  # type: ignore[arg-type]
+)
