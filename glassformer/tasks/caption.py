@@ -25,7 +25,7 @@ from glassformer.data.captioned_images import (
     CaptionSplit,
     read_captioned_images,
 )
-from glassformer.data.image_store import IMAGES, ImageStore, changes_in
+from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.data.kept_captions import keep_images, kept_images
 from glassformer.data.labelled_images import median_size
 from glassformer.errors import GlassformerError, UsageError
@@ -258,9 +258,6 @@ class CaptionDataset(Dataset):
 
     def facts(self) -> dict[str, Any]:
         return super().facts() | {"num_captions": len(self.training.rows)}
-
-    def changes(self) -> list[str]:
-        return changes_in(self.folder)
 
     def test_data(self) -> dict[str, Any] | None:
         images = kept_images(self.folder / TEST, self.store)
