@@ -4,8 +4,9 @@ BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
-	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation bench-captions bench-photos \
-	bench-translation-speed bench-vision bench-digits bench-vision-speed bench-throughput bench-quality \
+	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
+	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
+	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-time-limit bench-reading bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
@@ -78,6 +79,12 @@ bench-vision: .venv/develops  ## accuracy on cifar10 in MINUTES (30) each: DATA 
 
 bench-digits: .venv/develops  ## accuracy on scikit-learn's digits with default settings
 	$(BIN)/python -m benchmarks.vision
+
+bench-image-gpt: .venv/develops  ## bits per dim of digits against simple models of pixels; linear probe
+	$(BIN)/python -m benchmarks.image_gpt digits
+
+bench-image-gpt-cifar: .venv/develops  ## bits per dim of cifar10 in LIMIT (60m), and completions: DATA has cifar10_jpeg/
+	$(BIN)/python -m benchmarks.image_gpt cifar --data $(DATA)/cifar10_jpeg/cifar10_jpeg.zip --limit $(or $(LIMIT),60m) --out runs/bench-image-gpt
 
 bench-vision-speed: .venv/develops  ## images/s of a ViT against transformers, and the cost of windows
 	$(BIN)/python -m benchmarks.vision_speed

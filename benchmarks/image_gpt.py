@@ -1,7 +1,7 @@
 """ImageGPT: bits per dimension against simple models of pixels, linear probes, and completions.
 
-    python benchmarks/image_gpt.py digits [--steps N]
-    python benchmarks/image_gpt.py cifar --data cifar10_jpeg.zip [--steps N] [--limit N]
+    python -m benchmarks.image_gpt digits [--steps N]
+    python -m benchmarks.image_gpt cifar --data cifar10_jpeg.zip [--steps N] [--limit 60m]
 
 digits   8 × 8 pixels, 16 greys. Beside the model, on the same images and the same palette:
            pixels      each pixel on its own: how often each grey occurs at its place
@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 import glassformer
 from glassformer.data.built_in import write_built_in
+from glassformer.data.folders import files_below
+from glassformer.data.text_files import local_path
 from glassformer.story.paintings import draw
 
 # The pixels before a pixel, nearest first: (rows up, columns to the right).
@@ -125,7 +128,7 @@ def colors_of(predictor: Any, paths: Sequence[str]) -> np.ndarray:
     return ids.reshape(-1, *kind.image_size)
 
 
-def digits(steps: int | None, work: Path) -> dict[str, Any]:
+def digits(steps: int | None, settings: dict[str, Any], work: Path) -> dict[str, Any]:
     data = work / "digits"
     write_built_in("digits", data, force=True)
     begin = time.perf_counter()
@@ -138,6 +141,7 @@ def digits(steps: int | None, work: Path) -> dict[str, Any]:
         image_size=8,
         force=True,
         test_data=data / "test",
+        settings=settings,
         **options,
     )
     seconds = time.perf_counter() - begin
@@ -147,7 +151,7 @@ def digits(steps: int | None, work: Path) -> dict[str, Any]:
     found = {
         "image-gpt": predictor.evaluate(str(data / "test")).bits_per_dim,
         "pixels": independent(train, test, colors),
-        "neighbours": min(context_model(train, test, colors, each) for each in (1.0, 2.0, 4.0)),
+        "neighbours": min(context_model(train, test, colors, each) for each in (8.0, 32.0, 128.0)),
         "trees": trees(train, test, colors),
         "uniform": float(np.log2(colors)),
     }
@@ -156,11 +160,18 @@ def digits(steps: int | None, work: Path) -> dict[str, Any]:
         run, "probe", data / "train", out=work / "probe", force=True, test_data=data / "test"
     )
     scores = json.loads((probe.folder / "test.json").read_text())["scores"]
-    layers = json.loads((probe.folder / "layers.json").read_text())
-    return {"seconds": seconds, "bits_per_dim": found, "probe": scores["accuracy"], **layers}
+    return {
+        "seconds": seconds,
+        "bits_per_dim": found,
+        "probe_accuracy": scores["accuracy"],
+        "probe_layer": int(probe.predictor.model.layer),
+        "held_out_accuracy_by_layer": probe.predictor.model.accuracies.tolist(),
+    }
 
 
-def cifar(data: str, steps: int | None, limit: str | None, work: Path) -> dict[str, Any]:
+def cifar(
+    data: str, steps: int | None, limit: str | None, settings: dict[str, Any], work: Path
+) -> dict[str, Any]:
     options: dict[str, Any] = {} if steps is None else {"max_steps": steps}
     options |= {} if limit is None else {"time_limit": limit}
     begin = time.perf_counter()
@@ -171,15 +182,12 @@ def cifar(data: str, steps: int | None, limit: str | None, work: Path) -> dict[s
         image_size=16,
         palette=512,
         force=True,
-        settings={"augmentation.flip": 0.5},
+        settings={"augmentation.flip": 0.5} | settings,
         **options,
     )
     seconds = time.perf_counter() - begin
     predictor = run.predictor
     found = predictor.evaluate(f"{data}/test")
-    from glassformer.data.folders import files_below
-    from glassformer.data.text_files import local_path
-
     files = [str(each) for each in files_below(local_path(f"{data}/test"))]
     some = files[:: len(files) // 8][:8]
     draw(predictor.complete(some, keep=0.5, seed=0, num_return_sequences=6), work / "cifar.png")
@@ -187,19 +195,23 @@ def cifar(data: str, steps: int | None, limit: str | None, work: Path) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("set", choices=("digits", "cifar"))
     parser.add_argument("--data", default="cifar10_jpeg.zip")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--limit", help="time limit of the training, e.g. 30m")
     parser.add_argument("--out", type=Path, help="folder for runs and pictures")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
+    settings = {
+        key: yaml.safe_load(value) for key, _, value in (e.partition("=") for e in given.settings)
+    }
     work = given.out or Path(tempfile.mkdtemp(prefix="image-gpt-"))
     work.mkdir(parents=True, exist_ok=True)
     if given.set == "digits":
-        found = digits(given.steps, work)
+        found = digits(given.steps, settings, work)
     else:
-        found = cifar(given.data, given.steps, given.limit, work)
+        found = cifar(given.data, given.steps, given.limit, settings, work)
     print(json.dumps(found, indent=2))
     print(f"runs and pictures: {work}")
 

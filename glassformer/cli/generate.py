@@ -36,7 +36,6 @@ def generate(
     Examples:
       glassformer generate runs/gpt-notes "Once upon" --temperature 0.8 --seed 1
       glassformer generate runs/gpt-notes --num-beams 4 --max-new-tokens 50 < prompt.txt
-      glassformer generate runs/gpt-notes "Once upon" --top 10
       glassformer generate runs/image-gpt-photos --num-return-sequences 16 --out samples.png
     """
     settings = passed(values)

@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from glassformer.data.content import bytes_key
-from glassformer.data.holding_out import Groups, held_out
 from glassformer.data.image_files import (
     FoundImage,
     ImageFinder,
     ImagesConfig,
 )
+from glassformer.data.image_split import leaks, some_held_out
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import ChooseSize, store_parts
@@ -93,11 +90,17 @@ def read_captioned_images(
     if validation:
         held = f"all of {', '.join(config.validation_paths)}"
     else:
-        training, validation = _split(training, seed, config.validation_fraction, config.paths)
-        total = len(training) + len(validation)
-        held = f"{len(validation):,} of {counted(total, 'image')}, a random sample"
-    notes += _leaks(validation, training, "validation data", "training")
-    notes += _leaks(test, [*training, *validation], "test data", "training or validation")
+        digests = [each.content for each in training]
+        chosen = some_held_out(digests, seed, config.validation_fraction, config.paths)
+        training, validation = (
+            [each for each, is_held in zip(training, chosen, strict=True) if is_held == wanted]
+            for wanted in (False, True)
+        )
+        held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"
+    seen = {each.content for each in training}
+    notes += leaks([each.content for each in validation], seen, "validation data", "training")
+    seen |= {each.content for each in validation}
+    notes += leaks([each.content for each in test], seen, "test data", "training or validation")
     image, caption = finder.columns or (None, None)
     words = (f"columns: {finder.words}",) if finder.words else ()
     return CaptionSplit(training, validation, test, held, notes, store, image, caption, words)
@@ -142,28 +145,3 @@ def _captioned(image: Stored, captions: dict[str, list[str]], store: ImageStore)
     found = image.found
     said = tuple(captions[found.identity])
     return CaptionedImage(image.number, said, found.source, image.digest, store)
-
-
-def _split(
-    images: Sequence[CaptionedImage], seed: int, fraction: float, paths: Sequence[str]
-) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
-    keys = np.array([bytes_key(each.content, seed) for each in images], dtype=np.uint64)
-    answers = np.zeros(len(images), dtype=np.int32)
-    chosen = held_out(Groups.of(keys), answers, [("",)], fraction)
-    if not chosen.any():
-        raise GlassformerError(
-            f"{', '.join(paths)} has no two different images, so none can be held out for "
-            "validation. Provide more images, or separate validation data (--validation-data)."
-        )
-    parts = (list[CaptionedImage](), list[CaptionedImage]())
-    for image, is_held_out in zip(images, chosen.tolist(), strict=True):
-        parts[is_held_out].append(image)
-    return parts
-
-
-def _leaks(
-    images: Sequence[CaptionedImage], others: Sequence[CaptionedImage], part: str, where: str
-) -> Iterator[str]:
-    seen = {each.content for each in others}
-    if number := sum(each.content in seen for each in images):
-        yield f"{counted(number, 'image')} in the {part} also in {where}"

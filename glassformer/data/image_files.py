@@ -152,12 +152,11 @@ class ImageFinder:
         files = list(every_file(name))
         tables = [file for file in files if ending(file) in TABLE_ENDINGS]
         inside = labelled_by_folder(name, files) if self.role == "label" else []
-        top = {file for file in tables if file not in {*inside}}
-        if (
-            self.role == "caption"
-            or (top and not any(map(_looks_like_image, inside)))
-            or (any(file.stem == "metadata" for file in top))
-        ):
+        kept = {*inside}
+        top = [file for file in tables if file not in kept]
+        has_images = any(map(_looks_like_image, inside if self.role == "label" else files))
+        is_described = self.role == "label" and any(file.stem == "metadata" for file in top)
+        if self.role == "caption" or is_described or (top and not has_images):
             if not tables:
                 raise GlassformerError(
                     f"{name} contains no table of images and {self.role}s. Add metadata.csv with "
@@ -172,7 +171,6 @@ class ImageFinder:
                     f"{name} contains neither a folder for each class nor a table "
                     f"({', '.join(TABLE_ENDINGS)}). Add, for example, {name}/cat and {name}/dog."
                 )
-            kept = {*inside}
             if rest := [file for file in files if file not in kept]:
                 report().remark(
                     f"left out: {counted(len(rest), 'file')} in {name} not directly in the folder "

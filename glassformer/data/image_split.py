@@ -3,7 +3,7 @@
 Images with equal pixels stay on one side of the split.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,11 +54,11 @@ def read_image_split(
         validation = [each for each, is_held in zip(training, chosen, strict=True) if is_held]
         training = [each for each, is_held in zip(training, chosen, strict=True) if not is_held]
         held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"
-    notes = [
-        *happened.notes(),
-        *_leaks(validation, training, "validation data", "training"),
-        *_leaks(test, [*training, *validation], "test data", "training or validation"),
-    ]
+    seen = {each.digest for each in training}
+    notes = happened.notes()
+    notes += leaks([each.digest for each in validation], seen, "validation data", "training")
+    seen |= {each.digest for each in validation}
+    notes += leaks([each.digest for each in test], seen, "test data", "training or validation")
     return ImageSplit(
         training=_numbers(training),
         validation=_numbers(validation),
@@ -89,9 +89,10 @@ def some_held_out(
     return chosen
 
 
-def _leaks(
-    images: Sequence[Stored], others: Sequence[Stored], part: str, where: str
+def leaks(
+    digests: Sequence[bytes], seen: Collection[bytes], part: str, where: str
 ) -> Iterator[str]:
-    seen = {each.digest for each in others}
-    if number := sum(each.digest in seen for each in images):
-        yield f"{counted(number, 'image')} in the {part} also occur in {where}"
+    """A note on images, by the hashes of their pixels, that another part has, too."""
+    if number := sum(digest in seen for digest in digests):
+        occur = "occurs" if number == 1 else "occur"
+        yield f"{counted(number, 'image')} in the {part} also {occur} in {where}"

@@ -22,6 +22,8 @@ from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import Sizes, median_size
 from glassformer.data.row_files import Array
+from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.examine_painting import examine_painting
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.painting import PaintResult, evaluate_painting, with_start
 from glassformer.evaluation.result import evaluating
@@ -276,6 +278,9 @@ class PaintObjective(Objective):
             painted = [*given, *(token for (token,) in steps if token is not None)]
         return in_dots(data.preprocessing.pixels([painted])[0])
 
+    def examine(self, model: ImageGPT) -> Examination:
+        return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
+
     def trials(self, folder: Path | str) -> Sequence[Command]:
         source = self.dataset.source(0)
         image = source if Path(source).is_file() else "IMAGE"
@@ -302,7 +307,7 @@ def in_dots(pixels: Pixels) -> str:
 
 
 def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=20, fewest_steps=600, muon=7e-3, adamw=2e-3, weight_decay=0.1)
+    return Habits(epochs=15, fewest_steps=300, muon=7e-3, adamw=2e-3, weight_decay=0.1)
 
 
 TASK = Task(

@@ -165,6 +165,12 @@ def in_this_process(*words: object, cwd: Path, stdin: str | bytes = "") -> Resul
 
 
 @pytest.fixture(scope="session")
+def in_process() -> Command:
+    """The command line in this process; `cwd` is where."""
+    return in_this_process
+
+
+@pytest.fixture(scope="session")
 def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with pairs.tsv, words and the same in capitals; train.en, train.fr, val.en and
     val.fr likewise."""

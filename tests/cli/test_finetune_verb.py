@@ -216,7 +216,7 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         (
             ("runs/bert", "--task", "sing", "--data", "reviews.csv"),
             2,
-            "'sing'. Choose one of: classify, tag.",
+            "'sing'. Choose one of: classify, tag, probe.",
         ),
         (("runs/bert", "--task", "classify", "--data", "no.csv"), 1, "no.csv does not exist."),
         (

@@ -137,12 +137,12 @@ def test_tasks_come_from_the_table(glassformer: Any, monkeypatch: pytest.MonkeyP
     result = glassformer(*wrong)
     assert (result.code, result.out) == (2, "")
     assert "'sing'" in result.error
-    assert "classify, tag." in result.error
+    assert "classify, tag, probe." in result.error
     gpt = MODELS["gpt"]
     row = ModelRow("sing", "a singer", gpt.code, gpt.presets, gpt.sizes, body="gpt")
     monkeypatch.setitem(MODELS, "gpt-singer", row)
     listed = sections(glassformer("finetune", "--help").out)["Tasks"]
-    assert [line.split()[0] for line in listed] == ["classify", "tag", "sing"]
+    assert [line.split()[0] for line in listed] == ["classify", "tag", "probe", "sing"]
     assert "sing Needs a pre-trained gpt." in words(listed)
     assert glassformer(*wrong).error.startswith("runs/bert does not exist.")
 

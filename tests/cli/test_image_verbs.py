@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import in_this_process
 from PIL import Image
 from small_images import bright_square, squares
 
@@ -21,21 +20,21 @@ FORMATS = {"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype html>", "json
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Path:
     """images/LABEL/*.png, and a model that knows them in runs/vit-images."""
     folder = tmp_path_factory.mktemp("home")
     squares(folder)
     options = ("--set", "augmentation.flip=0", "--set", "augmentation.shift=0")
     options += ("--batch-size", "32", "--max-steps", "80", "--set", "training.eval_steps=40")
-    result = in_this_process("train", "vit", "--data", "images", *SETTINGS, *options, cwd=folder)
+    result = in_process("train", "vit", "--data", "images", *SETTINGS, *options, cwd=folder)
     assert result.code == 0, result.err
     (folder / "notes.txt").write_text("no image\n")
     return folder
 
 
 @pytest.fixture
-def run(home: Path) -> Callable[..., Any]:
-    return lambda *words: in_this_process(*words, cwd=home)
+def run(home: Path, in_process: Any) -> Callable[..., Any]:
+    return lambda *words: in_process(*words, cwd=home)
 
 
 def image(folder: Path, row: int, column: int) -> Path:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import in_this_process
 from PIL import Image
 from small_images import squares
 
@@ -16,13 +15,13 @@ SETTINGS = [word for each in SET for word in ("--set", each)]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Path:
     """images/LABEL/*.png, and a painter of them in runs/image-gpt-images."""
     folder = tmp_path_factory.mktemp("home")
     squares(folder, 90)
     options = ("--image-size", "6", "--palette", "4", "--batch-size", "16", "--max-steps", "30")
     words = ("train", "image-gpt", "--data", "images", *SETTINGS, *options)
-    result = in_this_process(*words, cwd=folder)
+    result = in_process(*words, cwd=folder)
     assert result.code == 0, result.err
     assert "palette: 4 colours; they differ from the original ones by" in result.err
     assert "validation bits_per_dim" in result.out
@@ -31,8 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(home: Path) -> Callable[..., Any]:
-    return lambda *words: in_this_process(*words, cwd=home)
+def run(home: Path, in_process: Any) -> Callable[..., Any]:
+    return lambda *words: in_process(*words, cwd=home)
 
 
 def some_images(home: Path, number: int) -> list[Path]:

@@ -237,6 +237,15 @@ def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
         ImageStore(tmp_path / "run/images")
 
 
+def test_a_table_beside_images_without_labels_is_not_read(tmp_path: Path) -> None:
+    class_folders(tmp_path / "a")
+    (tmp_path / "a/captions.csv").write_text("image,caption\ndark/00.png,x\ndark/00.png,y\n")
+    (tmp_path / "run").mkdir()
+    found, notes = read_images([str(tmp_path / "a")], tmp_path / "run", (4, 4), 3)
+    assert len(found) == 20
+    assert "captions.csv" in notes[0]
+
+
 def test_images_without_labels(tmp_path: Path) -> None:
     class_folders(tmp_path / "a")
     (tmp_path / "run").mkdir()

@@ -2,6 +2,7 @@
 
 import doctest
 import io
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from captioned_scenes import scenes
 from small_tasks import reviews, sentences
 
 import glassformer
+from glassformer.data.built_in import write_built_in
 from glassformer.predict.caption import CaptionPredictor
 from glassformer.predict.classify import ClassifyPredictor
 from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.masked import MaskedPredictor
+from glassformer.predict.paint import PaintPredictor
 from glassformer.predict.predictor import Predictor
 from glassformer.predict.tag import TagPredictor
 from glassformer.predict.translate import TranslatePredictor
@@ -30,6 +33,7 @@ MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
     MaskedPredictor: ("bert", "held_out.txt", 10, STACK),
     TranslatePredictor: ("translator", "test.tsv", 10, STACK),
     CaptionPredictor: ("captioner", "scenes.csv", 10, STACK),
+    PaintPredictor: ("image-gpt", "digits/test", 10, STACK),
 }
 # For the rest of the package, or described with the verbs.
 NOT_VERBS = {
@@ -43,6 +47,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     reviews(folder).rename(folder / "test.csv")
     sentences(folder).rename(folder / "test.conll")
+    write_built_in("digits", folder / "digits")
+    shutil.copy(folder / "digits/test/0/0036.png", folder / "photo.png")
     (folder / "held_out.txt").write_text("the quick brown fox jumps over a lazy dog.\n" * 80)
     numbers = ("one", "two", "three", "four", "five")
     pairs = [f"{a} {b} {c}" for a in numbers for b in numbers for c in numbers]

@@ -10,7 +10,15 @@ import pytest
 import torch
 from PIL import Image
 from small_images import squares
-from small_tasks import MACHINE, best, check_that_it_resumes_exactly, config_of, ready, trained
+from small_tasks import (
+    MACHINE,
+    best,
+    check_that_it_resumes_exactly,
+    config_of,
+    ready,
+    reopened,
+    trained,
+)
 
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError, UsageError
@@ -186,6 +194,18 @@ def test_an_image_in_dots() -> None:
     pixels = np.zeros((4, 4, 1), np.uint8)
     pixels[0, 0] = pixels[3, 3] = 255
     assert in_dots(pixels) == "⠁⢀"
+
+
+def test_the_report_shows_completed_images_and_what_each_row_costs(painter: Path) -> None:
+    objective, model = reopened(painter)
+    completed, costs = objective.examine(model).chapters
+    rows = completed.data["rows"]
+    assert len(completed.data["columns"]) == len(rows[0]) == 5
+    assert all(uri.startswith("data:image/png;base64,") for row in rows for uri in row)
+    bits = [point["y"] for point in costs.data["points"]]
+    found = objective.validate(model)
+    assert np.mean(bits) == pytest.approx(found.bits_per_dim, rel=1e-3)  # 15 images: all of them
+    assert "Completed images" in (painter / "report.html").read_text()
 
 
 # --- probe ---
