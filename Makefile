@@ -6,7 +6,7 @@ BIN := .venv/bin
 .PHONY: help demo test check lint format bench bench-generation bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
-	bench-vision-speed bench-throughput bench-quality \
+	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
 	bench-quarter-hour bench-time-limit bench-reading bench-saving prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
@@ -88,6 +88,12 @@ bench-image-gpt-cifar: .venv/develops  ## bits per dim of cifar10 in LIMIT (60m)
 
 bench-vision-speed: .venv/develops  ## images/s of a ViT against transformers, and the cost of windows
 	$(BIN)/python -m benchmarks.vision_speed
+
+bench-captions: .venv/develops  ## exact captions and attended places on drawn scenes; MODEL, STEPS
+	$(BIN)/python -m benchmarks.captions $(if $(MODEL),--model $(MODEL)) $(if $(STEPS),--max-steps $(STEPS))
+
+bench-photos: .venv/develops  ## BLEU-4 and CIDEr-D of captions on held-out photos: DATA has flickr8k_1000/
+	$(BIN)/python -m benchmarks.captions --photos $(DATA)/flickr8k_1000 $(if $(MODEL),--model $(MODEL))
 
 bench-translation: .venv/develops  ## BLEU after 45 minutes each: DATA has multi30k/
 	$(BIN)/python -m benchmarks.translation $(DATA)

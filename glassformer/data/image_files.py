@@ -41,6 +41,7 @@ IMAGE_COLUMNS = (
     *("image", "file_name", "filename", "file", "path", "image_path", "img", "picture", "photo"),
     *("filepath", "file_path", "image_file"),
 )
+IMAGE_FOLDERS = ("images", "Images")
 CAPTION_COLUMNS = ("caption", "captions", "text", "description", "sentence", "title")
 PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}
 Role = Literal["label", "caption"]
@@ -279,6 +280,9 @@ def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:
     given = value.strip()
     path = local_path(given) if Path(given).is_absolute() else local_path(f"{folder}/{given}")
     if not path.is_file():
+        for name in IMAGE_FOLDERS:  # a table of bare names beside the folder of the images
+            if (inside := local_path(f"{folder}/{name}/{given}")).is_file():
+                return inside
         problem = str(missing(path, "Correct the path, which is relative to the table's folder."))
         raise GlassformerError(f"{row.place}: {problem}")
     return path

@@ -66,7 +66,7 @@ def choose(references: Iterable[str]) -> tuple[BleuTokenizer, str | None]:
     return "char", None
 
 
-def tokenized_bleu(name: str) -> "BLEU":
+def tokenized_bleu(name: str, lowercase: bool = False) -> "BLEU":
     """sacreBLEU's BLEU with this tokenizer."""
     from sacrebleu.metrics.bleu import BLEU
 
@@ -76,7 +76,9 @@ def tokenized_bleu(name: str) -> "BLEU":
     if name in _MODULES and not _is_installed(name):
         raise UsageError(f"{name} is not installed. {_cure(name)}")
     chosen: Any = name
-    return BLEU(tokenize=chosen, force=True)  # else it prints advice on the data
+    return BLEU(
+        tokenize=chosen, lowercase=lowercase, force=True
+    )  # else it prints advice on the data
 
 
 def _with_mecab(

@@ -148,9 +148,8 @@ def evaluate_captions(
     if cut_off:
         notes.append(cut_off_note(cut_off, len(texts), model.context_length))
     streams = _streams(references)
-    lowered = [[text.lower() for text in stream] for stream in streams]
     return CaptionResult(
-        bleu=scorer.bleu.corpus_score([text.lower() for text in texts], lowered).score,
+        bleu=scorer.bleu.corpus_score(list(texts), streams).score,
         cider_d=float(np.mean(scorer.cider_d(texts))),
         chrf=CHRF().corpus_score(list(texts), streams).score,
         exact_match=float(np.mean(scorer.matches(texts))),
@@ -178,7 +177,7 @@ class CaptionScorer:
                 f"CIDEr-D of {counted(len(references), 'image')} says little: it weighs words by "
                 "how few of the images have them."
             )
-        self.bleu = tokenized_bleu(tokenizer)
+        self.bleu = tokenized_bleu(tokenizer, lowercase=True)
         self._by_character = tokenizer in BY_CHARACTER
         self._known = [[self._words(text) for text in each] for each in references]
 

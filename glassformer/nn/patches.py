@@ -47,7 +47,8 @@ class ConvolutionalEmbedding(nn.Module):
     """Convolutions of 3×3 pixels, each followed by ReLU; after the first log₂ P of them, a 3×3
     maximum at every second pixel halves the image.
 
-    The channels double towards `width`, so that most of the work is done on small images.
+    The channels double towards `width`, so that most of the work is done on small images. What a
+    place sees is centred on its square of the grid, so that attention can be drawn there.
     """
 
     def __init__(
@@ -68,12 +69,22 @@ class ConvolutionalEmbedding(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = pixels
-        for number, convolution in enumerate(self.convolutions):
+        for number, convolution in enumerate(self.convolutions, 1):
             x = convolution(x)
-            if number < self.num_halvings:  # before ReLU: the same result from fewer values
-                x = F.max_pool2d(x, 3, stride=2, padding=1)  # (B, D', H/2, W/2)
+            if number <= self.num_halvings:  # before ReLU: the same result from fewer values
+                x = _halved(x, is_last=number == self.num_halvings)  # (B, D', H/2, W/2)
             x = x.relu()
         return x.flatten(2).transpose(1, 2)  # (B, N, D)
+
+
+def _halved(x: Tensor, is_last: bool) -> Tensor:
+    """Maxima of 3×3 at every second place. Three is odd and two is even, so a maximum reaches one
+    place too far to one side. Up to the left, that adds up to half a patch; so the last of several
+    reaches down to the right instead, which leaves half a pixel."""
+    if not is_last:
+        return F.max_pool2d(x, 3, stride=2, padding=1)
+    below, right = (1 + side % 2 for side in x.shape[2:])
+    return F.max_pool2d(F.pad(x, (0, right, 0, below), value=-math.inf), 3, stride=2)
 
 
 class GridPositions(LearnedPositions):

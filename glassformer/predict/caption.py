@@ -34,7 +34,6 @@ from glassformer.predict.word_alignment import (
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImageInput
 
-PERFECT = 9.999  # a CIDEr-D that only rounding keeps from 10
 LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
 
 
@@ -209,12 +208,12 @@ class CaptionPredictor(Predictor):
         found = evaluate_captions(self.model, loss, references, describe, bleu_tokenizer, notes)
         if errors is None:
             return found
-        scores = CaptionScorer(references, bleu_tokenizer).cider_d(texts)
-        compared = zip(images, texts, scores, strict=True)
+        scorer = CaptionScorer(references, bleu_tokenizer)
+        compared = zip(images, texts, scorer.cider_d(texts), scorer.matches(texts), strict=True)
         poor = [
             PoorCaption(each.source, each.captions, text, score)
-            for each, text, score in compared
-            if score < PERFECT
+            for each, text, score, is_match in compared
+            if not is_match
         ]
         return replace(found, errors=tuple(sorted(poor, key=lambda each: each.cider_d)[:errors]))
 

@@ -72,7 +72,7 @@ def _figure(found: WordPlaces) -> "Figure":
     rows = ceil(count / columns)
     scale = PANEL / max(height, width)
     # A panel is as high as the image, with room for the word above it.
-    high, wide = height * scale + 0.42, width * scale + 0.1
+    high, wide = height * scale + 0.34, width * scale + 0.1
     figure = Figure(figsize=(columns * wide, rows * high), facecolor="white")
     shown = [coloured(picture), *(spotlight(picture, each) for each in found.weights)]
     titles = ["", *(shortened(visible(word), 16) for word in found.words)]
@@ -89,7 +89,7 @@ def _figure(found: WordPlaces) -> "Figure":
             _mark_peak(axes, found, number - 1, (height, width))
     caption = shortened(visible(found.caption), 90) if found.caption else "(empty)"
     title_style: dict[str, Any] = {"fontsize": 12, "color": INK, "parse_math": False}
-    figure.text(0, 1 + 0.12 / (rows * high), caption, va="bottom", **title_style)
+    figure.text(0, 1, caption, va="bottom", **title_style)
     note: dict[str, Any] = {"fontsize": 8, "color": INK, "parse_math": False}
     figure.text(0, -0.1 / (rows * high), about(found), va="top", **note)
     return figure

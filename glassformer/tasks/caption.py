@@ -31,10 +31,18 @@ from glassformer.data.labelled_images import median_size
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.captions import (
     CaptionResult,
+    CaptionScorer,
     evaluate_captions,
     hidden_and_targets,
     mean_loss,
     search_captions,
+)
+from glassformer.evaluation.chapter import Examination, affordable, spread
+from glassformer.evaluation.examine_captions import (
+    LEAST_IMAGES,
+    MOST_IMAGES,
+    Described,
+    examine_captions,
 )
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.generation.beam_settings import Beams
@@ -309,6 +317,22 @@ class CaptionObjective(Objective):
         number = step % len(self.dataset.held_out)
         (text,), cut_off = self._described(model, [number])
         return f"{self.dataset.held_out[number].captions[0]} → {text}{' …' * cut_off}"
+
+    def examine(self, model: CaptionDecoder) -> Examination:
+        """Some held-out images, described."""
+        data = self.dataset
+        num_parameters = sum(each.numel() for each in model.parameters())
+        places = data.store.size[0] * data.store.size[1] // data.model_config.patch_size**2
+        fits = affordable(num_parameters, MOST_IMAGES * places) // max(1, places)
+        chosen = spread(len(data.held_out), max(LEAST_IMAGES, min(MOST_IMAGES, fits)))
+        texts, _ = self._described(model, chosen)
+        images = [data.held_out[number] for number in chosen]
+        scores = CaptionScorer([each.captions for each in images]).cider_d(texts)
+        found = [
+            Described(each.source, each.captions, text, score)
+            for each, text, score in zip(images, texts, scores, strict=True)
+        ]
+        return examine_captions(found, len(data.held_out))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         return (("caption", folder, "IMAGE"),)

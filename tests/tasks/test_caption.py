@@ -1,6 +1,7 @@
 """Captions are learned from images alone: what is written, where it looked, and exact resume."""
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ import numpy as np
 import pytest
 import torch
 from captioned_scenes import COLOURS, PLACES, SIZES, scenes
-from small_tasks import MACHINE, AtBatch, Contents, check_that_it_resumes_exactly, ready, trained
+from small_tasks import (
+    MACHINE,
+    AtBatch,
+    Contents,
+    PowerError,
+    check_that_it_resumes_exactly,
+    ready,
+    trained,
+)
 
 from glassformer.data.caption_batches import CaptionBatch
 from glassformer.errors import GlassformerError, UsageError
@@ -17,7 +26,9 @@ from glassformer.predict.caption import CaptionPredictor
 from glassformer.tasks import load
 from glassformer.tasks.caption import uneven_looks
 from glassformer.tasks.recipe import Recipe
+from glassformer.training import run as training
 from glassformer.training.recipes import make_recipe
+from glassformer.training.run_folder import RunFolder
 
 BOTH = pytest.mark.parametrize("name", [*SIZES])
 
@@ -143,6 +154,17 @@ def test_test_data_is_evaluated_from_the_runs_own_copy(tmp_path: Path) -> None:
     assert {name: kept[name] for name in found} == pytest.approx(found, rel=1e-4)
 
 
+def test_the_report_shows_the_best_and_the_worst_captions(tmp_path: Path) -> None:
+    objective, model = ready(recipe_for("captioner", scenes(tmp_path, 60)), tmp_path / "run")
+    found = objective.examine(model)
+    assert [chapter.title for chapter in found.chapters] == ["Worst captions", "Best captions"]
+    rows = [row for chapter in found.chapters for row in chapter.data["rows"]]
+    assert len(rows) == len(found.answers) == len(objective.dataset.held_out) == 6
+    worst = [row[0] for row in found.chapters[0].data["rows"]]
+    assert worst == sorted(worst)
+    assert all(" | " in row[2] for row in rows)
+
+
 def test_doubly_stochastic_attention_by_hand() -> None:
     weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0], [0.3, 0.7]]])
     is_learned = torch.tensor([[True, True, False]])
@@ -199,3 +221,39 @@ def test_a_word_that_is_unknown_is_never_written(tmp_path: Path) -> None:
     )
     images = [str(tmp_path / "images" / f"captions-{n:03}.png") for n in range(10)]
     assert not any("unk" in each.text for each in model.caption(images))
+
+
+def test_resuming_names_images_that_changed(tmp_path: Path, at_batch: AtBatch) -> None:
+    data = scenes(tmp_path, 20)
+
+    def cut() -> None:
+        raise PowerError
+
+    run = RunFolder(tmp_path / "run")
+    at_batch(6, cut)
+    with pytest.raises(PowerError):
+        training.train(recipe_for("captioner", data), run, io.StringIO())
+    changed = tmp_path / "images" / "captions-003.png"
+    changed.write_bytes(changed.read_bytes() + b" ")
+    said = io.StringIO()
+    training.resume(run, said)
+    assert "1 file changed or disappeared since the run began" in said.getvalue()
+    assert "captions-003.png" in said.getvalue()
+
+
+def test_a_table_of_bare_names_beside_a_folder_of_images(tmp_path: Path) -> None:
+    data = scenes(tmp_path, 20)
+    data.write_text(data.read_text().replace("images/", ""))
+    objective, _ = ready(recipe_for("captioner", data), tmp_path / "run")
+    assert len(objective.dataset.training) == 18
+
+
+def test_captions_cannot_be_mixed(tmp_path: Path) -> None:
+    with pytest.raises(GlassformerError, match="leave out mixup"):
+        make_recipe(
+            {
+                "model": {"name": "captioner"},
+                "data": {"paths": ["captions.csv"]},
+                "augmentation": {"mixup": 0.2},
+            }
+        )
