@@ -4,8 +4,9 @@
 
 Both ViTs have one shape (ViT-Ti on 32×32 images with patches of 4: 12 layers, 192 wide, 3 heads, 65
 tokens), read the same images in batches of 64 and learn by AdamW; ours also shifts and flips its
-images. Images a second, in turns, the median of several rounds. Their logits are checked to agree
-before the measurement starts.
+images. Images a second, in turns, the median of several rounds: ours in float32, ours in the
+precision that `glassformer train` chooses on this machine, and theirs in float32, their default.
+Their logits are checked to agree before the measurement starts.
 
 Then the time and the operations of one layer of attention are measured for images of growing area:
 in windows, and over the whole image.
@@ -31,6 +32,7 @@ from glassformer.data.augmentation import AugmentationConfig, augment
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.windows import WindowAttention
+from glassformer.runtime.host import prepare
 from glassformer.training.optimizer import make_optimizer
 
 LAYERS, WIDTH, HEADS, PATCH, SIDE, BATCH, LABELS = 12, 192, 3, 4, 32, 64, 10
@@ -103,29 +105,30 @@ def batches() -> Any:
             yield images[first : first + BATCH], targets[first : first + BATCH]
 
 
-def training(theirs_first: nn.Module) -> list[Step]:
-    model = ours_like(theirs_first).train()
+def ours(other: nn.Module, precision: str) -> Step:
+    model = ours_like(other).train()
     settings: dict[str, Any] = {"learning_rate": 1e-4, "weight_decay": 0.1, "betas": (0.9, 0.99)}
     optimizer = make_optimizer("adamw", model, **settings)
     varied, random = AugmentationConfig(shift=0.125, flip=0.5), torch.Generator().manual_seed(0)
 
     def loss(batch: tuple[Tensor, Tensor]) -> Tensor:
-        return F.cross_entropy(model(augment(batch[0], varied, random)), batch[1])
+        images = augment(batch[0], varied, random)
+        with torch.autocast("cpu", getattr(torch, precision), enabled=precision != "float32"):
+            logits = model(images)
+        return F.cross_entropy(logits.float(), batch[1])
 
-    def their_loss(batch: tuple[Tensor, Tensor]) -> Any:
-        return theirs_first(pixel_values=batch[0], labels=batch[1]).loss
+    return step_of(model, optimizer, batches(), loss, lambda batch: len(batch[0]))
 
-    their_optimizer = torch.optim.AdamW(theirs_first.parameters(), lr=1e-4)
-    return [
-        step_of(model, optimizer, batches(), loss, lambda batch: len(batch[0])),
-        step_of(
-            theirs_first.train(),
-            their_optimizer,
-            batches(),
-            their_loss,
-            lambda batch: len(batch[0]),
-        ),
-    ]
+
+def training(other: nn.Module, precision: str) -> list[Step]:
+    """Ours in float32, ours in another precision, theirs."""
+    optimizer = torch.optim.AdamW(other.parameters(), lr=1e-4)
+
+    def loss(batch: tuple[Tensor, Tensor]) -> Any:
+        return other(pixel_values=batch[0], labels=batch[1]).loss
+
+    their_step = step_of(other.train(), optimizer, batches(), loss, lambda batch: len(batch[0]))
+    return [ours(other, "float32"), ours(other, precision), their_step]
 
 
 def compare_training() -> None:
@@ -135,11 +138,11 @@ def compare_training() -> None:
     with torch.no_grad():
         gap = (ours_like(other).eval()(pixels) - other(pixels).logits).abs().max()
     print(f"largest difference of the logits: {gap:.1e}")
-    mine, their_speed = in_turns(training(other), STEPS, ROUNDS)
-    print(
-        f"glassformer {mine:.0f} images/s, transformers {their_speed:.0f}: "
-        f"ratio {mine / their_speed:.2f}"
-    )
+    precision = prepare().precision
+    plain, mine, their_speed = in_turns(training(other, precision), STEPS, ROUNDS)
+    print(f"transformers {their_speed:.0f} images/s")
+    for name, speed in (("float32", plain), (precision, mine)):
+        print(f"glassformer in {name} {speed:.0f} images/s: ratio {speed / their_speed:.2f}")
 
 
 def cost(layer: nn.Module, x: Tensor) -> tuple[float, float]:

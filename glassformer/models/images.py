@@ -1,6 +1,6 @@
 """What all models of images have in common: the size of an image, and how it becomes vectors."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import nn
@@ -12,6 +12,9 @@ from glassformer.nn.patches import ConvolutionalEmbedding, PatchEmbedding
 
 class ImageConfig(Config):
     """The images that a model reads, and the patches that it sees."""
+
+    usual_places: ClassVar[int] = 8
+    """Patches per side that suit it, for images that are large enough."""
 
     image_size: ImageSize | None = None
     """Height and width in pixels, or one number for both; null in a recipe: chosen from the

@@ -11,7 +11,7 @@ the cost grow with the area of the image, not with its square. This is Swin (Liu
 """
 
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -41,6 +41,8 @@ HeadsOfStages = Annotated[tuple[Heads, ...], Field(min_length=1, max_length=12)]
 
 class MultiscaleViTConfig(ImageConfig, LabelsConfig):
     """The shape of every stage. The defaults are Swin's, at the size of a small experiment."""
+
+    usual_places: ClassVar[int] = 16  # in the first stage
 
     patch_size: Count = Field(4, ge=1, le=2**10)
     num_layers: Stages = (2, 2)

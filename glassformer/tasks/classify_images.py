@@ -47,7 +47,7 @@ from glassformer.wording import counted
 
 TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
 MANY = 20_000  # images: with fewer, they are varied more
-PLACES, FEWEST, LARGEST = 8, 3, 16  # patches per side that are aimed at, at least; largest patch
+FEWEST, LARGEST = 3, 16  # patches per side that are worth having; pixels of a patch
 
 
 class AugmentationSettings(Config):
@@ -138,11 +138,11 @@ def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig
 
 
 def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
-    """A power of two that gives about eight patches per side, and that divides both sides if
-    patches must."""
+    """A power of two that gives about as many patches per side as suit the model, and that divides
+    both sides if patches must."""
     config: Any = recipe.architecture()
     patch = 1 if min(size) < 2 * FEWEST else 2
-    while 2 * patch * PLACES <= min(size) * 1.5 and patch < LARGEST:
+    while 2 * patch * config.usual_places <= min(size) * 1.5 and patch < LARGEST:
         patch *= 2
     while config.embedding == "patches" and any(side % patch for side in size):
         patch //= 2
@@ -323,7 +323,7 @@ class ClassifyImagesObjective(LabelObjective):
 
 
 def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=20, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
+    return Habits(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
 
 
 TASK = Task(

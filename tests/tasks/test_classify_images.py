@@ -1,5 +1,6 @@
 """Images are classified, varied in training, resumed exactly, and looked at in the right place."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_signs_are_not_mirrored() -> None:
 
 @pytest.mark.parametrize(
     ("size", "name", "patch"),
-    [(8, "vit", 2), (32, "vit", 4), (64, "vit", 8), (32, "multiscale-vit", 4), (1, "vit", 1)],
+    [(8, "vit", 2), (32, "vit", 4), (64, "vit", 8), (32, "multiscale-vit", 2), (1, "vit", 1)],
 )
 def test_the_patch_follows_from_the_size_of_the_images(
     size: int, name: str, patch: int, tmp_path: Path
@@ -228,3 +229,11 @@ def test_the_folder_of_a_model_is_complete(runs: dict[str, Path], tmp_path: Path
     assert config["image_size"] == [12, 12]
     assert config["labels"] == ["left", "middle", "right"]
     assert RunFolder(runs["class"]).path.joinpath("preprocessor_config.json").is_file()
+
+
+def test_several_labels_per_image_are_refused(images: Path, tmp_path: Path) -> None:
+    table = tmp_path / "table.jsonl"
+    rows = [{"image": str(path), "label": ["a", "b"]} for path in images.glob("*/*.png")]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(GlassformerError, match=r"table.jsonl:1: .* type list, not a label"):
+        ready(recipe(table), tmp_path / "run")
