@@ -194,13 +194,13 @@ MULTISCALE_PRESETS: Presets = {
     "tiny": _COMPACT_STAGES
     | {"num_layers": (2, 2), "d_model": 32, "num_heads": (2, 4), "patch_size": 2},
     "small": _COMPACT_STAGES
-    | {"num_layers": (2, 2, 2), "d_model": 64, "num_heads": (2, 4, 8), "patch_size": 2}
-    | {"mlp_ratio": 2.0, "num_convolutions": 2},
+    | {"num_layers": (1, 2, 1), "d_model": 64, "num_heads": (2, 4, 8), "patch_size": 2},
     "medium": _COMPACT_STAGES
     | {"num_layers": (2, 4, 2), "d_model": 96, "num_heads": (3, 6, 12), "patch_size": 4}
     | {"mlp_ratio": 2.0},
 }
 MULTISCALE: Choice = (MULTISCALE_PRESETS, ((2e9, "medium"), (4e6, "small"), (0, "tiny")))
+
 # --- word vectors ---
 
 WORD_VECTORS_PRESETS: Presets = {
