@@ -94,7 +94,7 @@ def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **mor
     sections = {key: more.pop(key) for key in ("objective", "finetune", "tokenizer") if key in more}
     held_out = [str(more.pop("held_out"))] if "held_out" in more else []
     recurrent = {"d_embedding": 16, "d_model": 16}
-    sizes = {"bag": {"d_model": 16}, "rnn-classifier": recurrent}
+    sizes = {"bag": {"d_model": 16}, "word-vectors": {"d_model": 16}, "rnn-classifier": recurrent}
     steps = {"max_steps": 60, "eval_steps": 20, "save_steps": 20, "learning_rate": 0.02}
     steps |= {"per_device_train_batch_size": 16, "warmup_steps": 3}
     return make_recipe(

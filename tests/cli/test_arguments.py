@@ -18,6 +18,7 @@ OPTIONS: dict[str, Any] = {
     "source_column": "en",
     "target_column": "fr",
     "text_column": ["text"],
+    "image_column": "image",
     "label_column": "label",
     "encoding": "latin-1",
     "context_length": 8,
@@ -29,6 +30,11 @@ ACCEPTED = {
     "masked": TEXT,
     "classify": TEXT | {"label_column"},
     "tag": TEXT | {"label_column"},
+    "word-vectors": TEXT,
+    "paint": {"paths", "image_column", "encoding"},
+    "caption": TEXT | {"image_column"},
+    "classify-images": {"paths", "image_column", "label_column", "encoding"},
+    "probe": {"paths", "image_column", "label_column", "encoding"},
     "translate": TYPED.keys() | {"source_column", "target_column", "encoding"},
 }
 

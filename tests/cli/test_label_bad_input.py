@@ -219,10 +219,10 @@ def test_an_option_of_another_task_is_refused(
 
 
 VERBS = {
-    "reviews": ("classify and evaluate", "tag", "fill", "generate", "score"),
-    "names": ("tag and evaluate", "classify", "fill", "generate", "score"),
-    "bert": ("fill and evaluate", "classify", "tag", "generate", "score"),
-    "gpt": ("generate, score and evaluate", "classify", "tag", "fill"),
+    "reviews": ("classify, inspect and evaluate", "tag", "fill", "generate", "score"),
+    "names": ("tag, inspect and evaluate", "classify", "fill", "generate", "score"),
+    "bert": ("fill, neighbours, inspect and evaluate", "classify", "tag", "generate", "score"),
+    "gpt": ("generate, score, neighbours, inspect and evaluate", "classify", "tag", "fill"),
 }
 
 

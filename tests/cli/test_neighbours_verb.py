@@ -71,5 +71,5 @@ def test_mistakes_are_one_sentence(glassformer: Any, shelf: Path, tmp_path: Path
     elsewhere = glassformer("neighbours", "runs/glove", "fox", "--context", "a dog")
     assert (elsewhere.code, elsewhere.error.startswith("the context does not contain")) == (2, True)
     other = glassformer("neighbours", shelf / "runs/reviews", "fox")
-    said = "cannot show neighbours. This model supports classify and evaluate."
+    said = "cannot show neighbours. This model supports classify, inspect and evaluate."
     assert (other.code, other.error) == (2, f"{shelf / 'runs/reviews'} {said}")

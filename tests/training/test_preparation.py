@@ -62,7 +62,7 @@ def test_the_data_and_the_choice_of_tokenizer_are_reported(tmp_path: Path, tiny:
 def test_copies_among_the_documents_and_a_sample_are_reported(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.tasks.text_windows.TextSample", partial(TextSample, 2_000))
+    monkeypatch.setattr(TextSample, "of_sizes", partial(TextSample.of_sizes, limit=2_000))
     rows = [f"row {number} of the table, Ω {number}" for number in range(60)]
     lines = [json.dumps({"text": text}) for text in [*rows, *map(str.upper, rows[:30])]]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
