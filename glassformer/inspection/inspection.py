@@ -71,6 +71,8 @@ class Subject:
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""
+    search: Callable[[], dict[str, Any]] | None = None
+    """Continues the input by beam search, and returns the tree of it."""
     separator: str = ""
     """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0

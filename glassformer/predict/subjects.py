@@ -14,9 +14,12 @@ from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.predict.search_tree import search_tree
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
+
+SPARE_STEPS = 4  # by which a translation that is searched may exceed the one that is shown
 
 
 def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
@@ -35,6 +38,14 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         predicts="next",
         actual=[*ids[1:], None],
         separator=_separator(tokenizer),
+        search=lambda: search_tree(
+            model,
+            ids,
+            tokenizer.token,
+            end=tokenizer.end_of_text,
+            device=model.device,
+            prefer_complete=False,
+        ),
         num_left_out=len(whole) - len(ids),
         preprocessing=preprocessing,
         **_inside(model),
@@ -117,6 +128,15 @@ def of_translation(
         predicts="next",
         actual=ids[1:],
         separator=_separator(tokenizer),
+        search=lambda: search_tree(
+            model,
+            ids[:1],
+            tokenizer.token,
+            end=preprocessing.end,
+            device=model.device,
+            memory=lambda: model.encode(rows[0]),
+            steps=len(ids) + SPARE_STEPS,
+        ),
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),

@@ -151,6 +151,7 @@ def test_a_recurrent_translator_has_only_the_chapters_that_make_sense(tmp_path: 
         "tokens",
         "embeddings",
         "prediction",
+        "beams",
         "alignment",
     ]
 
@@ -262,3 +263,41 @@ def test_the_page_says_how_far_it_agrees_with_python(tmp_path: Path) -> None:
     found = re.search(r"agree with Python's to ([\d.e-]+) \(weights as int16\)", said)
     assert found, said
     assert float(found[1]) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["gpt", "transformer", "rnn"])
+def test_the_tree_is_the_record_of_the_search(kind: str) -> None:
+    if kind == "gpt":
+        model = predictor("a bad day, said the cat.")
+        seen = model.inspect("a bad day")
+        best = model.generate("a bad day", num_beams=4, max_new_tokens=10)
+        greedy = model.generate("a bad day", temperature=0, max_new_tokens=10)
+        ours, text = story_data(seen)["beams"], "".join
+    else:
+        translates = translator(kind)
+        seen = translates.inspect("one two three", target="two one")
+        limit = len(seen.tokens) + 1 + 4
+        best = translates.translate("one two three", num_beams=4, max_new_tokens=limit)
+        greedy = translates.translate("one two three", num_beams=1, max_new_tokens=limit)
+        ours, text = story_data(seen)["beams"], " ".join
+    assert text(ours["best"]) == best.text
+    assert text(ours["greedy"]) == greedy.text
+    nodes = ours["nodes"]
+    assert [nodes[node]["token"] for node in ours["winner"]][: len(ours["best"])] == ours["best"]
+    by_step: dict[int, list[dict[str, Any]]] = {}
+    for node in nodes:
+        by_step.setdefault(node["step"], []).append(node)
+        if node["parent"] is not None:
+            assert nodes[node["parent"]]["step"] == node["step"] - 1
+            assert nodes[node["parent"]]["fate"] == "kept"
+            assert node["logprob"] <= nodes[node["parent"]]["logprob"]
+    assert all(len(each) <= 8 for each in by_step.values())
+
+
+@needs_chromium
+def test_a_browser_draws_every_candidate_and_marks_the_winner(tmp_path: Path) -> None:
+    seen = story()
+    script = """[document.querySelectorAll(".candidate").length,
+      document.querySelectorAll(".candidate.winner").length]"""
+    beams = story_data(seen)["beams"]
+    assert shown(page(seen), script, tmp_path) == [len(beams["nodes"]), len(beams["winner"])]

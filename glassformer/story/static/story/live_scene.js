@@ -20,6 +20,7 @@ function liveScene(model, live, text, silent, found) {
   const left = all.length - ids.length;
   return {
     ...found, text, main, silent, streams: [main], effects: null,
+    beams: text === found.text && !silent.length ? found.beams : null,
     notes: left ? [`the text has ${all.length} tokens, but the model reads ${ids.length}: ${left} are not shown`] : [],
     predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
