@@ -8,7 +8,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.alignment import Alignment
 from glassformer.story.heat_map import heat_map
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 
 STYLES = ("page.css", "alignment.css")
 SCRIPTS = ("elements.js", "heat_map.js", "alignment.js")
@@ -71,4 +71,4 @@ def page(alignment: Alignment, title: str | None = None) -> str:
         "heads": heads,
         "chosen": list(alignment.chosen),
     }
-    return assembled("alignment.html", STYLES, SCRIPTS, data)
+    return assembled("Alignment", part("alignment.html"), STYLES, SCRIPTS, data)

@@ -12,7 +12,7 @@ from glassformer.inspection.image_attention import ImageAttention
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,4 +126,4 @@ def page(found: ImageAttention) -> str:
         "source": data_uri(found.pixels, LARGEST),
         "heads": heads,
     }
-    return assembled("image_attention.html", STYLES, SCRIPTS, data)
+    return assembled("Attention", part("image_attention.html"), STYLES, SCRIPTS, data)

@@ -32,7 +32,7 @@ def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
         {key: value for key, value in each.items() if key != "answers"} | {"name": name}
         for name, each in zip(names, reports, strict=True)
     ]
-    return assembled("report.html", STYLES, SCRIPTS, {"runs": runs, "together": together})
+    return assembled("Report", "", STYLES, SCRIPTS, {"runs": runs, "together": together})
 
 
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:

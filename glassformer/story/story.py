@@ -18,7 +18,7 @@ from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.story.live import LIVE_SCRIPTS, live
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 
 STYLES = ("page.css", "report.css", "story/story.css")
 CHAPTERS = ("tokens", "embeddings", "attention", "computation", "layers", "prediction", "alignment")
@@ -50,7 +50,9 @@ def draw(seen: Inspection, path: Path) -> None:
 
 def page(seen: Inspection) -> str:
     """One HTML page. Equal inspections give equal bytes."""
-    return assembled("story/story.html", STYLES, SCRIPTS, story_data(seen))
+    return assembled(
+        "The story of a text", part("story/story.html"), STYLES, SCRIPTS, story_data(seen)
+    )
 
 
 def story_data(seen: Inspection) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from glassformer.inspection.word_places import Pixels, WordPlaces
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 from glassformer.story.spotlight import coloured, data_address, scaled_up, spotlight
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def page(found: WordPlaces) -> str:
         "chosen": list(found.chosen),
         "scene": scene(found),
     }
-    return assembled("word_places.html", STYLES, SCRIPTS, data)
+    return assembled("Where each word looked", part("word_places.html"), STYLES, SCRIPTS, data)
 
 
 def scene(found: WordPlaces) -> dict[str, Any]:
