@@ -5,14 +5,13 @@ it computes the attention of a head when the reader looks at it. Large arrays ar
 """
 
 import base64
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
@@ -37,8 +36,7 @@ def draw(seen: Inspection, path: Path) -> None:
     """Write the story to `path`, whole or not at all."""
     ending = path.suffix.lower()
     if ending == ".json":
-        content = json.dumps(seen.as_json(), ensure_ascii=False) + "\n"
-        write_file(path, content.encode(errors="backslashreplace"))
+        write_json_line(path, seen.as_json())
     elif ending == ".html":
         write_file(path, page(seen))
     else:
