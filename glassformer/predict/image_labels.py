@@ -12,7 +12,7 @@ from glassformer.preprocessing.labelled import LabelledExample
 class ImageLabelPredictor(ClassifyPredictor):
     """The verbs of every classifier of images: classify and evaluate."""
 
-    verbs = ("classify", "evaluate")
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "evaluate")
     views: ClassVar[Mapping[str, View]] = {}
     usual_view: ClassVar[str | None] = None
 
