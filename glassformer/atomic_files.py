@@ -39,6 +39,12 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
     write_file(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_json_line(path: Path, values: dict[str, Any]) -> None:
+    """Replace `path` by a file with one JSON object on a line, for programs to read."""
+    text = json.dumps(values, ensure_ascii=False) + "\n"
+    write_file(path, text.encode(errors="backslashreplace"))  # half a character, as JSON writes it
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a model folder."""
     try:

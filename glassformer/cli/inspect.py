@@ -60,7 +60,7 @@ def inspect(
     predictor = load(run)
     chosen = predictor.view(view, run)
     show = getattr(predictor, chosen.method)
-    known = accepted(values, show, f"the view {view}")
+    known = accepted(values, show, f"the view {view or predictor.usual_view}")
     given = _input(text, chosen.reads_file)
     with noting_files():
         found = show(given, **known)

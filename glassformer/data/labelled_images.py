@@ -63,6 +63,12 @@ class LabelledImages:
     split: LabelledSplit[ImageExample]
     store: ImageStore
 
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The columns of a table, as preprocessing remembers them."""
+        image = self.split.text_column[0] if self.split.text_column else None
+        return {"image_column": image, "label_column": self.split.label_column}
+
 
 def median_size(multiple: int = 1, most: int = MOST_BY_DEFAULT) -> ChooseSize:
     """A square with the median of the shorter sides, rounded to a multiple."""

@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from glassformer.inspection.written_output import Array, WrittenOutput
+
 Spell = Callable[[Sequence[str]], str]
 
 _TOLERANCE = 1e-3  # single precision, and means over many heads
@@ -31,25 +31,18 @@ def joined(tokens: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Alignment:
+class Alignment(WrittenOutput):
     """Which part of the source each word of the output looked at."""
 
+    name: ClassVar = "translation"
     source: str
     target: str
     source_tokens: list[str]
     target_tokens: list[str]
     weights: Array
     """(T, S), rows sum to one."""
-    score: float | None = None
-    """The log-probability of the output, by its length."""
-    is_cut_off: bool = False
-    """The output reached the maximum length before its end."""
     heads: Array | None = None
-    """(layers, heads, T, S): the weights of each head, if they are known."""
-    chosen: tuple[int | None, int | None] = (None, None)
-    """The layer and the head of `weights`; None: the mean of all."""
-    model: str | None = None
-    """The name of the model that translated."""
+    """(layers, heads, T, S)"""
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -60,11 +53,6 @@ class Alignment:
         if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) < _TOLERANCE)):  # NaN fails too
             raise ValueError("weights must not be negative, and each row must sum to one")
         object.__setattr__(self, "weights", weights)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        cut_off = "the translation reached the maximum length and was cut off."
-        return (cut_off,) if self.is_cut_off else ()
 
     def as_json(self) -> dict[str, Any]:
         return {

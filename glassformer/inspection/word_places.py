@@ -7,35 +7,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.inspection.alignment import Alignment, Array
+from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.written_output import Array, WrittenOutput
 
 Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WordPlaces:
+class WordPlaces(WrittenOutput):
     """Where a model looked for each word of a caption."""
 
+    name: ClassVar = "caption"
     image: str
     """The name of the image."""
     caption: str
     words: list[str]
     weights: Array
     """(W, rows, columns), each grid sums to one and covers the whole image."""
-    score: float | None = None
-    """The log-probability of the caption, by its length."""
-    is_cut_off: bool = False
-    """The caption reached the maximum length before its end."""
     heads: Array | None = None
-    """(layers, heads, W, rows, columns): the weights of each head, if they are known."""
-    chosen: tuple[int | None, int | None] = (None, None)
-    """The layer and the head of `weights`; None: the mean of all."""
-    model: str | None = None
+    """(layers, heads, W, rows, columns)"""
     pixels: Pixels | None = None
     """(height, width, 1 or 3): the image to draw them on, in any size."""
 
@@ -51,11 +46,6 @@ class WordPlaces:
     def grid(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.weights.shape[1], self.weights.shape[2]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        cut_off = "the caption reached the maximum length and was cut off."
-        return (cut_off,) if self.is_cut_off else ()
 
     def peaks(self) -> list[tuple[int, int]]:
         """The row and the column that each word looked at most."""

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from glassformer.config import Count
 from glassformer.generation.beam_settings import Beams
+from glassformer.predict.written_texts import WrittenText, WrittenTexts
 
 
 class CaptionSettings(Beams):
@@ -17,31 +18,20 @@ class CaptionSettings(Beams):
     longest caption in training has)."""
 
 
-@dataclass(frozen=True)
-class Caption:
-    text: str
-    score: float
-    """Its log-probability, divided by its length to the power of length_penalty."""
-    finish_reason: str = "stop"
-    """stop: it is complete; length: it was cut off at max_new_tokens or at the end of the model's
-    context, or a better one was."""
+class Caption(WrittenText):
+    """A caption of an image, as a search found it."""
 
 
 @dataclass(frozen=True)
-class Captions:
+class Captions(WrittenTexts):
     """The captions of an image, the best first."""
 
     image: str
     captions: list[Caption]
 
     @property
-    def text(self) -> str:
-        return self.captions[0].text
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the best caption is incomplete."""
-        return self.captions[0].finish_reason == "length"
+    def ranked(self) -> list[Caption]:
+        return self.captions
 
     def as_json(self) -> dict[str, Any]:
         return {"image": self.image, "captions": [asdict(each) for each in self.captions]}

@@ -7,20 +7,18 @@ import numpy as np
 from torch import Tensor
 
 from glassformer.data.images import Pixels
-from glassformer.evaluation.classification import Classification
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.rollout import attention_maps, rollout
 from glassformer.models import name_of
 from glassformer.models.image_classifier import ImageClassifier
-from glassformer.predict.classify import ClassifyPredictor
 from glassformer.predict.image_attention import chosen_map, watch
+from glassformer.predict.image_labels import ImageLabelPredictor
 from glassformer.predict.predictor import View
 from glassformer.preprocessing.image import ImageInput, ImagePreprocessing
-from glassformer.preprocessing.labelled import LabelledExample
 
 
-class ClassifyImagesPredictor(ClassifyPredictor):
+class ClassifyImagesPredictor(ImageLabelPredictor):
     """The verbs of an image classifier: classify, inspect and evaluate."""
 
     verbs = ("classify", "inspect", "evaluate")
@@ -39,26 +37,6 @@ class ClassifyImagesPredictor(ClassifyPredictor):
         number = len(contents)
         logits = read_image_logits(self.model, self.preprocessing, take, number)
         return logits, [False] * number
-
-    def _shown(self, example: LabelledExample) -> str:
-        return example.source
-
-    def evaluate(  # type: ignore[override]
-        self,
-        paths: str | Sequence[str],
-        image_column: str | None = None,
-        label_column: str | None = None,
-        encoding: str = "utf-8",
-        errors: int | None = None,
-    ) -> Classification:
-        """Accuracy, macro F1 and more on labelled images, from the training's columns by default.
-        With `errors`, the result has that many of the wrong answers, the surest first.
-
-        >>> model.evaluate("digits/test").accuracy
-        1.0
-        """
-        columns = () if image_column is None else (image_column,)
-        return super().evaluate(paths, columns, label_column, encoding, errors)
 
     def attention(
         self, image: ImageInput, layer: int | None = None, head: int | None = None

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from glassformer.config import Count
 from glassformer.generation.beam_settings import MOST_BEAMS, Beams
+from glassformer.predict.written_texts import WrittenText, WrittenTexts
 
 
 class TranslationSettings(Beams):
@@ -23,18 +24,12 @@ class TranslationSettings(Beams):
     the training data suggests)."""
 
 
-@dataclass(frozen=True)
-class Translation:
-    text: str
-    score: float
-    """Its log-probability, divided by its length to the power of length_penalty."""
-    finish_reason: str = "stop"
-    """stop: it is complete; length: it was cut off at max_new_tokens or at the end of the model's
-    context, or a better one was."""
+class Translation(WrittenText):
+    """A translation of a text, as a search found it."""
 
 
 @dataclass(frozen=True)
-class Translations:
+class Translations(WrittenTexts):
     """The translations of a text, the best first."""
 
     source: str
@@ -43,13 +38,8 @@ class Translations:
     """More than one if the source is longer than the model's context."""
 
     @property
-    def text(self) -> str:
-        return self.translations[0].text
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the best translation is incomplete."""
-        return self.translations[0].finish_reason == "length"
+    def ranked(self) -> list[Translation]:
+        return self.translations
 
     def as_json(self) -> dict[str, Any]:
         return {"source": self.source, "translations": [asdict(each) for each in self.translations]}

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from glassformer.config import Config
 from glassformer.data.row_files import Array
 from glassformer.preprocessing.preprocessing import Preprocessing, tokenizer_field
+from glassformer.preprocessing.text_input import TextInput
 from glassformer.text.framing import START, encode_texts, readable
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.word_cache import WordCache, id_type
@@ -81,6 +82,23 @@ class PairPreprocessing(Preprocessing):
     @property
     def end(self) -> int:
         return cast(int, self.target.end_of_text)  # which has been validated
+
+    @property
+    def text_inputs(self) -> tuple[TextInput, ...]:
+        source = TextInput(
+            tokenizer="tokenizer",
+            after=(cast(int, self.source.end_of_text),),
+            is_read_as_a_whole=True,
+            carries_blanks=self.source.carries_blanks,
+        )
+        target = TextInput(
+            tokenizer="target_tokenizer" if self.target_tokenizer else "tokenizer",
+            before=(self.start,),
+            after=(self.end,),
+            is_read_as_a_whole=True,
+            carries_blanks=self.target.carries_blanks,
+        )
+        return source, target
 
     def encode_source(self, texts: Sequence[str]) -> list[list[int]]:
         """Sentences as the encoder reads them."""

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from glassformer.atomic_files import new_file, write_json
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
+from glassformer.preprocessing.text_input import TextInput
 from glassformer.text.tokenizers import Tokenizer
 
 SETTINGS = "preprocessor_config.json"
@@ -40,6 +41,11 @@ class Preprocessing(Config):
         """Its tokenizers by the name of their field."""
         found = ((name, getattr(self, name)) for name in self._tokenizer_fields())
         return {name: tokenizer for name, tokenizer in found if tokenizer is not None}
+
+    @property
+    def text_inputs(self) -> tuple[TextInput, ...]:
+        """How a text becomes what each part of the model reads; empty if it reads no text."""
+        return ()
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from glassformer.data.token_windows import Ids, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.preprocessing import tokenizer_field
+from glassformer.preprocessing.text_input import TextInput
 from glassformer.text.byte_count import ByteCount, ByteCounter
 from glassformer.text.framing import MASK, Frame, readable
 from glassformer.text.tokenizers import Tokenizer
@@ -61,6 +62,11 @@ class TextPreprocessing(LabelledInputs):
 
     def cut(self, row: Any, limit: int) -> Any:
         return self.frame(limit).put_again(row)
+
+    @property
+    def text_inputs(self) -> tuple[TextInput, ...]:
+        # An empty prompt begins a text.
+        return (TextInput(tokenizer="tokenizer", if_empty=self.tokenizer.end_of_text),)
 
     @property
     def dtype(self) -> str:
@@ -133,3 +139,9 @@ class MaskedTextPreprocessing(TextPreprocessing):
     def mask(self) -> int:
         """The token that hides another."""
         return self.tokenizer.special_tokens[MASK]
+
+    @property
+    def text_inputs(self) -> tuple[TextInput, ...]:
+        frame = self.frame(None)
+        around = {"before": tuple(frame.before), "after": tuple(frame.after)}
+        return (TextInput(tokenizer="tokenizer", mask=self.mask, mask_name=MASK, **around),)

@@ -1,14 +1,13 @@
 """A picture of an alignment: an image, a page, or its numbers, depending on the file name."""
 
-import json
 from pathlib import Path
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.alignment import Alignment
 from glassformer.story.heat_map import heat_map
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 
 STYLES = ("page.css", "alignment.css")
 SCRIPTS = ("elements.js", "heat_map.js", "alignment.js")
@@ -22,14 +21,12 @@ def draw(alignment: Alignment, path: Path, title: str | None = None) -> None:
     if not alignment.target_tokens and ending != ".json":
         raise GlassformerError(f"{path} was not drawn: the output is empty.")
     if ending == ".html":
-        content = page(alignment, title).encode()
+        write_file(path, page(alignment, title))
     elif ending == ".json":
-        text = json.dumps(alignment.as_json(), ensure_ascii=False) + "\n"
-        content = text.encode(errors="backslashreplace")  # half a character, as JSON writes it
+        write_json_line(path, alignment.as_json())
     else:
         words = title or title_of(alignment)
-        content = heat_map(alignment, words, about(alignment), ending.removeprefix("."))
-    write_file(path, content)
+        write_file(path, heat_map(alignment, words, alignment.about(), ending.removeprefix(".")))
 
 
 def check_ending(path: Path) -> None:
@@ -47,18 +44,6 @@ def title_of(alignment: Alignment) -> str:
     return f"{source} → {target}"
 
 
-def about(alignment: Alignment) -> str:
-    """The model, its score, and whose attention it is."""
-    layer, head = alignment.chosen
-    parts = [
-        alignment.model,
-        None if alignment.score is None else f"score {alignment.score:.3f}",
-        "mean of all layers" if layer is None else f"layer {layer}",
-        "mean of all heads" if head is None else f"head {head}",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
 def page(alignment: Alignment, title: str | None = None) -> str:
     """One self-contained HTML page, which loads nothing from the network."""
     score = None if alignment.score is None else f"score {alignment.score:.3f}"
@@ -71,4 +56,4 @@ def page(alignment: Alignment, title: str | None = None) -> str:
         "heads": heads,
         "chosen": list(alignment.chosen),
     }
-    return assembled("alignment.html", STYLES, SCRIPTS, data)
+    return assembled("Alignment", part("alignment.html"), STYLES, SCRIPTS, data)

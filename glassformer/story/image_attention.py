@@ -1,18 +1,18 @@
 """A picture of where a model looked in an image: an image, a page, or its numbers."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.data.thumbnails import data_uri
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
+from glassformer.story.spotlight import coloured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,12 +31,11 @@ def draw(found: ImageAttention, path: Path) -> None:
     check_ending(path)
     ending = path.suffix.lower()
     if ending == ".html":
-        content = page(found).encode()
+        write_file(path, page(found))
     elif ending == ".json":
-        content = (json.dumps(found.as_json(), ensure_ascii=False) + "\n").encode()
+        write_json_line(path, found.as_json())
     else:
-        content = overlay(found, ending.removeprefix("."))
-    write_file(path, content)
+        write_file(path, overlay(found, ending.removeprefix(".")))
 
 
 def title_of(found: ImageAttention) -> str:
@@ -61,7 +60,7 @@ def _figure(found: ImageAttention) -> "Figure":
     left = figure.add_axes((0, 0, share, 1))
     right = figure.add_axes((share + gap, 0, share, 1))
     style: dict[str, Any] = {"fontsize": 11, "color": INK, "parse_math": False, "loc": "left"}
-    _show(left, _rgb(found.pixels), found)
+    _show(left, coloured(found.pixels), found)
     left.set_title(shortened(visible(Path(found.image).name), 32), **style)
     _show(right, _lit(found), found)
     right.set_title(title_of(found), **style)
@@ -96,13 +95,9 @@ def _show(axes: "Axes", pixels: Any, found: ImageAttention) -> None:
     axes.set_axis_off()
 
 
-def _rgb(pixels: Any) -> Any:
-    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
-
-
 def _lit(found: ImageAttention) -> Any:
     """The image in grey, dim where it was not looked at."""
-    grey = _rgb(found.pixels).mean(axis=2, keepdims=True) / 255  # (H, W, 1)
+    grey = coloured(found.pixels).mean(axis=2, keepdims=True) / 255  # (H, W, 1)
     return np.repeat(grey * DIM + (1 - DIM) * 0.25 * grey, 3, axis=2)
 
 
@@ -126,4 +121,4 @@ def page(found: ImageAttention) -> str:
         "source": data_uri(found.pixels, LARGEST),
         "heads": heads,
     }
-    return assembled("image_attention.html", STYLES, SCRIPTS, data)
+    return assembled("Attention", part("image_attention.html"), STYLES, SCRIPTS, data)

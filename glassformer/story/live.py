@@ -17,8 +17,7 @@ from glassformer.models.stack import StackConfig
 from glassformer.models.wiring import Stream, Wiring
 from glassformer.nn.positions import Positions
 from glassformer.preprocessing import Preprocessing
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.text_input import TextInput
 from glassformer.story.packed_weights import (
     PackedType,
     as_text,
@@ -26,7 +25,6 @@ from glassformer.story.packed_weights import (
     packed_size,
     packed_weights,
 )
-from glassformer.text.framing import MASK
 from glassformer.text.portable import portable
 from glassformer.wording import readable_size
 
@@ -68,7 +66,7 @@ def live_or_error(
         "config": config.explicit()
         | {"head_dim": config.width_of_head, "num_kv_heads": config.kv_heads},
         "streams": [
-            asdict(stream) | {"num_layers": _num_layers(model, stream), "input": reads}
+            asdict(stream) | {"num_layers": _num_layers(model, stream), "input": asdict(reads)}
             for stream, reads in zip(wiring.streams, _inputs(preprocessing), strict=True)
         ],
         "read_out": _read_out(model, wiring),
@@ -132,44 +130,11 @@ def _kind(module: nn.Module) -> str:
     return next(kind for each, kind in kinds.items() if isinstance(module, each))
 
 
-def _inputs(preprocessing: Preprocessing) -> list[dict[str, Any]]:
+def _inputs(preprocessing: Preprocessing) -> tuple[TextInput, ...]:
     """How a text becomes what each stream reads, as the verbs of its task do it."""
-    match preprocessing:
-        case PairPreprocessing(source=source, target=target):
-            name = "target_tokenizer" if preprocessing.target_tokenizer else "tokenizer"
-            whole = {"is_read_as_a_whole": True}
-            end = cast(int, source.end_of_text)
-            return [
-                _input("tokenizer", after=[end], carries_blanks=source.carries_blanks, **whole),
-                _input(
-                    name,
-                    before=[preprocessing.start],
-                    after=[preprocessing.end],
-                    carries_blanks=target.carries_blanks,
-                    **whole,
-                ),
-            ]
-        case MaskedTextPreprocessing(mask=mask):
-            frame = preprocessing.frame(None)
-            around = {"before": list(frame.before), "after": list(frame.after)}
-            return [_input("tokenizer", mask=mask, mask_name=MASK, **around)]
-        case TextPreprocessing(tokenizer=tokenizer):  # an empty prompt begins a text
-            return [_input("tokenizer", if_empty=tokenizer.end_of_text)]
-    raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
-
-
-def _input(tokenizer: str, **more: Any) -> dict[str, Any]:
-    """What `readText` in `static/live/tokenizer.js` needs to know."""
-    return {
-        "tokenizer": tokenizer,
-        "before": [],  # ids around the text
-        "after": [],
-        "mask": None,  # the id in place of each `mask_name` in the text
-        "mask_name": None,
-        "if_empty": None,  # the id in place of no text
-        "is_read_as_a_whole": False,  # as `framing.readable` does it
-        "carries_blanks": False,
-    } | more
+    if not preprocessing.text_inputs:
+        raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
+    return preprocessing.text_inputs
 
 
 # --- the check ---

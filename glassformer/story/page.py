@@ -11,15 +11,17 @@ DIGITS = 6  # of a number on a page: more than a picture can show
 
 
 def assembled(
-    template: str, styles: Iterable[str], scripts: Iterable[str], data: dict[str, Any]
+    title: str, body: str, styles: Iterable[str], scripts: Iterable[str], data: dict[str, Any]
 ) -> str:
-    """The template with its styles and scripts, one after the other, and the data."""
+    """A page with this markup below its title, its styles and scripts one after the other, and the
+    data. `title` and `body` are HTML."""
+    text = part("page.html").replace("<!-- title -->", title)
     parts = {
+        "<!-- body -->": body.rstrip("\n"),
         "/* styles */": "\n".join(map(part, styles)),
         "/* scripts */": "\n".join(map(part, scripts)),
         "/* data */": embedded(data),  # last: it is not searched for places
     }
-    text = part(template)
     for place, content in parts.items():
         text = text.replace(place, content, 1)
     return text

@@ -1,17 +1,17 @@
 """Grids of images that a model painted: samples, or originals beside their completions."""
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.paintings import Paintings, Pixels
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
+from glassformer.story.spotlight import coloured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def draw(found: Paintings, path: Path) -> None:
     check_ending(path)
     ending = path.suffix.lower().removeprefix(".")
     if ending == "json":
-        write_file(path, json.dumps(found.as_json(), ensure_ascii=False) + "\n")
+        write_json_line(path, found.as_json())
         return
     with drawing():
         figure = _completions(found) if found.completed else _samples(found.images)
@@ -88,5 +88,4 @@ def _grid(rows: int, columns: int, image: Pixels) -> "tuple[Figure, list[Axes]]"
 
 
 def _show(place: "Axes", image: Pixels) -> None:
-    colors = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image  # (H, W, 3)
-    place.imshow(colors, interpolation="nearest", aspect="auto")
+    place.imshow(coloured(image), interpolation="nearest", aspect="auto")

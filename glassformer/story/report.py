@@ -1,11 +1,10 @@
 """The report of one run or of several side by side, as a page or as JSON."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.story.comparison import Report, compared
 from glassformer.story.page import assembled
@@ -32,7 +31,7 @@ def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
         {key: value for key, value in each.items() if key != "answers"} | {"name": name}
         for name, each in zip(names, reports, strict=True)
     ]
-    return assembled("report.html", STYLES, SCRIPTS, {"runs": runs, "together": together})
+    return assembled("Report", "", STYLES, SCRIPTS, {"runs": runs, "together": together})
 
 
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
@@ -45,8 +44,7 @@ def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:
     """Write the report to `path`, whole or not at all."""
     check_ending(path)
     if path.suffix.lower() == ".json":
-        text = json.dumps(as_json(reports, names), ensure_ascii=False) + "\n"
-        write_file(path, text.encode(errors="backslashreplace"))
+        write_json_line(path, as_json(reports, names))
     else:
         write_file(path, page(reports, names))
 

@@ -1,8 +1,5 @@
 """Attention enlarged over an image: bright where a model looked, dark elsewhere."""
 
-import base64
-import io
-
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -36,10 +33,3 @@ def scaled_up(pixels: Pixels, least: int) -> Pixels:
     """A tiny image enlarged until its longer side has `least` pixels, each of them a square."""
     factor = -(-least // max(pixels.shape[:2]))
     return pixels.repeat(factor, axis=0).repeat(factor, axis=1) if factor > 1 else pixels
-
-
-def data_address(pixels: Pixels) -> str:
-    """The image as the address of an <img>: a page that needs no other file."""
-    content = io.BytesIO()
-    Image.fromarray(coloured(pixels)).save(content, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -5,20 +5,19 @@ it computes the attention of a head when the reader looks at it. Large arrays ar
 """
 
 import base64
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.story.live import LIVE_SCRIPTS, live
-from glassformer.story.page import assembled
+from glassformer.story.page import assembled, part
 
 STYLES = ("page.css", "report.css", "story/story.css")
 CHAPTERS = (
@@ -46,8 +45,7 @@ def draw(seen: Inspection, path: Path) -> None:
     """Write the story to `path`, whole or not at all."""
     ending = path.suffix.lower()
     if ending == ".json":
-        content = json.dumps(seen.as_json(), ensure_ascii=False) + "\n"
-        write_file(path, content.encode(errors="backslashreplace"))
+        write_json_line(path, seen.as_json())
     elif ending == ".html":
         write_file(path, page(seen))
     else:
@@ -59,7 +57,9 @@ def draw(seen: Inspection, path: Path) -> None:
 
 def page(seen: Inspection) -> str:
     """One HTML page. Equal inspections give equal bytes."""
-    return assembled("story/story.html", STYLES, SCRIPTS, story_data(seen))
+    return assembled(
+        "The story of a text", part("story/story.html"), STYLES, SCRIPTS, story_data(seen)
+    )
 
 
 def story_data(seen: Inspection) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.text_views import (
     AblationView,
@@ -33,15 +32,12 @@ def draw(view: TextView, path: Path) -> None:
     """Write a view to `path`, whole or not at all; a page has all views and opens at this one."""
     ending = path.suffix.lower()
     if ending == ".json":
-        content = (json.dumps(view.as_json(), ensure_ascii=False) + "\n").encode(
-            errors="backslashreplace"
-        )
+        write_json_line(path, view.as_json())
     elif ending == ".html":
-        content = page(view.seen).encode()
+        write_file(path, page(view.seen))
     else:
         with drawing():
-            content = written(_FIGURES[type(view)](view), ending.removeprefix("."))
-    write_file(path, content)
+            write_file(path, written(_FIGURES[type(view)](view), ending.removeprefix(".")))
 
 
 def _names(tokens: Sequence[str], limit: int = 14) -> list[str]:

@@ -1,20 +1,20 @@
 """A picture of where a captioner looked: one panel for each word, or a page to point at."""
 
-import json
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.atomic_files import write_file
+from glassformer.atomic_files import write_file, write_json_line
+from glassformer.data.thumbnails import data_uri
 from glassformer.errors import GlassformerError
 from glassformer.inspection.word_places import Pixels, WordPlaces
 from glassformer.story.alignment import check_ending
 from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
-from glassformer.story.page import assembled
-from glassformer.story.spotlight import coloured, data_address, scaled_up, spotlight
+from glassformer.story.page import assembled, part
+from glassformer.story.spotlight import coloured, scaled_up, spotlight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +33,7 @@ def draw(found: WordPlaces, path: Path) -> None:
     check_ending(path)
     ending = path.suffix.lower()
     if ending == ".json":
-        text = json.dumps(found.as_json(), ensure_ascii=False) + "\n"
-        write_file(path, text.encode(errors="backslashreplace"))
+        write_json_line(path, found.as_json())
         return
     if found.pixels is None:
         raise GlassformerError(f"{path} was not drawn: there is no image to draw on.")
@@ -48,18 +47,6 @@ def panels(found: WordPlaces, kind: str) -> bytes:
     """The bytes of a "png" or "svg": the image, and for each word the image with its weights."""
     with drawing():
         return written(_figure(found), kind)
-
-
-def about(found: WordPlaces) -> str:
-    """The model, its score, and whose attention it is."""
-    layer, head = found.chosen
-    parts = [
-        found.model,
-        None if found.score is None else f"score {found.score:.3f}",
-        "mean of all layers" if layer is None else f"layer {layer}",
-        "mean of all heads" if head is None else f"head {head}",
-    ]
-    return ", ".join(part for part in parts if part)
 
 
 def _figure(found: WordPlaces) -> "Figure":
@@ -91,7 +78,7 @@ def _figure(found: WordPlaces) -> "Figure":
     title_style: dict[str, Any] = {"fontsize": 12, "color": INK, "parse_math": False}
     figure.text(0, 1, caption, va="bottom", **title_style)
     note: dict[str, Any] = {"fontsize": 8, "color": INK, "parse_math": False}
-    figure.text(0, -0.1 / (rows * high), about(found), va="top", **note)
+    figure.text(0, -0.1 / (rows * high), found.about(), va="top", **note)
     return figure
 
 
@@ -114,18 +101,18 @@ def page(found: WordPlaces) -> str:
     """One self-contained HTML page, which loads nothing from the network."""
     data = {
         "title": f"{visible(found.image)} → {visible(found.caption)}",
-        "about": about(found),
+        "about": found.about(),
         "chosen": list(found.chosen),
         "scene": scene(found),
     }
-    return assembled("word_places.html", STYLES, SCRIPTS, data)
+    return assembled("Where each word looked", part("word_places.html"), STYLES, SCRIPTS, data)
 
 
 def scene(found: WordPlaces) -> dict[str, Any]:
     """What the picture `word_places` of a page draws: the image, the words, their weights."""
     heads = None if found.heads is None else found.heads.round(4).tolist()
     return {
-        "image": data_address(_pixels(found)),
+        "image": data_uri(_pixels(found)),
         "name": visible(found.image),
         "size": [*_pixels(found).shape[:2]],
         "grid": list(found.grid),

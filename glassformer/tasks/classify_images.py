@@ -19,16 +19,13 @@ from torch.nn import functional as F
 from glassformer.config import Config, Count
 from glassformer.data.augmentation import AugmentationConfig, augment, mix
 from glassformer.data.image_files import ImagesConfig
-from glassformer.data.image_rows import ImageBatch, ImageRows
-from glassformer.data.image_store import IMAGES, ImageStore, write_npz
+from glassformer.data.image_rows import ImageBatch
 from glassformer.data.labelled_images import (
     MOST_BY_DEFAULT,
     ChooseSize,
-    LabelledImages,
     Sizes,
     read_labelled_images,
 )
-from glassformer.data.labels import targets_of
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import Classification, fit_temperature, judge
 from glassformer.evaluation.examine_images import examine_images
@@ -41,11 +38,14 @@ from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.row_batches import example_batches
-from glassformer.tasks.task import Batches, Command, Dataset, Habits, Say, Source, Task
+from glassformer.tasks.stored_images import (
+    LabelledImageDataset,
+    LabelledImageSource,
+    image_to_try,
+)
+from glassformer.tasks.task import Command, Habits, Say, Task
 from glassformer.wording import counted
 
-TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
 MANY = 20_000  # images: with fewer, they are varied more
 FEWEST, LARGEST = 3, 16  # patches per side that are worth having; pixels of a patch
 
@@ -92,16 +92,10 @@ class ClassifyImagesRecipe(Recipe):
 
 
 @dataclass(frozen=True)
-class ImageSource(Source):
-    """Labelled images in a store, split."""
+class ImageSource(LabelledImageSource):
+    """Labelled images, and how they are normalised."""
 
-    images: LabelledImages
     preprocessing: ImagePreprocessing
-
-    @property
-    def num_items(self) -> int:
-        height, width = self.images.store.size
-        return len(self.images.split.training) * height * width
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         split = self.images.split
@@ -118,16 +112,6 @@ class ImageSource(Source):
         usual = usual_augmentation(split.labels, len(split.training)).model_dump()
         chosen = {key: value for key, value in usual.items() if given[key] is None}
         return {"model": model, "augmentation": chosen}
-
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
-        split, store = self.images.split, self.images.store
-        for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            numbers = np.array([each.number for each in part], dtype=np.int64)
-            targets = targets_of(part, split.labels, split.is_multi_label)
-            ImageRows(store, numbers, np.array(targets, dtype=np.int32)).save(folder / name)
-        if split.test:
-            labels = [", ".join(each.labels) for each in split.test]
-            write_npz(folder / TEST, (each.input for each in split.test), labels)
 
 
 def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig:
@@ -192,28 +176,18 @@ def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
     )
     say_split(what, split, say)
     numbers = np.array([each.number for each in split.training])
-    columns = {
-        "image_column": split.text_column[0] if split.text_column else None,
-        "label_column": split.label_column,
-    }
-    return ImageSource(found, ImagePreprocessing.of(store, numbers, **columns))
+    return ImageSource(found, ImagePreprocessing.of(store, numbers, **found.columns))
 
 
-class ClassifyImagesDataset(Dataset):
-    """Labelled images in a store."""
+class ClassifyImagesDataset(LabelledImageDataset):
+    """Labelled images, which are varied when a batch is made."""
 
     unit = "pixel"
-    training: ImageRows
-    validation: ImageRows
     preprocessing: ImagePreprocessing
 
-    def __init__(self, folder: Path, recipe: Recipe) -> None:
-        super().__init__(folder, recipe)
-        store = ImageStore(folder / IMAGES)
-        self.training = ImageRows.load(folder / TRAIN, store)
-        self.validation = ImageRows.load(folder / VALIDATION, store)
-        self.labels: tuple[str, ...] = self.model_config.labels
-        self.is_multi_label: bool = self.model_config.multi_label
+    @property
+    def is_multi_label(self) -> bool:
+        return bool(self.model_config.multi_label)
 
     @property
     def num_items(self) -> int:
@@ -231,9 +205,6 @@ class ClassifyImagesDataset(Dataset):
     def default_batch_size(self) -> int:
         return 64
 
-    def batches(self, batch_size: int, seed: int) -> Batches:
-        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
-
     def describe(self) -> str:
         height, width = self.preprocessing.image_size
         return (
@@ -247,10 +218,6 @@ class ClassifyImagesDataset(Dataset):
             "num_validation_images": len(self.validation),
             "num_labels": len(self.labels),
         }
-
-    def test_data(self) -> dict[str, Any] | None:
-        path = self.folder / TEST
-        return {"paths": str(path)} if path.is_file() else None
 
 
 class ClassifyImagesObjective(LabelObjective):
@@ -316,8 +283,7 @@ class ClassifyImagesObjective(LabelObjective):
         return examine_images(model, self.dataset.preprocessing, self.dataset.validation)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        source = self.dataset.validation.source(0)
-        image = source if Path(source).is_file() else "IMAGE"
+        image = image_to_try(self.dataset.validation.source(0))
         view = ("--view", "rollout", "--out", "attention.png")
         return (("classify", folder, image), ("inspect", folder, image, *view))
 

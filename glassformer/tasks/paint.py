@@ -34,11 +34,9 @@ from glassformer.predict.paint import PaintPredictor
 from glassformer.preprocessing.palette import MOST_COLORS, PalettePreprocessing
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.stored_images import TEST, ImageDataset, image_to_try
 from glassformer.tasks.task import (
-    Batches,
     Command,
-    Dataset,
     Habits,
     Objective,
     Say,
@@ -48,7 +46,7 @@ from glassformer.tasks.task import (
 )
 from glassformer.wording import counted
 
-TRAIN, VALIDATION, TEST = "train.npy", "validation.npy", "test.npz"
+TRAIN, VALIDATION = "train.npy", "validation.npy"
 VALIDATION_NUMBERS = "validation_numbers.npy"  # of held-out images in the store
 LARGEST = 16  # pixels of a side by default: a painter's work grows with the square of the pixels
 COLORS, GREYS = 512, 16  # of a palette by default
@@ -174,7 +172,7 @@ def _about_palette(store: ImageStore, numbers: Array, preprocessing: PalettePrep
     return f"palette: {count}; they differ from the original ones by {error:.1f} of 255 (RMS)"
 
 
-class PaintDataset(Dataset):
+class PaintDataset(ImageDataset):
     """Images as rows of colours, memory-mapped."""
 
     unit = "pixel"
@@ -203,9 +201,6 @@ class PaintDataset(Dataset):
     def default_batch_size(self) -> int:
         return max(4, BATCH_PIXELS // self.preprocessing.num_pixels)
 
-    def batches(self, batch_size: int, seed: int) -> Batches:
-        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
-
     def describe(self) -> str:
         height, width = self.preprocessing.image_size
         return (
@@ -224,10 +219,6 @@ class PaintDataset(Dataset):
         """Where a held-out image was read."""
         numbers = _opened(self.folder / VALIDATION_NUMBERS)
         return ImageStore(self.folder / IMAGES).sources[int(numbers[row])]
-
-    def test_data(self) -> dict[str, Any] | None:
-        path = self.folder / TEST
-        return {"paths": str(path)} if path.is_file() else None
 
 
 def _opened(path: Path) -> Array:
@@ -282,8 +273,7 @@ class PaintObjective(Objective):
         return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        source = self.dataset.source(0)
-        image = source if Path(source).is_file() else "IMAGE"
+        image = image_to_try(self.dataset.source(0))
         return (
             ("complete", folder, image, "--out", "completed.png"),
             ("generate", folder, "--out", "samples.png"),

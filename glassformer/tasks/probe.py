@@ -16,9 +16,7 @@ from torch import Tensor
 
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageRows
-from glassformer.data.image_store import IMAGES, ImageStore, write_npz
-from glassformer.data.labelled_images import LabelledImages, read_labelled_images
-from glassformer.data.labels import targets_of
+from glassformer.data.labelled_images import read_labelled_images
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.chapter import Chapter, Examination
 from glassformer.evaluation.classification import Classification, fit_temperature, judge
@@ -31,20 +29,14 @@ from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.tasks.labelled_rows import say_split
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
-from glassformer.tasks.row_batches import example_batches
-from glassformer.tasks.task import (
-    Batches,
-    Command,
-    Dataset,
-    Habits,
-    Objective,
-    Say,
-    Source,
-    Task,
+from glassformer.tasks.stored_images import (
+    LabelledImageDataset,
+    LabelledImageSource,
+    image_to_try,
 )
+from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.wording import counted
 
-TRAIN, VALIDATION, TEST = "train.safetensors", "validation.safetensors", "test.npz"
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 READ_AT_ONCE = 2**14  # pixels
 BAR = 30  # characters
@@ -58,29 +50,18 @@ class ProbeRecipe(Recipe):
 
 
 @dataclass(frozen=True)
-class ProbeSource(Source):
-    """Labelled images in a store, split."""
+class ProbeSource(LabelledImageSource):
+    """Labelled images, and the colours of the model that reads them."""
 
-    images: LabelledImages
     preprocessing: PalettePreprocessing
 
     @property
-    def num_items(self) -> int:
-        return len(self.images.split.training) * self.preprocessing.num_pixels
+    def is_multi_label(self) -> bool:
+        return False  # a probe predicts one label
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         labels = list(self.images.split.labels)
         return {"model": {"labels": labels, "context_length": self.preprocessing.num_pixels}}
-
-    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
-        split, store = self.images.split, self.images.store
-        for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            numbers = np.array([each.number for each in part], dtype=np.int64)
-            targets = np.array(targets_of(part, split.labels, False), dtype=np.int32)
-            ImageRows(store, numbers, targets).save(folder / name)
-        if split.test:
-            labels = [each.labels[0] for each in split.test]
-            write_npz(folder / TEST, (each.input for each in split.test), labels)
 
 
 def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
@@ -101,42 +82,22 @@ def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
     split = found.split
     what = f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}"
     say_split(what, split, say)
-    columns = {
-        "image_column": split.text_column[0] if split.text_column else None,
-        "label_column": split.label_column,
-    }
-    return ProbeSource(found, kind.model_copy(update=columns))
+    return ProbeSource(found, kind.model_copy(update=found.columns))
 
 
-class ProbeDataset(Dataset):
-    """Labelled images in a store."""
+class ProbeDataset(LabelledImageDataset):
+    """Labelled images, read as rows of colours."""
 
     unit = "image"
-    training: ImageRows
-    validation: ImageRows
     preprocessing: PalettePreprocessing
-
-    def __init__(self, folder: Path, recipe: Recipe) -> None:
-        super().__init__(folder, recipe)
-        store = ImageStore(folder / IMAGES)
-        self.training = ImageRows.load(folder / TRAIN, store)
-        self.validation = ImageRows.load(folder / VALIDATION, store)
-        self.labels: tuple[str, ...] = self.model_config.labels
 
     @property
     def default_batch_size(self) -> int:
         return len(self.training)  # a regression reads all images at each step
 
-    def batches(self, batch_size: int, seed: int) -> Batches:
-        return example_batches(len(self.training), batch_size, seed, lambda rows: rows)
-
     def colors(self, rows: ImageRows, numbers: range) -> Tensor:
         """(B, P) of some images."""
         return torch.from_numpy(self.preprocessing.ids(rows.images(numbers)).astype(np.int64))
-
-    def test_data(self) -> dict[str, Any] | None:
-        path = self.folder / TEST
-        return {"paths": str(path)} if path.is_file() else None
 
 
 class ProbeObjective(Objective):
@@ -176,9 +137,7 @@ class ProbeObjective(Objective):
         return Examination((Chapter("What each layer knows", "trend", data, note),))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        source = self.dataset.validation.source(0)
-        image = source if Path(source).is_file() else "IMAGE"
-        return (("classify", folder, image),)
+        return (("classify", folder, image_to_try(self.dataset.validation.source(0))),)
 
 
 def pooled_states(model: ImageGPTProbe, data: ProbeDataset, rows: ImageRows) -> Tensor:

@@ -112,7 +112,7 @@ def test_no_word_becomes_markup_and_nothing_is_loaded() -> None:
 @needs_node
 def test_pointing_at_words_and_places_shows_the_other(tmp_path: Path) -> None:
     (tmp_path / "data.json").write_text(page(dog()).split('id="data">')[1].split("</script>")[0])
-    script = assembled("word_places.html", [], SCRIPTS, {}).split('<script type="module">')[1]
+    script = assembled("", "", [], SCRIPTS, {}).split('<script type="module">')[1]
     (tmp_path / "script.js").write_text(script.split("</script>")[0])
     steps = [["word", 1, "pointerenter"], ["place", 23, "pointerenter"], ["head", 1, "input"]]
     steps += [["word", 1, "click"]]
