@@ -23,16 +23,20 @@ def inspect(
     ] = None,
     view: Annotated[
         str | None,
-        _view("NAME", "What to show (without it, the views of the model are listed)."),
+        _view(
+            "NAME",
+            "What to show, such as story, heads or lens; any other name lists those of the model "
+            "(default: story for models that read text).",
+        ),
     ] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,
     layer: Annotated[
-        int | None, _view("N", "Layer, counted from 0 (default: mean over all).", min=0)
+        int | None, _view("N", "Layer, counted from 0 (default: all, or their mean).", min=0)
     ] = None,
     head: Annotated[
-        int | None, _view("N", "Head, counted from 0 (default: mean over all).", min=0)
+        int | None, _view("N", "Head, counted from 0 (default: all, or their mean).", min=0)
     ] = None,
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
@@ -43,6 +47,8 @@ def inspect(
     """Look inside a model: print or draw what it attends to.
 
     Examples:
+      glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
+      glassformer inspect runs/gpt-notes "The train slowly left" --view heads --layer 2
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
@@ -60,7 +66,7 @@ def inspect(
     predictor = load(run)
     chosen = predictor.view(view, run)
     show = getattr(predictor, chosen.method)
-    known = accepted(values, show, f"the view {view}")
+    known = accepted(values, show, f"the view {view or predictor.usual_view}")
     given = _input(text, chosen.reads_file)
     with noting_files():
         found = show(given, **known)

@@ -66,6 +66,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "predictions": [asdict(each) for each in seen.predictions],
         "distribution": _distribution(seen),
         "embeddings": embedding_facts(subject),
+        "focus": subject.focus % len(seen.predictions),
         "lens": None,
         "effects": None,
         "path": None,

@@ -8,6 +8,7 @@ chapters.push({
   note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
+    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the last chapter shows how they look at the ${scene.main.memory}.`);
     const layout = add(place, "div", { class: "attention" });
     drawThumbs(add(layout, "div", { class: "heads" }), scene.main);
     const view = add(layout, "div", { class: "one-head" });
@@ -25,8 +26,8 @@ chapters.push({
 function inWordsOf(stream, rows) {
   const order = rows[state.token].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
   const parts = order.slice(0, 4).filter(({ weight }, n) => n === 0 || weight > 0.01)
-    .map(({ weight, key }) => `${isolated(visible(stream.tokens[key]))} ${percent(weight)}`);
-  return `Layer ${state.layer}, head ${state.head}: ${isolated(visible(stream.tokens[state.token]))} looks at ${parts.join(", ")}`;
+    .map(({ weight, key }) => `${quoted(stream.tokens[key])} ${percent(weight)}`);
+  return `Layer ${state.layer}, head ${state.head}: ${quoted(stream.tokens[state.token])} looks at ${parts.join(", ")}`;
 }
 
 // A small map for each head; rows of the grid are layers.
@@ -36,7 +37,7 @@ function drawThumbs(place, stream) {
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "rows: layers; columns: heads");
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of a head.");
   const body = add(table, "tbody");
   const buttons = stream.layers.map((_, layer) => {
     const row = add(body, "tr");
@@ -80,7 +81,8 @@ function paintThumb(canvas, stream, layer, head, size) {
     weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
     return sums;
   });
-  paint(canvas, rows, (share) => [40, 110, 200, 255 * Math.sqrt(share)]);
+  const most = Math.max(...rows.flat()); // in a long text, all weights are small
+  paint(canvas, rows, (share) => [64, 134, 228, 255 * Math.sqrt(share / most)]);
 }
 
 // The tokens twice, one below the other for those that look and those looked at, with lines.
