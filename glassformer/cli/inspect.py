@@ -12,6 +12,10 @@ from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
+VIEWS = (
+    "What to show, such as story, heads or lens; an unknown name lists all views of the model "
+    "(default: story for models that read text)."
+)
 _view = partial(options.option, rich_help_panel="View")
 
 
@@ -21,14 +25,7 @@ def inspect(
         str | None,
         options.argument("INPUT", "Text to read (default: stdin), or image file."),
     ] = None,
-    view: Annotated[
-        str | None,
-        _view(
-            "NAME",
-            "What to show, such as story, heads or lens; any other name lists those of the model "
-            "(default: story for models that read text).",
-        ),
-    ] = None,
+    view: Annotated[str | None, _view("NAME", VIEWS)] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,

@@ -243,9 +243,7 @@ class Inspection:
         """How one prediction changes without each head (default: the one in focus)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
-        return head_effects(
-            self._stack, lambda: subject.run()[place], subject.has_several_labels
-        )
+        return head_effects(self._stack, lambda: subject.run()[place], subject.has_several_labels)
 
     # --- for programs and notebooks ---
 
