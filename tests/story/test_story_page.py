@@ -327,6 +327,13 @@ def test_only_tokens_that_the_pictures_follow_can_be_chosen(tmp_path: Path) -> N
 
 
 @needs_chromium
+def test_the_keyboard_stays_at_the_token_that_it_chose(tmp_path: Path) -> None:
+    script = """(document.querySelectorAll(".side-token")[2].focus(),
+      [state.token, [...document.querySelectorAll(".side-token")].indexOf(document.activeElement)])"""
+    assert shown(page(story()), script, tmp_path) == [2, 2]
+
+
+@needs_chromium
 def test_an_address_with_numbers_that_are_no_places_is_ignored(tmp_path: Path) -> None:
     script = """(location.hash = "#token=0.5&layer=9&temperature=0.5",
       fromAddress({ token: 3, layer: 1, temperature: 2 }),

@@ -87,15 +87,19 @@ function paintThumb(canvas, stream, layer, head, size) {
 
 // The tokens twice, one below the other for those that look and those looked at, with lines.
 function drawLines(place, stream, rows) {
+  const hadFocus = place.contains(document.activeElement); // the keyboard goes on from there
   place.textContent = "";
   const count = stream.tokens.length;
   if (count > 80) return drawColumns(place, stream, rows);
   const svg = add(place, "svg", { role: "img", "aria-label": "attention as lines" });
-  const high = 24, wide = 300, left = 150;
+  // On a phone, all of it is narrower: a picture that has to be scrolled hides where lines lead.
+  const room = place.clientWidth || 600, left = Math.max(96, Math.min(150, Math.floor(room / 3.2)));
+  const high = 24, wide = Math.max(90, Math.min(300, room - 2 * left - 8));
+  const letters = Math.floor((left - 54) / 8); // beside the share
   svg.setAttribute("width", left * 2 + wide);
   svg.setAttribute("height", count * high + 26);
-  add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "looks (query)");
-  add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "is looked at (key)");
+  add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "query");
+  add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "key");
   const y = (n) => 26 + (n + 0.5) * high;
   const behind = add(svg, "g");
   rows.forEach((row, query) => row.forEach((weight, key) => {
@@ -110,7 +114,7 @@ function drawLines(place, stream, rows) {
     });
   }));
   stream.tokens.forEach((token, number) => {
-    const label = short(visible(token), 16);
+    const label = short(visible(token), letters);
     const asks = add(svg, "g", { class: `side-token${number === state.token ? " chosen" : ""}`, tabindex: 0, role: "button" });
     add(asks, "rect", { x: 4, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
     add(asks, "text", { x: left - 10, y: y(number) + 5, "text-anchor": "end" }, label);
@@ -126,6 +130,7 @@ function drawLines(place, stream, rows) {
     answers.addEventListener("click", () => choose({ key: number }));
     answers.addEventListener("keydown", (event) => { if (event.key === "Enter") choose({ key: number }); });
   });
+  if (hadFocus) svg.querySelector(".side-token.chosen").focus({ preventScroll: true });
   return svg;
 }
 
