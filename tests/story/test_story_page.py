@@ -328,8 +328,8 @@ def test_only_tokens_that_the_pictures_follow_can_be_chosen(tmp_path: Path) -> N
 
 @needs_chromium
 def test_the_keyboard_stays_at_the_token_that_it_chose(tmp_path: Path) -> None:
-    script = """(document.querySelectorAll(".side-token")[2].focus(),
-      [state.token, [...document.querySelectorAll(".side-token")].indexOf(document.activeElement)])"""
+    sides = 'document.querySelectorAll(".side-token")'
+    script = f"({sides}[2].focus(), [state.token, [...{sides}].indexOf(document.activeElement)])"
     assert shown(page(story()), script, tmp_path) == [2, 2]
 
 
