@@ -76,6 +76,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "distribution": _distribution(seen),
         "embeddings": embedding_facts(subject),
         "beams": None if subject.search is None else subject.search(),
+        "focus": subject.focus % len(seen.predictions),
         "lens": None,
         "effects": None,
         "path": None,
