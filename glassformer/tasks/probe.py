@@ -55,10 +55,6 @@ class ProbeSource(LabelledImageSource):
 
     preprocessing: PalettePreprocessing
 
-    @property
-    def is_multi_label(self) -> bool:
-        return False  # a probe predicts one label
-
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         labels = list(self.images.split.labels)
         return {"model": {"labels": labels, "context_length": self.preprocessing.num_pixels}}
