@@ -1,4 +1,4 @@
-"""glassformer inspect: what did the model attend to?"""
+"""glassformer inspect: what does a model do with an input?"""
 
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,9 @@ def inspect(
     ] = None,
     view: Annotated[
         str | None,
-        _view("NAME", "What to show (without it, the views of the model are listed)."),
+        _view(
+            "NAME", "What to show (default: the story of a text; other models list their views)."
+        ),
     ] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
@@ -40,9 +42,10 @@ def inspect(
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Look inside a model: print or draw what it attends to.
+    """Look inside a model: what it attends to, and what each layer predicts.
 
     Examples:
+      glassformer inspect runs/gpt-notes "The smooth blue lake" --out story.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
