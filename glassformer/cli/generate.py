@@ -31,7 +31,7 @@ def generate(
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
-    """Continue a prompt, or show the most likely next tokens. A model of images paints some.
+    """Continue a prompt, or show the most likely next tokens. An image model paints images.
 
     Examples:
       glassformer generate runs/gpt-notes "Once upon" --temperature 0.8 --seed 1
@@ -47,7 +47,7 @@ def generate(
         _paint(model, settings, out, as_json, needless={"the prompt": prompt, "--top": top})
         return
     if out is not None:
-        raise UsageError("--out is for models of images. A text goes to standard output.")
+        raise UsageError("--out is for models of images. Text is written to standard output.")
     text = read_text(prompt)
     if top is not None and settings:
         first = as_typed(next(iter(settings)))
@@ -74,7 +74,7 @@ def _paint(
 
     for what, value in needless.items():
         if value is not None:
-            raise UsageError(f"{model} paints images from nothing. Leave out {what}.")
+            raise UsageError(f"{model} paints images without a prompt. Leave out {what}.")
     show(load_for(model, PaintPredictor, "generate"), "generate", settings, out, as_json)
 
 

@@ -1,4 +1,4 @@
-"""glassformer inspect: what did the model attend to?"""
+"""glassformer inspect: what does a model do with an input?"""
 
 from functools import partial
 from pathlib import Path
@@ -41,11 +41,10 @@ def inspect(
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
-    """Look inside a model: print or draw what it attends to.
+    """Look inside a model: what it attends to, and what each layer predicts.
 
     Examples:
-      glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
-      glassformer inspect runs/gpt-notes "The train slowly left" --view heads --layer 2
+      glassformer inspect runs/gpt-notes "The smooth blue lake" --out story.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """

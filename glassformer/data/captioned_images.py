@@ -17,13 +17,12 @@ from glassformer.data.image_files import (
     ImageFinder,
     ImagesConfig,
 )
-from glassformer.data.image_split import leaks, some_held_out
+from glassformer.data.image_split import hold_out
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import ChooseSize, store_parts
 from glassformer.data.reading_report import collecting
 from glassformer.errors import GlassformerError
-from glassformer.wording import counted
 
 
 class CaptionsConfig(ImagesConfig):
@@ -40,7 +39,7 @@ class CaptionedImage:
     number: int
     captions: tuple[str, ...]
     source: str
-    content: bytes
+    digest: bytes
     """A hash of its pixels, before they were resized."""
     store: ImageStore
 
@@ -86,24 +85,11 @@ def read_captioned_images(
         [_captioned(each, said, store) for each in images]
         for images, said in zip(stored, captions, strict=True)
     )
-    notes = happened.notes()
-    if validation:
-        held = f"all of {', '.join(config.validation_paths)}"
-    else:
-        digests = [each.content for each in training]
-        chosen = some_held_out(digests, seed, config.validation_fraction, config.paths)
-        training, validation = (
-            [each for each, is_held in zip(training, chosen, strict=True) if is_held == wanted]
-            for wanted in (False, True)
-        )
-        held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"
-    seen = {each.content for each in training}
-    notes += leaks([each.content for each in validation], seen, "validation data", "training")
-    seen |= {each.content for each in validation}
-    notes += leaks([each.content for each in test], seen, "test data", "training or validation")
+    chosen, held_out, held, leaked = hold_out(config, seed, training, validation, test)
+    notes = [*happened.notes(), *leaked]
     image, caption = finder.columns or (None, None)
     words = (f"columns: {finder.words}",) if finder.words else ()
-    return CaptionSplit(training, validation, test, held, notes, store, image, caption, words)
+    return CaptionSplit(chosen, held_out, test, held, notes, store, image, caption, words)
 
 
 def read_captions(

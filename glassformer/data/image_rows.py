@@ -22,7 +22,7 @@ class ImageBatch(NamedTuple):
     pixels: Tensor
     """(B, C, H, W)"""
     targets: Tensor
-    """(B,) numbers of labels, or (B, number of labels): their shares, or 0 and 1."""
+    """(B,) numbers of labels; of mixed images, (B, number of labels): their shares."""
 
 
 class ImageRows:

@@ -6,6 +6,7 @@ Images with equal pixels stay on one side of the split.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,16 @@ from glassformer.errors import GlassformerError
 from glassformer.wording import counted
 
 Numbers = npt.NDArray[np.int64]
+
+
+class HasDigest(Protocol):
+    """An image of which a hash of its pixels is known."""
+
+    @property
+    def digest(self) -> bytes: ...
+
+
+ImageT = TypeVar("ImageT", bound=HasDigest)
 
 
 @dataclass(frozen=True)
@@ -46,25 +57,13 @@ def read_image_split(
     finder, parts = find_images(config)
     with collecting() as happened:
         training, validation, test = store_parts(config, parts, folder, choose)
-    if validation:
-        held = f"all of {', '.join(config.validation_paths)}"
-    else:
-        digests = [each.digest for each in training]
-        chosen = some_held_out(digests, seed, config.validation_fraction, config.paths)
-        validation = [each for each, is_held in zip(training, chosen, strict=True) if is_held]
-        training = [each for each, is_held in zip(training, chosen, strict=True) if not is_held]
-        held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"
-    seen = {each.digest for each in training}
-    notes = happened.notes()
-    notes += leaks([each.digest for each in validation], seen, "validation data", "training")
-    seen |= {each.digest for each in validation}
-    notes += leaks([each.digest for each in test], seen, "test data", "training or validation")
+    learned, held_out_images, held, leaked = hold_out(config, seed, training, validation, test)
     return ImageSplit(
-        training=_numbers(training),
-        validation=_numbers(validation),
+        training=_numbers(learned),
+        validation=_numbers(held_out_images),
         test=_numbers(test),
         held_out=held,
-        notes=notes,
+        notes=[*happened.notes(), *leaked],
         store=ImageStore(folder / IMAGES),
         image_column=finder.columns[0] if finder.columns else None,
         columns=(f"columns: {finder.words}",) if finder.words else (),
@@ -75,7 +74,31 @@ def _numbers(images: Sequence[Stored]) -> Numbers:
     return np.array([each.number for each in images], dtype=np.int64)
 
 
-def some_held_out(
+def hold_out(
+    config: ImagesConfig,
+    seed: int,
+    training: Sequence[ImageT],
+    validation: Sequence[ImageT],
+    test: Sequence[ImageT],
+) -> tuple[Sequence[ImageT], Sequence[ImageT], str, list[str]]:
+    """The images to learn from and the held-out ones, a random sample unless there is validation
+    data; what was held out, in words; and notes on images that two parts have in common."""
+    if validation:
+        held = f"all of {', '.join(config.validation_paths)}"
+    else:
+        digests = [each.digest for each in training]
+        chosen = _some_held_out(digests, seed, config.validation_fraction, config.paths)
+        validation = [each for each, is_held in zip(training, chosen, strict=True) if is_held]
+        training = [each for each, is_held in zip(training, chosen, strict=True) if not is_held]
+        held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"
+    seen = {each.digest for each in training}
+    notes = [*_leaks([each.digest for each in validation], seen, "validation data", "training")]
+    seen |= {each.digest for each in validation}
+    notes += _leaks([each.digest for each in test], seen, "test data", "training or validation")
+    return training, validation, held, notes
+
+
+def _some_held_out(
     digests: Sequence[bytes], seed: int, fraction: float, paths: Sequence[str]
 ) -> Mask:
     """Whether each image is held out, by the hashes of their pixels."""
@@ -89,7 +112,7 @@ def some_held_out(
     return chosen
 
 
-def leaks(
+def _leaks(
     digests: Sequence[bytes], seen: Collection[bytes], part: str, where: str
 ) -> Iterator[str]:
     """A note on images, by the hashes of their pixels, that another part has, too."""

@@ -7,7 +7,7 @@ from glassformer.evaluation.classification import judge
 from glassformer.evaluation.confusion import confusion_chapter
 from glassformer.evaluation.examine_labels import calibration, classes, confidence_of
 from glassformer.evaluation.image_logits import read_image_logits
-from glassformer.evaluation.mistakes import chosen_labels, surest_errors
+from glassformer.evaluation.mistakes import surest_errors
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.preprocessing.image import ImagePreprocessing
 
@@ -22,32 +22,24 @@ def examine_images(
     """On the held-out images."""
     height, width = preprocessing.image_size
     chosen = spread(len(rows), max(1, min(2_000, MOST_PIXELS // (height * width))))
-    labels, several = model.labels, model.config.multi_label
-
+    labels = model.labels
     logits = read_image_logits(
         model, preprocessing, lambda part: rows.images(chosen[part.start : part.stop]), len(chosen)
     )
     targets, temperature = rows.goals(chosen), float(model.temperature)
-    found = judge(logits, targets, labels, temperature=temperature, multi_label=several)
+    found = judge(logits, targets, labels, temperature=temperature)
     note = of_rows(len(chosen), len(rows), "image")
 
     def answer(place: int) -> Answer:
-        truth = targets[place]
-        names = (
-            tuple(name for name, is_on in zip(labels, truth, strict=True) if is_on)
-            if several
-            else (labels[int(truth)],)
-        )
-        made = chosen_labels(logits[place], labels, several)
-        given, answered = (", ".join(each) or "none" for each in (names, made))
-        return Answer(rows.source(chosen[place]), given, answered, float(names == made))
+        truth, best = labels[int(targets[place])], labels[int(logits[place].argmax())]
+        return Answer(rows.source(chosen[place]), truth, best, float(truth == best))
 
     answers = tuple(map(answer, range(len(chosen))))
-    errors = surest_errors(logits, targets, temperature, several)
+    errors = surest_errors(logits, targets, temperature, False)
     chapters = [
         *(confusion_chapter(found.confusion, "image", note) if found.confusion else ()),
         *classes("Classes", found.classes, note),
-        *calibration(*confidence_of(logits, targets, temperature, several), note),
+        *calibration(*confidence_of(logits, targets, temperature, False), note),
     ]
     if errors:
         shown = [

@@ -41,7 +41,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Paintings:
-    """Images that were painted from nothing, or completed."""
+    """New images, or completed ones."""
 
     images: list[Pixels]
     """(H, W, C) each; empty if images were completed."""

@@ -1,4 +1,4 @@
-"""Painting: images from nothing, or below the given rows of others."""
+"""Painting: new images, or what is below the given rows of others."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ class PaintSettings(Sampling):
     num_return_sequences: Count = Field(16, ge=1, le=MOST_IMAGES)
     """Images to paint; completions of each image: 4 unless it is given."""
     seed: int | None = Field(None, ge=0)
-    """The same seed paints the same images; null: others each time."""
+    """The same seed paints the same images; null: different ones each time."""
 
     @property
     def sampling(self) -> Sampling:
@@ -49,7 +49,7 @@ class PaintPredictor(Predictor):
     preprocessing: PalettePreprocessing
 
     def generate(self, **settings: Any) -> Paintings:
-        """Paint images from nothing. The settings are those of `PaintSettings`.
+        """Paint new images. The settings are those of `PaintSettings`.
 
         >>> model.generate(num_return_sequences=2, seed=1).images[0].shape
         (8, 8, 1)

@@ -48,7 +48,7 @@ class WordVectorsPredictor(NeighbourFinder):
         return replace(found, notes=tuple(happened.notes()))
 
     def _candidates(self, is_word: Flags) -> Flags:
-        """Words with a vector that has been trained; all, if there are few or nobody counted."""
+        """Words whose vector has been trained; all words, if few have or the counts are unknown."""
         is_trained: Flags = is_word & (self.model.counts.cpu().numpy() >= RARE)
         return is_trained if is_trained.sum() > RARE else is_word
 

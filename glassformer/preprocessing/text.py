@@ -143,5 +143,12 @@ class MaskedTextPreprocessing(TextPreprocessing):
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
         frame = self.frame(None)
-        around = {"before": tuple(frame.before), "after": tuple(frame.after)}
-        return (TextInput(tokenizer="tokenizer", mask=self.mask, mask_name=MASK, **around),)
+        return (
+            TextInput(
+                tokenizer="tokenizer",
+                before=tuple(frame.before),
+                after=tuple(frame.after),
+                mask=self.mask,
+                mask_name=MASK,
+            ),
+        )

@@ -32,7 +32,6 @@ from glassformer.evaluation.examine_images import examine_images
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.images import ImageConfig
-from glassformer.predict.classify import YES
 from glassformer.predict.classify_images import ClassifyImagesPredictor
 from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
@@ -101,7 +100,7 @@ class ImageSource(LabelledImageSource):
         split = self.images.split
         model = {
             "labels": list(split.labels),
-            "multi_label": split.is_multi_label,
+            "multi_label": False,
             "num_channels": self.preprocessing.num_channels,
         }
         if recipe.model.get("image_size") is None:
@@ -186,10 +185,6 @@ class ClassifyImagesDataset(LabelledImageDataset):
     preprocessing: ImagePreprocessing
 
     @property
-    def is_multi_label(self) -> bool:
-        return bool(self.model_config.multi_label)
-
-    @property
     def num_items(self) -> int:
         return self.training.num_pixels
 
@@ -236,13 +231,13 @@ class ClassifyImagesObjective(LabelObjective):
         images = augment(unit_range(data.training.images(rows)), config, generator)
         targets = data.training.goals(rows)
         if config.mixes:
-            shares = targets if data.is_multi_label else F.one_hot(targets, len(data.labels))
+            shares = F.one_hot(targets, len(data.labels))
             images, targets = mix(images, shares, config, generator)
         return ImageBatch(data.preprocessing.normalised(images), targets)
 
     def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
         logits = model(batch.pixels).float()
-        if batch.targets.dim() == 2 and not self.dataset.is_multi_label:  # mixed
+        if batch.targets.dim() == 2:  # mixed
             weights = None if self._weights is None else self._weights.to(logits)
             smoothing: float = self.recipe.objective.label_smoothing
             return F.cross_entropy(logits, batch.targets, weights, label_smoothing=smoothing)
@@ -256,10 +251,10 @@ class ClassifyImagesObjective(LabelObjective):
     def validate(self, model: ImageClassifier) -> Classification:
         data, rows = self.dataset, self.dataset.validation
         logits = read_image_logits(model, data.preprocessing, rows.images, len(rows))
-        targets, several = rows.goals(range(len(rows))), data.is_multi_label
-        model.temperature.fill_(fit_temperature(logits, targets, several))
+        targets = rows.goals(range(len(rows)))
+        model.temperature.fill_(fit_temperature(logits, targets))
         temperature = float(model.temperature)  # in the precision of the model
-        return judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
+        return judge(logits, targets, data.labels, temperature=temperature)
 
     def sample(self, model: ImageClassifier, step: int) -> str:
         """Its prediction for one of the held-out images."""
@@ -269,15 +264,10 @@ class ClassifyImagesObjective(LabelObjective):
             model, data.preprocessing, lambda _: data.validation.images(range(row, row + 1)), 1
         )
         scores = model.probabilities(logits.to(model.device))[0].cpu()
-        goal = data.validation.goals(range(row, row + 1))
-        if data.is_multi_label:
-            chosen = (scores >= YES).nonzero().flatten().tolist()
-            is_right = chosen == goal[0].nonzero().flatten().tolist()
-        else:
-            chosen = [int(scores.argmax())]
-            is_right = chosen == goal.tolist()
-        labels = ", ".join(f"{data.labels[n]} {scores[n]:.2f}" for n in chosen) or "none"
-        return f"{'✓' if is_right else '✗'} {labels} │ {data.validation.source(row)}"
+        best = int(scores.argmax())
+        is_right = best == int(data.validation.goals([row])[0])
+        label = f"{data.labels[best]} {scores[best]:.2f}"
+        return f"{'✓' if is_right else '✗'} {label} │ {data.validation.source(row)}"
 
     def examine(self, model: ImageClassifier) -> Examination:
         return examine_images(model, self.dataset.preprocessing, self.dataset.validation)

@@ -168,7 +168,7 @@ def _about_palette(store: ImageStore, numbers: Array, preprocessing: PalettePrep
     error = np.sqrt(np.mean((painted.astype(np.float64) - some) ** 2))
     count = counted(len(preprocessing.palette), "colour")
     if error == 0:
-        return f"palette: {count}, all that occur"
+        return f"palette: {count}, all those in the images"
     return f"palette: {count}; they differ from the original ones by {error:.1f} of 255 (RMS)"
 
 

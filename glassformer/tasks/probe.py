@@ -55,10 +55,6 @@ class ProbeSource(LabelledImageSource):
 
     preprocessing: PalettePreprocessing
 
-    @property
-    def is_multi_label(self) -> bool:
-        return False  # a probe predicts one label
-
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         labels = list(self.images.split.labels)
         return {"model": {"labels": labels, "context_length": self.preprocessing.num_pixels}}
@@ -67,9 +63,13 @@ class ProbeSource(LabelledImageSource):
 def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
     start = recipe.start
     if start is None:
-        raise UsageError("a probe looks into a trained model. Run glassformer finetune MODEL.")
+        raise UsageError(
+            "a probe needs a trained image-gpt. Run glassformer finetune RUN --task probe."
+        )
     if start.lora_rank or start.freeze_layers:
-        raise UsageError("a probe changes no layer of the model. Leave out the options for them.")
+        raise UsageError(
+            "a probe trains no layer of the model. Leave out --lora-rank and --freeze-layers."
+        )
     kind = load_preprocessing(Path(start.model))
     if not isinstance(kind, PalettePreprocessing):
         raise GlassformerError(f"{start.model} does not paint images. Pass an image-gpt.")

@@ -34,7 +34,7 @@ class ImageDataset(Dataset):
 
 @dataclass(frozen=True)
 class LabelledImageSource(Source):
-    """Labelled images in a store, split."""
+    """Images in a store, each with one label, split."""
 
     images: LabelledImages
     preprocessing: Any
@@ -44,18 +44,14 @@ class LabelledImageSource(Source):
         height, width = self.images.store.size
         return len(self.images.split.training) * height * width
 
-    @property
-    def is_multi_label(self) -> bool:
-        return self.images.split.is_multi_label
-
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         split, store = self.images.split, self.images.store
         for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
             numbers = np.array([each.number for each in part], dtype=np.int64)
-            targets = targets_of(part, split.labels, self.is_multi_label)
+            targets = targets_of(part, split.labels, is_multi_label=False)
             ImageRows(store, numbers, np.array(targets, dtype=np.int32)).save(folder / name)
         if split.test:
-            labels = [", ".join(each.labels) for each in split.test]
+            labels = [each.labels[0] for each in split.test]
             write_npz(folder / TEST, (each.input for each in split.test), labels)
 
 
