@@ -36,8 +36,10 @@ def several(value: Any) -> Any:
 def _height_and_width(value: Any) -> Any:
     """Accept 32 and "32" as 32 × 32, and "24x32" as a height and a width."""
     if isinstance(value, str):
-        value = tuple(value.lower().replace("×", "x").split("x"))
-        value = value * 2 if len(value) == 1 else value
+        sides = value.lower().replace("×", "x").split("x")
+        if len(sides) > 2 or not all(side.strip().isdecimal() for side in sides):
+            raise ValueError("it must be a number of pixels, or height x width, such as 24x32")
+        value = int(sides[0]) if len(sides) == 1 else tuple(sides)
     return (value, value) if isinstance(value, int) else value
 
 
@@ -74,7 +76,7 @@ def parse(
     except ValidationError as found:
         place = Place(where, origins or {}, prefix)
         problems = [explain(cls, dict(problem), place) for problem in found.errors()]
-        raise error(" ".join(problems)) from None
+        raise error(" ".join(dict.fromkeys(problems))) from None  # a list may have one twice
 
 
 def read_yaml(path: Path) -> tuple[Values, Origins]:

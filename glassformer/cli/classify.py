@@ -1,5 +1,6 @@
 """glassformer classify: which label does a text, a time series or an image have?"""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,6 +58,8 @@ def classify(
         for batch in in_batches(files if paths else lines):
             found = predictor.classify_batch([content for content, _ in batch])
             for prediction, (_, source) in zip(found, batch, strict=True):
+                if source and inputs.reads_files:  # the name of an image, not its size
+                    prediction = replace(prediction, text=source)
                 if as_json:
                     print_sourced(prediction.as_json(), source)
                 else:

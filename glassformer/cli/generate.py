@@ -41,11 +41,12 @@ def generate(
     settings = passed(values)
 
     from glassformer.predict.language import LanguagePredictor
-    from glassformer.tasks import load_for, predictor_of
+    from glassformer.tasks import check_verb, load_for, predictor_of
 
     if predictor_of(model).draws:
         _paint(model, settings, out, as_json, needless={"the prompt": prompt, "--top": top})
         return
+    check_verb(model, LanguagePredictor, "generate")  # before it waits for a prompt on stdin
     if out is not None:
         raise UsageError("--out is for models of images. Text is written to standard output.")
     text = read_text(prompt)

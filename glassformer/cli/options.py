@@ -254,7 +254,9 @@ class Files(Group, heading="Data", section="data"):
 
 class Images(Group, heading="Data", section="data"):
     image_size: Text = option(
-        "N", "Size to which images are resized, e.g. 32 or 24x32 (default: depends on the data)."
+        "N",
+        "Size to which images are resized, e.g. 32, or 24x32 for height x width (default: depends "
+        "on the data).",
     )
     palette: Whole = count("Number of colours to paint with (default: 512, or 16 greys).")
     image_column: ImageColumn = None

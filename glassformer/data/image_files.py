@@ -7,7 +7,7 @@
 Images are found one by one, and read when they are asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from glassformer.config import ImageSize
 from glassformer.data.archives import Member
 from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
-from glassformer.data.label_folders import labelled_by_folder
+from glassformer.data.label_folders import labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
 from glassformer.data.npz_files import read_arrays
 from glassformer.data.reading_report import report
@@ -127,7 +127,7 @@ class ImageFinder:
 
     def _in_folder(self, folder: DataPath) -> Iterator[FoundImage]:
         for file in visible_entries(folder):
-            yield _of_file(file, self._label_of(file))
+            yield _of_file(file, (one_name(folder.name),))
 
     def _find(self, name: str) -> Iterator[FoundImage]:
         path = local_path(name)
@@ -151,10 +151,9 @@ class ImageFinder:
         _check_parts(name, self.role)
         files = list(every_file(name))
         tables = [file for file in files if ending(file) in TABLE_ENDINGS]
-        inside = labelled_by_folder(name, files) if self.role == "label" else []
-        kept = {*inside}
-        top = [file for file in tables if file not in kept]
-        has_images = any(map(_looks_like_image, inside if self.role == "label" else files))
+        labels = labels_of_files(name, files) if self.role == "label" else {}
+        top = [file for file in tables if file not in labels]
+        has_images = any(map(_looks_like_image, labels if self.role == "label" else files))
         is_described = self.role == "label" and any(file.stem == "metadata" for file in top)
         if self.role == "caption" or is_described or (top and not has_images):
             if not tables:
@@ -166,21 +165,15 @@ class ImageFinder:
                 yield from self._of_table(str(file))
             return
         if self.role == "label":
-            if not inside:
+            if not labels:
                 raise GlassformerError(
                     f"{name} contains neither a folder for each class nor a table "
                     f"({', '.join(TABLE_ENDINGS)}). Add, for example, {name}/cat and {name}/dog."
                 )
-            if rest := [file for file in files if file not in kept]:
-                report().remark(
-                    f"left out: {counted(len(rest), 'file')} in {name} not directly in the folder "
-                    f"of a class (first: {rest[0]})"
-                )
-            files = inside
-        yield from (_of_file(file, self._label_of(file)) for file in files)
-
-    def _label_of(self, file: DataPath) -> tuple[str, ...]:
-        return (one_name(file.parent.name),) if self.role == "label" else ()
+            _remark_on_depth(name, files, labels)
+            files = list(labels)
+        for file in files:
+            yield _of_file(file, (one_name(labels[file]),) if file in labels else ())
 
     # --- tables ---
 
@@ -295,6 +288,20 @@ def _of_file(file: DataPath, labels: tuple[str, ...] = ()) -> FoundImage:
 def _on_disk(path: DataPath) -> Path | None:
     found = path.archive if isinstance(path, Member) else path
     return found if found.is_file() else None
+
+
+def _remark_on_depth(name: str, files: Sequence[DataPath], labels: Mapping[DataPath, str]) -> None:
+    """Which files are outside the folders of classes, and which are deeper inside."""
+    if rest := [file for file in files if file not in labels]:
+        report().remark(
+            f"left out: {counted(len(rest), 'file')} in {name} not in the folder of a class "
+            f"(first: {rest[0]})"
+        )
+    if deep := [file for file, label in labels.items() if file.parent.name != label]:
+        report().remark(
+            f"{counted(len(deep), 'file')} in subfolders: the label is the outermost folder "
+            f"(first: {deep[0]}, label {labels[deep[0]]})"
+        )
 
 
 def _is_folder(path: DataPath) -> bool:

@@ -16,6 +16,26 @@ def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
     return [file for file in texts if file.parent != root and file.parent.parent == root]
 
 
+def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]:
+    """The label of each file at any depth inside the folder of a label; others have none. The files
+    of a pattern have the names of their own folders."""
+    if is_pattern(name):
+        return {file: file.parent.name for file in files}
+    folders = [
+        each for each in visible_entries(_folder_of_labels(local_path(name))) if each.is_dir()
+    ]
+    labels = {each: each.name for each in folders}
+
+    def label(file: DataPath) -> str | None:
+        folder = file.parent
+        while folder not in labels and folder != folder.parent:
+            folder = folder.parent
+        return labels.get(folder)
+
+    found = ((file, label(file)) for file in files)
+    return {file: name for file, name in found if name is not None}
+
+
 def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
     """The text files of several names, as a shell expands `reviews/*/*.txt` or `reviews/*`, if they
     are in different folders; else none."""

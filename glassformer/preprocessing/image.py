@@ -15,6 +15,7 @@ from glassformer.config import ImageSize
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Decoded, Pixels, read_image, resized, with_channels
 from glassformer.data.labelled_images import ImageExample, read_images
+from glassformer.data.reading_report import report
 from glassformer.data.row_files import Array
 from glassformer.data.text_files import local_path, missing
 from glassformer.errors import GlassformerError, UsageError
@@ -115,7 +116,9 @@ class ImageInputs(LabelledInputs):
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
     ) -> Iterator[tuple[Pixels, str]]:
         column = text_column[0] if text_column else self.image_column
-        examples, _ = self.read_unlabelled(paths, column, encoding)
+        examples, notes = self.read_unlabelled(paths, column, encoding)
+        for note in notes:
+            report().remark(note)
         for example in examples:
             yield example.input, example.source
 

@@ -1,5 +1,6 @@
 """A picture of where a model looked in an image: an image, a page, or its numbers."""
 
+from math import ceil, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,9 @@ def _figure(found: ImageAttention) -> "Figure":
     x0, y0, x1, y1 = found.box(row, column)
     right.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="white", linewidth=1.2)
     place = figure.add_axes((1 + 0.12 / (2 * wide), 0, 0.12 / (2 * wide), 1))
-    digits = 1 if highest - lowest > 0.02 else 2
+    # As many digits as tell the marks of the scale apart, a fifth of it or less from each other.
+    span = max(highest - lowest, 1e-7)
+    digits = max(1, ceil(-log10(span / 5)) - 2)
     bar = figure.colorbar(weights, cax=place, format=f"{{x:.{digits}%}}")
     bar.ax.set_facecolor("black")  # as dark as the image below the weights
     bar.outline.set_visible(False)

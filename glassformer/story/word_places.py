@@ -85,6 +85,7 @@ def _figure(found: WordPlaces) -> "Figure":
 def _mark_peak(axes: "Axes", found: WordPlaces, number: int, size: tuple[int, int]) -> None:
     """A frame around the place that was looked at most, and its share."""
     from matplotlib.patches import Rectangle
+    from matplotlib.patheffects import withStroke
 
     (rows, columns), (height, width) = found.grid, size
     row, column = found.peaks()[number]
@@ -94,6 +95,7 @@ def _mark_peak(axes: "Axes", found: WordPlaces, number: int, size: tuple[int, in
     axes.add_patch(frame)
     below: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "ha": "right"}
     style: dict[str, Any] = {"fontsize": 7, "color": "white", "parse_math": False}
+    style["path_effects"] = [withStroke(linewidth=1.5, foreground=INK)]  # readable on any image
     axes.text(0.98, 0.02, f"{share:.0%}", **below, **style)
 
 

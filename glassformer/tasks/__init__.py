@@ -67,9 +67,14 @@ def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
 
 def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
     """The model in a folder; raise unless it has this verb of this kind of predictor."""
-    found = load(path)
-    if not isinstance(found, kind) and verb not in found.verbs:
+    check_verb(path, kind, verb)
+    return cast(PredictorT, load(path))  # or one that has the same verb
+
+
+def check_verb(path: str | os.PathLike[str], kind: type[Predictor], verb: str) -> None:
+    """Raise unless the model in a folder has this verb; its weights are not read."""
+    found = predictor_of(path)
+    if not issubclass(found, kind) and verb not in found.verbs:
         *most, last = found.verbs
         verbs = f"{', '.join(most)} and {last}" if most else last
         raise UsageError(f"{path} cannot {verb}. This model supports {verbs}.")
-    return cast(PredictorT, found)  # or one that has the same verb

@@ -1,6 +1,7 @@
 """Images on the command line: train, classify, evaluate, inspect, and what can go wrong."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,22 @@ def test_one_class_is_refused(run: Any, tmp_path: Path) -> None:
     result = run("train", "vit", "--data", tmp_path / "images", "--out", tmp_path / "run")
     assert result.code == 1
     assert "cat" in result.error
+
+
+def test_classified_files_are_named_and_skipped_ones_are_counted(
+    home: Path, run: Any, tmp_path: Path
+) -> None:
+    for number, row in enumerate((0, 1)):
+        shutil.copy(image(home, row, 0), tmp_path / f"{number}.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    result = run("classify", "runs/vit-images", "--data", tmp_path, "--json")
+    found = [json.loads(line)["image"] for line in result.out.splitlines()]
+    assert found == [str(tmp_path / f"{number}.png") for number in (0, 1)]
+    assert "skipped 1 file that is not an image" in result.err
+
+
+def test_a_classifier_cannot_generate(run: Any) -> None:
+    for options in ([], ["--out", "a.png"]):
+        result = run("generate", "runs/vit-images", *options)
+        assert result.code == 2
+        assert "cannot generate. This model supports classify" in result.err

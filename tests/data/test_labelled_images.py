@@ -11,6 +11,7 @@ import pytest
 from drawn_images import class_folders, noise, save
 from PIL import Image
 
+from glassformer.config import parse
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_store import ImageStore, write_npz
 from glassformer.data.images import resized
@@ -254,3 +255,26 @@ def test_images_without_labels(tmp_path: Path) -> None:
     assert notes == []
     one, _ = read_images([str(tmp_path / "a/dark/00.png")], tmp_path / "run", (8, 8), 3)
     assert np.array_equal(one[0].input, noise(8, 8) // 2)
+
+
+def test_images_in_subfolders_have_the_label_of_the_outermost_folder(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path / "a")
+    save(folder / "dark/more/deep/é 1.PNG", noise(8, 8, seed=99))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        for each in sorted(folder.rglob("*.[pP][nN][gG]")):
+            file.write(each, str(each.relative_to(folder)))
+    for data in (folder, tmp_path / "a.zip"):
+        split = read(tmp_path / "run", data).split
+        labels = [each.labels for each in (*split.training, *split.validation)]
+        assert labels.count(("dark",)) == 11
+        assert split.labels == ("dark", "light")
+        assert any("1 file in subfolders" in note and "é 1.PNG" in note for note in split.notes)
+
+
+@pytest.mark.parametrize("size", ["abc", "1x2x3", "12x", "-4"])
+def test_a_wrong_image_size_is_refused_once_with_an_example(tmp_path: Path, size: str) -> None:
+    with pytest.raises(GlassformerError, match="height x width, such as 24x32") as caught:
+        parse(ImagesConfig, {"paths": str(tmp_path), "image_size": size})
+    assert str(caught.value).count("image_size") == 1
+    with pytest.raises(GlassformerError, match=r"^image_size is '?0'?: it must be 1 or more\.$"):
+        parse(ImagesConfig, {"paths": str(tmp_path), "image_size": "0"})

@@ -135,3 +135,14 @@ def test_pointing_at_words_and_places_shows_the_other(tmp_path: Path) -> None:
     assert place["shares"][1] == pytest.approx(0.8)
     assert place["shares"][0] < 0.1
     assert swapped["chosen_place"] == 0  # the second head looks the other way round
+
+
+def test_the_share_of_a_place_is_readable_on_a_white_image(tmp_path: Path) -> None:
+    white = np.full((40, 60, 3), 255, np.uint8)
+    draw(
+        looked([""], [(0, 0)], weights=np.full((1, 4, 6), 1 / 24), pixels=white), tmp_path / "a.png"
+    )
+    shown = np.asarray(opened(tmp_path / "a.png").convert("L"))  # (H, W)
+    height, width = shown.shape
+    right = shown[height // 3 :, width * 8 // 10 :]  # without the frame and the line below
+    assert right.min() < 100
