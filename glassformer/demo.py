@@ -9,12 +9,13 @@ from typing import Any, TextIO
 
 from glassformer.errors import GlassformerError
 from glassformer.predict.language import LanguagePredictor
+from glassformer.story.story import draw
 from glassformer.tasks import load_for
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.outcome import Outcome
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run import resume, train
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import STORY, RunFolder
 from glassformer.training.run_lock import locked
 from glassformer.training.run_log import best_loss
 from glassformer.wording import command
@@ -62,11 +63,17 @@ def show_demo(folder: Path, stream: TextIO) -> dict[str, Any]:
     _print(f"\nvalidation loss {loss:.3f} per character (random guessing: {uniform:.3f})", stream)
     _print(f"\nThe model continues {PROMPT!r}:\n", stream)
     _print(textwrap.indent(PROMPT + written.text, "  "), stream)
+    page = folder / STORY
+    draw(model.inspect(PROMPT), page)
+    _print(
+        f"\nOpen {page} in a browser to look inside the model and to type texts of your own.",
+        stream,
+    )
     _print("\nNext, try:", stream)
     _print(f"  {command('generate', folder, 'An exception', '--temperature', '0.8')}", stream)
     _print(f"  {command('generate', folder, 'The import stat', '--top', '10')}", stream)
     _print(f"  {command('train', 'gpt', '--data', 'YOUR_TEXT.txt')}", stream)
-    return {"run": str(folder), "val_loss": loss} | written.as_json()
+    return {"run": str(folder), "val_loss": loss, "story": str(page)} | written.as_json()
 
 
 def _recipe(data: Path, max_steps: int) -> Recipe:

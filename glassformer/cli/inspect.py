@@ -12,6 +12,10 @@ from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
+VIEWS = (
+    "What to show, such as story, heads or lens; an unknown name lists all views of the model "
+    "(default: story for models that read text)."
+)
 _view = partial(options.option, rich_help_panel="View")
 
 
@@ -21,20 +25,15 @@ def inspect(
         str | None,
         options.argument("INPUT", "Text to read (default: stdin), or image file."),
     ] = None,
-    view: Annotated[
-        str | None,
-        _view(
-            "NAME", "What to show (default: the story of a text; other models list their views)."
-        ),
-    ] = None,
+    view: Annotated[str | None, _view("NAME", VIEWS)] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,
     layer: Annotated[
-        int | None, _view("N", "Layer, counted from 0 (default: mean over all).", min=0)
+        int | None, _view("N", "Layer, counted from 0 (default: all, or their mean).", min=0)
     ] = None,
     head: Annotated[
-        int | None, _view("N", "Head, counted from 0 (default: mean over all).", min=0)
+        int | None, _view("N", "Head, counted from 0 (default: all, or their mean).", min=0)
     ] = None,
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
@@ -45,7 +44,8 @@ def inspect(
     """Look inside a model: what it attends to, and what each layer predicts.
 
     Examples:
-      glassformer inspect runs/gpt-notes "The smooth blue lake" --out story.html
+      glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
+      glassformer inspect runs/gpt-notes "The train slowly left" --view heads --layer 2
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """

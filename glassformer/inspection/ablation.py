@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from glassformer.inspection.capture import Array
 from glassformer.nn.blocks import Stack
@@ -26,16 +27,26 @@ class HeadEffects:
 
 
 @torch.inference_mode()
-def head_effects(stack: Stack, logits_of: Callable[[], Tensor]) -> HeadEffects:
-    """`logits_of` computes one prediction (V,) by running the stack."""
-    whole = logits_of().double().log_softmax(-1)  # (V,)
-    best = whole.argmax()
+def head_effects(
+    stack: Stack, logits_of: Callable[[], Tensor], has_several_labels: bool = False
+) -> HeadEffects:
+    """`logits_of` computes one prediction (V,) by running the stack. If any number of labels may
+    apply, it is a yes/no decision for each, and their divergences add up."""
+
+    def logprobs() -> Tensor:
+        logits = logits_of().double()
+        if has_several_labels:
+            return torch.cat([logsigmoid(logits), logsigmoid(-logits)])  # (2V,) yes, then no
+        return logits.log_softmax(-1)  # (V,)
+
+    whole = logprobs()
+    best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
     shape = (len(stack), stack.attentions[0].num_heads)
     divergence, change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     for layer, attention in enumerate(stack.attentions):
         for head in range(shape[1]):
             with without_heads({attention.tap: [head]}):
-                without = logits_of().double().log_softmax(-1)
+                without = logprobs()
             # A token with probability 0 contributes nothing, whatever its logarithms are.
             gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))
             divergence[layer, head] = gap.sum().clamp(min=0)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from glassformer.errors import UsageError
 from glassformer.inspection.ablation import HeadEffects, head_effects
@@ -71,10 +72,18 @@ class Subject:
     read_out: Callable[[Tensor], Tensor] | None = None
     """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
     model does with the last one."""
+    search: Callable[[], dict[str, Any]] | None = None
+    """Continues the input by beam search, and returns the tree of it."""
     separator: str = ""
     """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0
     """Tokens of the text that do not fit into the model's context."""
+    part_left_out: Literal["beginning", "middle"] = "middle"
+    """Where they are."""
+    focus: int = -1
+    """The prediction that is looked at first, and without each head."""
+    has_several_labels: bool = False
+    """Any number of labels may apply: each has a probability of its own."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +189,10 @@ class Inspection:
     @cached_property
     def predictions(self) -> list[Prediction]:
         """One for each position, or one for the whole input."""
-        logits = torch.from_numpy(self.logits).double().log_softmax(-1)  # (P, C)
-        best = logits.topk(min(TOP, logits.size(-1)))
+        logits = torch.from_numpy(self.logits).double()  # (P, C)
+        several = self.subject.has_several_labels
+        logprobs = logsigmoid(logits) if several else logits.log_softmax(-1)
+        best = logprobs.topk(min(TOP, logprobs.size(-1)))
         found = []
         for row, (ids, values) in enumerate(
             zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
@@ -190,8 +201,13 @@ class Inspection:
                 Likely(self.subject.name_of(id), p) for id, p in zip(ids, values, strict=True)
             ]
             position = None if self.subject.predicts == "whole" else row
-            found.append(Prediction(position, options, *self._actual(row, logits[row])))
+            found.append(Prediction(position, options, *self._actual(row, logprobs[row])))
         return found
+
+    @property
+    def focused(self) -> Prediction:
+        """The prediction that is looked at first: the last one, or that of the first mask."""
+        return self.predictions[self.subject.focus]
 
     def _actual(self, row: int, logprobs: Tensor) -> tuple[str | None, float | None]:
         id = self.subject.actual[row]
@@ -203,7 +219,7 @@ class Inspection:
         the likeliest first."""
         read_out = self.subject.read_out
         if read_out is None:
-            raise UsageError(f"{self.subject.model} has no prediction for each position.")
+            raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
         ids, p = lens(self.hidden, read_out, TOP, self._stack_device)
         name = self.subject.name_of
         return [
@@ -225,9 +241,11 @@ class Inspection:
     def _stack_device(self) -> torch.device:
         return next(self._stack.parameters()).device
 
-    def effects(self, prediction: int = -1) -> HeadEffects:
-        """How one prediction changes without each head."""
-        return head_effects(self._stack, lambda: self.subject.run()[prediction])
+    def effects(self, prediction: int | None = None) -> HeadEffects:
+        """How one prediction changes without each head (default: the one in focus)."""
+        subject = self.subject
+        place = subject.focus if prediction is None else prediction
+        return head_effects(self._stack, lambda: subject.run()[place], subject.has_several_labels)
 
     # --- for programs and notebooks ---
 
@@ -260,8 +278,8 @@ class Inspection:
         if not number:
             return ()
         return (
-            f"the text has {number + shown:,} tokens, but the model reads {shown:,}: {number:,} "
-            "are not shown",
+            f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
+            f"{self.subject.part_left_out} of the text are left out",
         )
 
     def text(self) -> str:

@@ -92,28 +92,34 @@ class LensView(TextView):
 
 @dataclass(frozen=True, eq=False)
 class AblationView(TextView):
-    """How the last prediction changes without each head."""
+    """How one prediction changes without each head: the last one, or that of the first mask."""
 
     effects: HeadEffects
 
     def as_json(self) -> dict[str, Any]:
-        last = self.seen.predictions[-1]
+        looked_at = self.seen.focused
         return self.about() | {
-            "prediction": [each.__dict__ for each in last.options],
+            "position": looked_at.position,
+            "prediction": [each.__dict__ for each in looked_at.options],
             "divergence": self.effects.divergence.tolist(),
             "change": self.effects.change.tolist(),
         }
 
+    @property
+    def _place(self) -> str:
+        position = self.seen.focused.position
+        return "" if position is None else f" at {self.seen.tokens[position]!r}"
+
     def text(self) -> str:
         """A row for each layer, a column for each head: KL divergence in nats."""
-        last, table = self.seen.predictions[-1], self.effects.divergence
+        looked_at, table = self.seen.focused, self.effects.divergence
         names = ["", *(f"head {number}" for number in range(table.shape[1]))]
         rows = [
             [f"layer {number}", *(f"{value:.4f}" for value in row)]
             for number, row in enumerate(table)
         ]
         return (
-            f"prediction: {', '.join(map(_shown, last.options[:3]))}\n"
+            f"prediction{self._place}: {', '.join(map(_shown, looked_at.options[:3]))}\n"
             f"KL divergence of the prediction without each head:\n{aligned(names, rows)}"
         )
 

@@ -57,7 +57,7 @@ class InspectsText(Predictor):
         return HeadsView(self.inspect(text, layers, heads))
 
     def ablation(self, text: str) -> AblationView:
-        """How the last prediction changes if a head is switched off, for each head.
+        """How the last prediction, or that of the first mask, changes without each head.
 
         >>> model.ablation("the quick brown").effects.divergence
         array(...)

@@ -14,9 +14,13 @@ from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.predict.search_tree import search_tree
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer
+
+SPARE_STEPS = 4  # by which a translation that is searched may exceed the one that is shown
 
 
 def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
@@ -35,7 +39,16 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         predicts="next",
         actual=[*ids[1:], None],
         separator=_separator(tokenizer),
+        search=lambda: search_tree(
+            model,
+            ids,
+            tokenizer.token,
+            end=tokenizer.end_of_text,
+            device=model.device,
+            prefer_complete=False,
+        ),
         num_left_out=len(whole) - len(ids),
+        part_left_out="beginning",
         preprocessing=preprocessing,
         **_inside(model),
     )
@@ -60,6 +73,7 @@ def of_masked(
         actual=[None if id == preprocessing.mask else id for id in ids],
         separator=_separator(tokenizer),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        focus=ids.index(mask) if (mask := preprocessing.mask) in ids else _last(ids, frame),
         preprocessing=preprocessing,
         **_inside(model, "encoder."),
     )
@@ -88,6 +102,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         predicts="same" if is_tagger else "whole",
         actual=[None] * (len(ids) if is_tagger else 1),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        focus=_last(ids, frame) if is_tagger else 0,
+        has_several_labels=model.config.multi_label,
     )
 
 
@@ -117,6 +133,15 @@ def of_translation(
         predicts="next",
         actual=ids[1:],
         separator=_separator(tokenizer),
+        search=lambda: search_tree(
+            model,
+            ids[:1],
+            tokenizer.token,
+            end=preprocessing.end,
+            device=model.device,
+            memory=lambda: model.encode(rows[0]),
+            steps=len(ids) + SPARE_STEPS,
+        ),
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
@@ -127,6 +152,11 @@ def not_empty(text: str) -> str:
     if not text.strip():
         raise UsageError("the text is empty.")
     return text
+
+
+def _last(ids: Sequence[int], frame: Frame) -> int:
+    """The place of the last token of the text, before the ids that frame it."""
+    return max(0, len(ids) - len(frame.after) - 1)
 
 
 def _separator(tokenizer: Tokenizer) -> str:

@@ -53,6 +53,7 @@ def heat_map(alignment: Alignment, title: str | None, about: str, kind: str) -> 
 
 def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     num_rows, num_columns = alignment.weights.shape
     layout = _Layout(num_rows, num_columns)
@@ -74,6 +75,8 @@ def _figure(alignment: Alignment, title: str | None, about: str) -> "Figure":
     bar = figure.colorbar(
         mesh, cax=figure.add_axes((*corner, 0.14 / wide, bar_high / high)), format="{x:.0%}"
     )
+    bar.locator = MaxNLocator(8, steps=[1, 2, 5, 10])  # not 2.5, which would be rounded
+    bar.update_ticks()
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
     bar.set_label("attention weight", fontsize=9, color=INK)

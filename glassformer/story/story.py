@@ -20,7 +20,16 @@ from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.page import assembled, part
 
 STYLES = ("page.css", "report.css", "story/story.css")
-CHAPTERS = ("tokens", "embeddings", "attention", "computation", "layers", "prediction", "alignment")
+CHAPTERS = (
+    "tokens",
+    "embeddings",
+    "attention",
+    "computation",
+    "layers",
+    "prediction",
+    "beams",
+    "alignment",
+)
 SCRIPTS = (
     *("elements.js", "scales.js", "heat_map.js", "story/arrays.js", "story/state.js"),
     *(f"story/{name}.js" for name in CHAPTERS),
@@ -66,6 +75,8 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "predictions": [asdict(each) for each in seen.predictions],
         "distribution": _distribution(seen),
         "embeddings": embedding_facts(subject),
+        "beams": None if subject.search is None else subject.search(),
+        "focus": subject.focus % len(seen.predictions),
         "lens": None,
         "effects": None,
         "path": None,

@@ -159,7 +159,7 @@ def ablation_figure(view: AblationView) -> "Figure":
     _plain(axes)
     axes.set_xticks(np.arange(table.shape[1]) + 0.5, [f"head {n}" for n in range(table.shape[1])])
     axes.set_yticks(np.arange(table.shape[0]) + 0.5, [f"layer {n}" for n in range(len(table))])
-    about = "how much the last prediction changes without each head: KL divergence in nats"
+    about = f"KL divergence of what is predicted {_place(view)}, without each head"
     _title(figure, view.seen.subject.text, about, high)
     return figure
 
@@ -171,7 +171,7 @@ def prediction_figure(view: PredictionView) -> "Figure":
     """The likeliest tokens or labels of the last prediction."""
     from matplotlib.figure import Figure
 
-    options = view.seen.predictions[-1].options
+    options = view.seen.focused.options
     high = 0.3 * len(options)
     figure = Figure(figsize=(5.5, high), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
@@ -186,10 +186,18 @@ def prediction_figure(view: PredictionView) -> "Figure":
     axes.set_yticks(
         range(len(options)), _names([o.token for o in options], 20), fontsize=10, parse_math=False
     )
-    what = {"next": "the next token", "same": "the last token", "whole": "the label"}
-    about = f"what {view.seen.subject.model} predicts for {what[view.seen.subject.predicts]}"
+    about = f"what {view.seen.subject.model} predicts {_place(view)}"
     _title(figure, view.seen.subject.text, about, high)
     return figure
+
+
+def _place(view: AblationView | PredictionView) -> str:
+    """Which prediction is drawn."""
+    position = view.seen.focused.position
+    if position is None:
+        return "for the whole text"
+    where = "after" if view.seen.subject.predicts == "next" else "at"
+    return f"{where} “{shortened(visible(view.seen.tokens[position]), 20)}”"
 
 
 _FIGURES: dict[type[Any], Callable[[Any], "Figure"]] = {

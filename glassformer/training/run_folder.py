@@ -51,11 +51,11 @@ from glassformer.training.saved_state import (
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
-    r"recipe\.yaml|data|(test|baseline)\.json|report\.html|metrics\.csv|samples\.txt|checkpoints"
+    r"recipe\.yaml|data|(test|baseline)\.json|(report|story)\.html|metrics\.csv|samples\.txt|checkpoints"
     r"|events\.out\.tfevents\..*"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
-REPORT = "report.html"
+REPORT, STORY = "report.html", "story.html"
 BASELINE = "baseline.json"
 
 

@@ -151,3 +151,11 @@ def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.Mon
     assert result.error == (
         "runs/painter has nothing to inspect. This model supports generate, complete and evaluate."
     )
+
+
+def test_an_option_that_the_usual_view_does_not_have_is_refused_by_name(
+    glassformer: Any, translator: Translator
+) -> None:
+    result = glassformer("inspect", "run", "Hallo", "--layer", "1")
+    assert result.code == 2
+    assert "the view story does not accept --layer" in result.err

@@ -11,6 +11,7 @@ from glassformer.errors import UsageError
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
+from glassformer.nn.observe import without_heads
 from glassformer.predict.classify import ClassifyPredictor
 from glassformer.predict.masked import MaskedPredictor
 from glassformer.predict.tag import TagPredictor
@@ -81,6 +82,49 @@ def test_a_masked_model_predicts_its_own_positions():
     assert shared
     for each in shared:
         assert options[each.token] == pytest.approx(each.probability, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "looked_at"), [("one [MASK] three [MASK]", "[MASK]"), ("one two", "two")]
+)
+def test_a_masked_model_is_looked_at_where_its_first_mask_or_last_word_is(text, looked_at):
+    tokenizer = words(*BERT_TOKENS)
+    model = Bert(BertConfig(**SHAPE, vocab_size=tokenizer.vocab_size)).eval()
+    predictor = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
+    view = predictor.ablation(text)
+    assert view.as_json()["position"] == 2
+    assert f"prediction at '{looked_at}'" in view.text()
+    assert np.array_equal(view.effects.divergence, view.seen.effects(2).divergence)
+    assert not np.array_equal(view.effects.divergence, view.seen.effects(-1).divergence)
+
+
+def test_of_a_text_too_long_for_a_masked_model_the_middle_is_left_out():
+    tokenizer = words(*BERT_TOKENS)
+    model = Bert(BertConfig(**SHAPE, vocab_size=tokenizer.vocab_size)).eval()
+    predictor = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
+    seen = predictor.inspect(f"{TEXT} {TEXT}")
+    assert seen.tokens == ["[CLS]", "one", "two", "three", "four", "five", "six", "[SEP]"]
+    (note,) = seen.notes
+    assert "reads 8 tokens; 6 from the middle of the text are left out" in note
+
+
+def test_several_labels_have_the_probabilities_of_classify():
+    tokenizer = words()
+    torch.manual_seed(2)
+    labels = {"labels": ("a", "b", "c"), "multi_label": True}
+    model = Classifier(ClassifierConfig(**SHAPE, vocab_size=tokenizer.vocab_size, **labels))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    predictor = ClassifyPredictor(model, TextPreprocessing(tokenizer=tokenizer))
+    seen = predictor.inspect("one two three")
+    found = {each.token: each.probability for each in seen.predictions[0].options}
+    assert found == pytest.approx(predictor.classify("one two three").scores, rel=1e-5)
+    p = torch.tensor([found[label] for label in "abc"], dtype=torch.float64)
+    with without_heads({model.encoder.blocks.attentions[0].tap: [1]}):
+        changed = predictor.inspect("one two three").predictions[0].options
+    q = torch.tensor([{o.token: o.probability for o in changed}[label] for label in "abc"])
+    expected = (p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()).sum()
+    assert seen.effects().divergence[0, 1] == pytest.approx(float(expected), rel=1e-3)
 
 
 def test_a_transformer_translator_has_two_streams_and_attention_between_them():

@@ -17,13 +17,16 @@ from test_alignment_pictures import HOSTILE
 
 from glassformer.errors import UsageError
 from glassformer.inspection.inspection import Inspection
+from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import without_heads
 from glassformer.predict.language import LanguagePredictor
-from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.predict.masked import MaskedPredictor
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.story.page import part
 from glassformer.story.story import CHAPTERS, SCRIPTS, page, story_data
 from glassformer.story.views import draw
+from glassformer.text.framing import BERT_TOKENS
 from glassformer.text.tokenizer_training import train_tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
@@ -151,6 +154,7 @@ def test_a_recurrent_translator_has_only_the_chapters_that_make_sense(tmp_path: 
         "tokens",
         "embeddings",
         "prediction",
+        "beams",
         "alignment",
     ]
 
@@ -252,6 +256,92 @@ def test_another_text_in_the_page_gives_what_python_computes_for_it(
         assert np.abs(divergence - seen.effects().divergence).max() < 1e-2
 
 
+def masked_predictor() -> MaskedPredictor:
+    tokenizer = train_tokenizer("word", ["one two three four five"] * 3, None, list(BERT_TOKENS))
+    torch.manual_seed(0)
+    shape = {"num_layers": 2, "d_model": 16, "num_heads": 4, "context_length": 12}
+    model = Bert(BertConfig(vocab_size=tokenizer.vocab_size, **shape))
+    return MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
+
+
+@needs_chromium
+@pytest.mark.parametrize("text", ["one two three four five " * 4, "one [MASK] three", "one two"])
+def test_the_page_reads_a_text_for_a_masked_model_as_python_does(text: str, tmp_path: Path) -> None:
+    model = masked_predictor()
+    script = f"""await (async () => {{
+      const model = await makeLive(data.live);
+      const scene = liveScene(model, data.live, {json.dumps(text)}, [], written);
+      return [scene.main.tokens, scene.focus, scene.notes];
+    }})()"""
+    seen = model.inspect(text)
+    tokens, focus, notes = shown(page(model.inspect("three")), script, tmp_path)
+    assert tokens == seen.tokens
+    assert focus == story_data(seen)["focus"]
+    assert notes == list(seen.notes)
+
+
+LIVE = """await (async () => {
+  while (!document.querySelector(".ask")) await new Promise((done) => setTimeout(done, 20));
+  const box = document.querySelector(".ask textarea");
+  const type = (text) => { box.value = text; box.dispatchEvent(new Event("input")); };
+  const tokens = () => scene.main.tokens;
+  %s
+})()"""
+
+
+@needs_chromium
+def test_the_page_keeps_the_line_breaks_of_its_text(tmp_path: Path) -> None:
+    seen = predictor("a bad\n\tday").inspect("a bad\n\tday")
+    script = LIVE % 'const first = tokens(); type("bad\\nday"); return [first, tokens()];'
+    assert shown(page(seen), script, tmp_path) == [list("a bad\n\tday"), list("bad\nday")]
+
+
+@needs_chromium
+def test_a_head_switched_off_and_on_again_leaves_the_numbers_of_python(tmp_path: Path) -> None:
+    seen = story()
+    script = (
+        LIVE
+        % """const click = () => document.querySelector(".effects td").click();
+      const best = () => scene.predictions.at(-1).options[0].probability;
+      const found = [best()];
+      click();
+      while (!document.querySelector(".effects")) await new Promise((d) => setTimeout(d, 20));
+      found.push(best());
+      click();
+      return [...found, best()];"""
+    )
+    before, without, after = shown(page(seen), script, tmp_path)
+    assert before == after
+    assert before == pytest.approx(seen.predictions[-1].options[0].probability, rel=1e-5)
+    model = predictor("a bad day, said the cat.")
+    with without_heads({model.model.blocks.attentions[0].tap: [0]}):
+        expected = model.inspect("a bad day").predictions[-1].options[0].probability
+    assert without == pytest.approx(expected, abs=1e-3)
+
+
+@needs_chromium
+def test_only_tokens_that_the_pictures_follow_can_be_chosen(tmp_path: Path) -> None:
+    seen = translator("transformer").inspect("one two three", target="two one")
+    script = """(document.querySelectorAll(".chip").forEach((chip) => chip.click()),
+      [state.token, document.querySelectorAll(".chip.chosen").length])"""
+    assert shown(page(seen), script, tmp_path) == [len(seen.tokens) - 1, 1]
+
+
+@needs_chromium
+def test_the_keyboard_stays_at_the_token_that_it_chose(tmp_path: Path) -> None:
+    sides = 'document.querySelectorAll(".side-token")'
+    script = f"({sides}[2].focus(), [state.token, [...{sides}].indexOf(document.activeElement)])"
+    assert shown(page(story()), script, tmp_path) == [2, 2]
+
+
+@needs_chromium
+def test_an_address_with_numbers_that_are_no_places_is_ignored(tmp_path: Path) -> None:
+    script = """(location.hash = "#token=0.5&layer=9&temperature=0.5",
+      fromAddress({ token: 3, layer: 1, temperature: 2 }),
+      [state.token, state.layer, state.temperature])"""
+    assert shown(page(story()), script, tmp_path) == [8, 0, 0.5]
+
+
 @needs_chromium
 def test_the_page_says_how_far_it_agrees_with_python(tmp_path: Path) -> None:
     script = """await (async () => {
@@ -262,3 +352,41 @@ def test_the_page_says_how_far_it_agrees_with_python(tmp_path: Path) -> None:
     found = re.search(r"agree with Python's to ([\d.e-]+) \(weights as int16\)", said)
     assert found, said
     assert float(found[1]) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["gpt", "transformer", "rnn"])
+def test_the_tree_is_the_record_of_the_search(kind: str) -> None:
+    if kind == "gpt":
+        model = predictor("a bad day, said the cat.")
+        seen = model.inspect("a bad day")
+        best = model.generate("a bad day", num_beams=4, max_new_tokens=10)
+        greedy = model.generate("a bad day", temperature=0, max_new_tokens=10)
+        ours, text = story_data(seen)["beams"], "".join
+    else:
+        translates = translator(kind)
+        seen = translates.inspect("one two three", target="two one")
+        limit = len(seen.tokens) + 1 + 4
+        best = translates.translate("one two three", num_beams=4, max_new_tokens=limit)
+        greedy = translates.translate("one two three", num_beams=1, max_new_tokens=limit)
+        ours, text = story_data(seen)["beams"], " ".join
+    assert text(ours["best"]) == best.text
+    assert text(ours["greedy"]) == greedy.text
+    nodes = ours["nodes"]
+    assert [nodes[node]["token"] for node in ours["winner"]][: len(ours["best"])] == ours["best"]
+    by_step: dict[int, list[dict[str, Any]]] = {}
+    for node in nodes:
+        by_step.setdefault(node["step"], []).append(node)
+        if node["parent"] is not None:
+            assert nodes[node["parent"]]["step"] == node["step"] - 1
+            assert nodes[node["parent"]]["fate"] == "kept"
+            assert node["logprob"] <= nodes[node["parent"]]["logprob"]
+    assert all(len(each) <= 8 for each in by_step.values())
+
+
+@needs_chromium
+def test_a_browser_draws_every_candidate_and_marks_the_winner(tmp_path: Path) -> None:
+    seen = story()
+    script = """[document.querySelectorAll(".candidate").length,
+      document.querySelectorAll(".candidate.winner").length]"""
+    beams = story_data(seen)["beams"]
+    assert shown(page(seen), script, tmp_path) == [len(beams["nodes"]), len(beams["winner"])]

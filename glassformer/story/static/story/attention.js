@@ -8,6 +8,7 @@ chapters.push({
   note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
+    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the last chapter shows how they look at the ${scene.main.memory}.`);
     const layout = add(place, "div", { class: "attention" });
     drawThumbs(add(layout, "div", { class: "heads" }), scene.main);
     const view = add(layout, "div", { class: "one-head" });
@@ -25,8 +26,8 @@ chapters.push({
 function inWordsOf(stream, rows) {
   const order = rows[state.token].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
   const parts = order.slice(0, 4).filter(({ weight }, n) => n === 0 || weight > 0.01)
-    .map(({ weight, key }) => `${isolated(visible(stream.tokens[key]))} ${percent(weight)}`);
-  return `Layer ${state.layer}, head ${state.head}: ${isolated(visible(stream.tokens[state.token]))} looks at ${parts.join(", ")}`;
+    .map(({ weight, key }) => `${quoted(stream.tokens[key])} ${percent(weight)}`);
+  return `Layer ${state.layer}, head ${state.head}: ${quoted(stream.tokens[state.token])} looks at ${parts.join(", ")}`;
 }
 
 // A small map for each head; rows of the grid are layers.
@@ -36,7 +37,7 @@ function drawThumbs(place, stream) {
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "rows: layers; columns: heads");
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of a head.");
   const body = add(table, "tbody");
   const buttons = stream.layers.map((_, layer) => {
     const row = add(body, "tr");
@@ -80,20 +81,25 @@ function paintThumb(canvas, stream, layer, head, size) {
     weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
     return sums;
   });
-  paint(canvas, rows, (share) => [40, 110, 200, 255 * Math.sqrt(share)]);
+  const most = Math.max(...rows.flat()); // in a long text, all weights are small
+  paint(canvas, rows, (share) => [64, 134, 228, 255 * Math.sqrt(share / most)]);
 }
 
 // The tokens twice, one below the other for those that look and those looked at, with lines.
 function drawLines(place, stream, rows) {
+  const hadFocus = place.contains(document.activeElement); // the keyboard goes on from there
   place.textContent = "";
   const count = stream.tokens.length;
   if (count > 80) return drawColumns(place, stream, rows);
   const svg = add(place, "svg", { role: "img", "aria-label": "attention as lines" });
-  const high = 24, wide = 300, left = 150;
+  // On a phone, all of it is narrower: a picture that has to be scrolled hides where lines lead.
+  const room = place.clientWidth || 600, left = Math.max(96, Math.min(150, Math.floor(room / 3.2)));
+  const high = 24, wide = Math.max(90, Math.min(300, room - 2 * left - 8));
+  const letters = Math.floor((left - 54) / 8); // beside the share
   svg.setAttribute("width", left * 2 + wide);
   svg.setAttribute("height", count * high + 26);
-  add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "looks (query)");
-  add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "is looked at (key)");
+  add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "query");
+  add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "key");
   const y = (n) => 26 + (n + 0.5) * high;
   const behind = add(svg, "g");
   rows.forEach((row, query) => row.forEach((weight, key) => {
@@ -108,7 +114,7 @@ function drawLines(place, stream, rows) {
     });
   }));
   stream.tokens.forEach((token, number) => {
-    const label = short(visible(token), 16);
+    const label = short(visible(token), letters);
     const asks = add(svg, "g", { class: `side-token${number === state.token ? " chosen" : ""}`, tabindex: 0, role: "button" });
     add(asks, "rect", { x: 4, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
     add(asks, "text", { x: left - 10, y: y(number) + 5, "text-anchor": "end" }, label);
@@ -124,6 +130,7 @@ function drawLines(place, stream, rows) {
     answers.addEventListener("click", () => choose({ key: number }));
     answers.addEventListener("keydown", (event) => { if (event.key === "Enter") choose({ key: number }); });
   });
+  if (hadFocus) svg.querySelector(".side-token.chosen").focus({ preventScroll: true });
   return svg;
 }
 

@@ -24,7 +24,7 @@ function writeOut(box, stream) {
   const parts = headOf(stream.layers[layer], head);
   const asks = vectorAt(parts.query, parts.width, query), answers = vectorAt(parts.key, parts.width, key);
   const products = strip(asks).map((each, n) => each * answers[n]);
-  const [from, to] = [query, key].map((n) => isolated(visible(stream.tokens[n])));
+  const [from, to] = [query, key].map((n) => quoted(stream.tokens[n]));
   addStep(box, "query", `query of ${from}`, strip(asks));
   addStep(box, "key", `key of ${to}`, strip(answers));
   addStep(box, "", "products, number by number", products);

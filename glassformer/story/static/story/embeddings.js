@@ -17,7 +17,7 @@ chapters.push({
       const chosen = names.indexOf(scene.main.tokens[state.token]);
       points.forEach((point, at) => point.classList.toggle("chosen", at === chosen));
       list.textContent = "";
-      add(list, "p", { class: "said" }, `Nearest to ${isolated(visible(scene.main.tokens[state.token]))}`);
+      add(list, "p", { class: "said" }, `Nearest to ${quoted(scene.main.tokens[state.token])}`);
       drawBars(list, neighbours[number].map(([name, value]) => ({ name, value, text: value.toFixed(3) })), 1);
       add(list, "p", { class: "hint" }, "Cosine of the angle between the vectors.");
     });
@@ -30,12 +30,28 @@ function drawMap(figure, names, places, inText) {
   const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "map of the embeddings" });
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - 4 * room]);
   const y = scale(domainOf(places.map(([, b]) => b)), [height - room, room]);
-  return places.map(([a, b], number) => {
+  const points = places.map(([a, b], number) => {
     const group = add(svg, "g", { class: inText[number] ? "point known" : "point" });
     add(group, "circle", { cx: x(a), cy: y(b), r: inText[number] ? 5 : 3 });
     add(group, "text", { x: x(a) + 8, y: y(b) + 4 }, short(visible(names[number]), 14));
+    add(group, "title", {}, visible(names[number]));
     return group;
   });
+  keepLabelsApart([...points.filter((_, n) => inText[n]), ...points.filter((_, n) => !inText[n])]);
+  return points;
+}
+
+// Hides the labels that would cover earlier ones; those of chosen points are always shown.
+function keepLabelsApart(groups) {
+  const taken = [];
+  for (const group of groups) {
+    const label = group.querySelector("text"), letters = Array.from(label.textContent).length;
+    const left = Number(label.getAttribute("x")), y = Number(label.getAttribute("y"));
+    const box = label.getBBox?.().width || 8 * letters;
+    const isCovered = taken.some((other) => Math.abs(other.y - y) < 13 && left < other.right && other.left < left + box);
+    group.classList.toggle("crowded", isCovered);
+    if (!isCovered) taken.push({ left, right: left + box, y });
+  }
 }
 
 // Bars with names and numbers, the largest first; `most` is the value of a full bar.

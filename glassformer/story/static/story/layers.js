@@ -7,6 +7,7 @@ chapters.push({
   isShown: (scene) => Boolean(scene.path),
   draw(place, scene) {
     if (scene.lens) drawLens(place, scene);
+    else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
     drawPath(place, scene);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
@@ -40,8 +41,8 @@ function drawLens(place, scene) {
       cell.style.setProperty("--share", share);
       cell.classList.toggle("sure", share > 0.6);
       const tell = () => {
-        const parts = options.map(([each, p]) => `${isolated(visible(each))} ${percent(p)}`);
-        said.textContent = `${isolated(visible(scene.main.tokens[token]))}, ${layerName(layer)}: ${parts.join(", ")}`;
+        const parts = options.map(([each, p]) => `${quoted(each)} ${percent(p)}`);
+        said.textContent = `${quoted(scene.main.tokens[token])}, ${layerName(layer)}: ${parts.join(", ")}`;
       };
       cell.addEventListener("mouseenter", tell);
       cell.addEventListener("focus", tell);
@@ -50,8 +51,8 @@ function drawLens(place, scene) {
     });
   }
   follow(["token"], () => cells.forEach(({ cell, token }) => cell.classList.toggle("chosen", token === state.token)));
-  const best = scene.lens[scene.lens.length - 1][scene.main.tokens.length - 1];
-  said.textContent = `After the last layer: ${best.map(([name, p]) => `${isolated(visible(name))} ${percent(p)}`).join(", ")}`;
+  const best = scene.lens[scene.lens.length - 1][scene.focus];
+  said.textContent = `${quoted(scene.main.tokens[scene.focus])}, after the last layer: ${best.map(([name, p]) => `${quoted(name)} ${percent(p)}`).join(", ")}`;
 }
 
 // The way of every token through the layers on a map; the chosen one stands out.
@@ -61,7 +62,7 @@ function drawPath(place, scene) {
   add(place, "p", { class: "hint" }, `Directions of all states on a map that holds ${percent(share, 0)} of their differences; each line leads from the input to the last layer.`);
   const grid = add(place, "div", { class: "side" });
   const figure = add(grid, "figure");
-  const width = 560, height = 360, room = 26;
+  const width = Math.min(560, figure.clientWidth || 560), height = 360, room = 26;
   const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "paths of the tokens through the layers" });
   const x = scale(domainOf(places.flat().map(([a]) => a)), [room, width - 3 * room]);
   const y = scale(domainOf(places.flat().map(([, b]) => b)), [height - room, room]);
@@ -75,11 +76,12 @@ function drawPath(place, scene) {
     group.addEventListener("mouseenter", () => choose({ token: number }));
     return group;
   });
+  keepLabelsApart(groups);
   const list = add(grid, "div", { class: "list" });
   follow(["token"], () => {
     groups.forEach((group, number) => group.classList.toggle("chosen", number === state.token));
     list.textContent = "";
-    add(list, "p", { class: "said" }, `${isolated(visible(scene.main.tokens[state.token]))}: how much each layer turns it`);
+    add(list, "p", { class: "said" }, `${quoted(scene.main.tokens[state.token])}: how much each layer turns it`);
     drawBars(list, similar.map((row, layer) => {
       const angle = (180 / Math.PI) * Math.acos(Math.max(-1, Math.min(1, row[state.token])));
       return { name: layerName(layer + 1), value: angle, text: `${angle.toFixed(0)}°` };
@@ -89,11 +91,16 @@ function drawPath(place, scene) {
   });
 }
 
+// 0.037, or 3.7e-5: a table of zeros would say nothing.
+const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : value.toFixed(3));
+
 function drawEffects(place, scene) {
   const { divergence, change } = scene.effects;
   add(place, "h3", {}, "Switch a head off");
-  const last = scene.predictions[scene.predictions.length - 1].options[0];
-  add(place, "p", { class: "hint" }, "How much the last prediction changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head." + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
+  const last = scene.predictions[scene.focus].options[0];
+  const where = { next: "after", same: "at" }[scene.predicts];
+  const what = where ? `the prediction ${where} ${quoted(scene.main.tokens[scene.focus])}` : "the predicted label";
+  add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.` + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
   const said = add(place, "p", { class: "said" });
   const table = add(add(place, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
@@ -105,11 +112,11 @@ function drawEffects(place, scene) {
     const line = add(body, "tr");
     add(line, "th", {}, `layer ${layer}`);
     row.forEach((value, n) => {
-      const cell = add(line, "td", { tabindex: 0 }, value.toFixed(3));
+      const cell = add(line, "td", { tabindex: 0 }, effect(value));
       cell.style.setProperty("--share", value / most);
       const tell = () => {
         const after = last.probability * Math.exp(change[layer][n]);
-        said.textContent = `Without head ${n} of layer ${layer}: p(${isolated(visible(last.token))}) ${percent(last.probability)} → ${percent(after)}`;
+        said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
       };
       cell.addEventListener("mouseenter", tell);
       cell.addEventListener("focus", tell);

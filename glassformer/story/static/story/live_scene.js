@@ -9,7 +9,7 @@ function liveScene(model, live, text, silent, found) {
   const name = (id) => live.reader.token(id), most = model.config.context_length;
   const all = readText(live.reader, described.input, text);
   if (!all.length) throw Error("type a word");
-  const ids = described.is_causal ? all.slice(-most) : all.slice(0, most);
+  const ids = described.is_causal ? all.slice(-most) : withoutMiddle(all, most, described.input);
   const seen = model.trace(ids, silent.map(([layer, head]) => [described.stack, layer, head]));
   const { layers, hidden } = seen.stacks[described.stack];
   const main = {
@@ -18,9 +18,11 @@ function liveScene(model, live, text, silent, found) {
   };
   const logits = ids.map((_, position) => seen.logits(position));
   const left = all.length - ids.length;
+  const focus = focusOf(ids, found.predicts, described.input);
   return {
-    ...found, text, main, silent, streams: [main], effects: null,
-    notes: left ? [`the text has ${all.length} tokens, but the model reads ${ids.length}: ${left} are not shown`] : [],
+    ...found, text, main, silent, focus, streams: [main], effects: null,
+    beams: text === found.text && !silent.length ? found.beams : null,
+    notes: left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${described.is_causal ? "beginning" : "middle"} of the text are left out`] : [],
     predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
     lens: found.lens === null || ids.length > MOST_LENS ? null : hidden.map((layer) => ids.map((_, t) => {
@@ -31,10 +33,26 @@ function liveScene(model, live, text, silent, found) {
     embeddings: found.embeddings && liveEmbeddings(model, described, ids, name, found.embeddings.positions),
     logitsWithout: (layer, head) => {
       const off = [...silent, [layer, head]].map(([l, h]) => [described.stack, l, h]);
-      return model.trace(ids, off).logits(ids.length - 1);
+      return model.trace(ids, off).logits(focus);
     },
-    lastLogits: logits[logits.length - 1],
+    focusedLogits: logits[focus],
   };
+}
+
+// A text that is too long is cut as Python does it: a quarter of the room for the beginning, the rest
+// for the end.
+function withoutMiddle(ids, most, { before, after }) {
+  if (ids.length <= most) return ids;
+  const room = Math.max(1, most - before.length - after.length), first = Math.floor(room / 4);
+  const text = ids.slice(before.length, ids.length - after.length);
+  return [...before, ...text.slice(0, first), ...text.slice(text.length - (room - first)), ...after];
+}
+
+// The prediction that is looked at first: that of the first mask, or of the last token of the text.
+function focusOf(ids, predicts, { mask, after }) {
+  if (predicts === "next") return ids.length - 1;
+  const masked = mask === null ? -1 : ids.indexOf(mask);
+  return masked >= 0 ? masked : Math.max(0, ids.length - after.length - 1);
 }
 
 // The likeliest tokens with their probabilities: [[name, p], …].
@@ -143,9 +161,9 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
   };
 }
 
-// How the last prediction changes without each head: a run of the model for each, one at a time.
+// How the prediction in focus changes without each head: a run of the model for each, one at a time.
 function effectsOfHeads(scene, done) {
-  const whole = scene.lastLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
+  const whole = scene.focusedLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
   const heads = scene.main.layers[0].query.shape[0];
   const divergence = scene.main.layers.map(() => new Array(heads).fill(0));
   const change = divergence.map((row) => [...row]);

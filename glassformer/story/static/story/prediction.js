@@ -7,8 +7,8 @@ chapters.push({
   title: "Prediction",
   note: "",
   draw(place, scene) {
-    const what = { next: "the next token", same: "each token", whole: "the label of the text" }[scene.predicts];
-    add(place, "p", { class: "hint" }, `What the model predicts for ${what}, from the last state.`);
+    const what = { next: "the token after the text", same: "the chosen token", whole: "the label of the text" }[scene.predicts];
+    add(place, "p", { class: "hint" }, `What the model predicts for ${what}.`);
     if (scene.predicts === "next") drawSampling(place, scene);
     else drawOptions(place, scene);
     if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(place, scene);
@@ -21,7 +21,7 @@ function drawOptions(place, scene) {
     box.textContent = "";
     const isWhole = scene.predicts === "whole";
     const found = scene.predictions[isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1)];
-    if (!isWhole) add(box, "p", { class: "said" }, `At ${isolated(visible(scene.main.tokens[state.token]))}`);
+    if (!isWhole) add(box, "p", { class: "said" }, `At ${quoted(scene.main.tokens[state.token])}`);
     drawBars(box, found.options.map(({ token, probability }) => ({ name: token, value: probability, text: percent(probability) })), found.options[0].probability);
   });
 }
@@ -72,23 +72,27 @@ function drawSampling(place, scene) {
 
 // The probability of the text, token by token.
 function drawSurprise(place, scene) {
-  add(place, "h3", {}, "How likely was the text?");
+  const isNextToken = scene.predicts === "next";
+  add(place, "h3", {}, isNextToken ? "How likely was the text?" : "How sure is the model of each token?");
   const said = add(place, "p", { class: "said" }), row = add(place, "p", { class: "passage", dir: "auto" });
-  const isNext = scene.predicts === "next";
   const known = scene.predictions.filter(({ logprob }) => logprob !== null);
   const bits = known.map(({ logprob }) => -logprob / Math.LN2), most = Math.max(8, ...bits);
-  if (isNext && scene.streams.length === 1) add(row, "span", {}, scene.main.tokens[0]);
+  if (isNextToken && scene.streams.length === 1) add(row, "span", {}, scene.main.tokens[0]);
   known.forEach((each, n) => {
     if (scene.separator && row.childNodes.length) row.append(scene.separator);
     const part = add(row, "span", { class: "token", tabindex: 0 }, each.actual);
     part.style.setProperty("--share", bits[n] / most);
     const tell = () => {
-      said.textContent = `${isolated(visible(each.actual))} had ${percent(Math.exp(each.logprob))} (${bits[n].toFixed(1)} bits); the model expected ${each.options.slice(0, 3).map(({ token, probability }) => `${isolated(visible(token))} ${percent(probability)}`).join(", ")}`;
+      said.textContent = `${quoted(each.actual)} had ${percent(Math.exp(each.logprob))} (${bits[n].toFixed(1)} bits); the model expected ${each.options.slice(0, 3).map(({ token, probability }) => `${quoted(token)} ${percent(probability)}`).join(", ")}`;
     };
     part.addEventListener("mouseenter", tell);
     part.addEventListener("focus", tell);
     part.addEventListener("click", () => choose({ token: each.position }));
   });
+  if (!isNextToken) {
+    said.textContent = "The model sees these tokens while it predicts them. Put [MASK] in place of a word to hide it.";
+    return;
+  }
   const total = known.reduce((sum, { logprob }) => sum + logprob, 0);
   const mean = Math.exp(-total / known.length);
   said.textContent = `${known.length} tokens; perplexity ${number(mean)}: as if the model chose among that many equally likely tokens each time.`;

@@ -31,6 +31,7 @@ function fromAddress(limits) {
   const values = new URLSearchParams(globalThis.location?.hash.slice(1) ?? "");
   for (const [name, most] of Object.entries(limits)) {
     const value = values.get(name) === null ? NaN : Number(values.get(name));
-    if (Number.isFinite(value) && value >= 0 && value <= most) state[name] = value;
+    const isValid = name === "temperature" || name === "topP" || Number.isInteger(value);
+    if (isValid && value >= 0 && value <= most) state[name] = value;
   }
 }

@@ -33,11 +33,12 @@ function show(next) {
   followers.length = 0;
   waiting.length = 0;
   const { tokens, layers } = scene.main;
-  if (state.token === null || state.token >= tokens.length) state.token = tokens.length - 1;
+  const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
+  if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
   if (layers) state.layer = Math.min(state.layer, layers.length - 1);
   document.title = short(scene.text, 60);
-  document.getElementById("title").textContent = scene.text;
+  document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
   const place = globalThis.scrollY ?? 0;
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
@@ -67,12 +68,15 @@ async function comeAlive() {
   const { difference, dtype } = agreement(model);
   stamp.textContent = `This page runs the model itself: its logits agree with Python's to ${number(difference)} (weights as ${dtype}).`;
   const line = add(document.getElementById("live"), "label", { class: "ask" }, "Try another text ");
-  const input = add(line, "input", { type: "text", spellcheck: "false", dir: "auto" });
+  // Not an <input>, which would drop the line breaks of a text.
+  const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
   input.value = written.text;
+  const asWritten = input.value; // with line breaks as the browser keeps them
   const said = add(document.getElementById("live"), "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
     try {
-      const next = liveScene(model, data.live, input.value, silentHeads, written);
+      const isWritten = input.value === asWritten && !silentHeads.length;
+      const next = isWritten ? written : liveScene(model, data.live, input.value, silentHeads, written);
       next.switchHead = (layer, head) => {
         const others = silentHeads.filter(([l, h]) => l !== layer || h !== head);
         silentHeads = others.length === silentHeads.length ? [...others, [layer, head]] : others;
