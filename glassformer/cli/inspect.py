@@ -44,7 +44,7 @@ def inspect(
     """Look inside a model: what it attends to, and what each layer predicts.
 
     Examples:
-      glassformer inspect runs/gpt-notes "The smooth blue lake" --out story.html
+      glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
