@@ -132,6 +132,9 @@ class _Archive:
         raise NotImplementedError
 
 
+_UTF_8 = 0x800  # the flag of a zip member whose name is UTF-8
+
+
 class _Zip(_Archive):
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -141,7 +144,7 @@ class _Zip(_Archive):
             for each in sorted(self._file.infolist(), key=lambda each: each.filename)
             if not each.is_dir()
             and not stat.S_ISLNK(each.external_attr >> 16)
-            and (name := _safe(each.filename))
+            and (name := _safe(_name_in_zip(each)))
         }
         self.sizes = {name: each.file_size for name, each in self._entries.items()}
         # zipfile never reads more of a member than the size that is stated here.
@@ -227,6 +230,17 @@ def _check_bomb(path: Path | Member, unpacked: int, packed: int | None = None) -
             f"{readable_size(unpacked)}, like a decompression bomb. If you trust it, unpack it and "
             "pass the files."
         )
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """Its name. Info-ZIP on Linux writes UTF-8 without the flag for it, and zipfile then decodes
+    the bytes as code page 437."""
+    if entry.flag_bits & _UTF_8:
+        return entry.filename
+    try:
+        return entry.filename.encode("cp437").decode()
+    except UnicodeError:
+        return entry.filename
 
 
 def _safe(name: str) -> str | None:

@@ -67,13 +67,19 @@ def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
 
 def load_for(path: str | os.PathLike[str], kind: type[PredictorT], verb: str) -> PredictorT:
     """The model in a folder; raise unless it has this verb of this kind of predictor."""
-    check_verb(path, kind, verb)
-    return cast(PredictorT, load(path))  # or one that has the same verb
+    found = load(path)
+    _check_verb(path, type(found), kind, verb)
+    return cast(PredictorT, found)  # or one that has the same verb
 
 
 def check_verb(path: str | os.PathLike[str], kind: type[Predictor], verb: str) -> None:
     """Raise unless the model in a folder has this verb; its weights are not read."""
-    found = predictor_of(path)
+    _check_verb(path, predictor_of(path), kind, verb)
+
+
+def _check_verb(
+    path: str | os.PathLike[str], found: type[Predictor], kind: type[Predictor], verb: str
+) -> None:
     if not issubclass(found, kind) and verb not in found.verbs:
         *most, last = found.verbs
         verbs = f"{', '.join(most)} and {last}" if most else last

@@ -278,3 +278,13 @@ def test_a_wrong_image_size_is_refused_once_with_an_example(tmp_path: Path, size
     assert str(caught.value).count("image_size") == 1
     with pytest.raises(GlassformerError, match=r"^image_size is '?0'?: it must be 1 or more\.$"):
         parse(ImagesConfig, {"paths": str(tmp_path), "image_size": "0"})
+
+
+def test_names_of_a_zip_are_utf_8_even_if_it_does_not_say_so(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path / "a")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        for each in sorted(folder.rglob("*.png")):
+            file.write(each, str(each.relative_to(folder)))
+    content = (tmp_path / "a.zip").read_bytes()  # Info-ZIP on Linux does not set the flag
+    (tmp_path / "a.zip").write_bytes(content.replace(b"dark/", "ärk/".encode()))
+    assert read(tmp_path / "run", tmp_path / "a.zip").split.labels == ("light", "ärk")
