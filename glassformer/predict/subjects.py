@@ -11,7 +11,7 @@ from glassformer.inspection.capture import stacks_of
 from glassformer.inspection.inspection import Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
-from glassformer.models.labeller import Labeller
+from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
 from glassformer.predict.search_tree import search_tree
@@ -90,8 +90,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         logits = model(inputs) / model.temperature  # (1, C), or (1, T, C) for a tagger
         return logits if logits.dim() == 2 else logits[0]
 
-    with torch.inference_mode():
-        is_tagger = len(run()) == len(ids) and model(inputs).dim() == 3
+    is_tagger = isinstance(model, TokenTagger)
     frame = preprocessing.frame(model.context_length)
     return Subject(
         model=name_of(model),
