@@ -152,19 +152,24 @@ def _seconds_to_save(objective: Objective, model: nn.Module, folder: Path | None
 def seconds_per_step(
     objective: Objective, setup: Setup, model: nn.Module, patience: float = PATIENCE
 ) -> float:
-    """The mean of some steps, after some that warm up, on batches from all over an epoch.
+    """The mean of some steps on batches from all over an epoch, each done twice: the first time,
+    kernels are chosen and memory is found for its shape.
 
     A large model is tried with few items first, and if that takes long, with no more.
     """
     config = objective.config
     batch, accumulated = config.per_device_train_batch_size, config.gradient_accumulation_steps
     optimizer = make_optimizer(
-        config.optimizer, model, learning_rate=1e-5, weight_decay=0.1, betas=(0.9, 0.99)
+        config.optimizer,
+        model,
+        learning_rate=1e-5,
+        weight_decay=config.weight_decay,
+        betas=(0.9, 0.99),
     )
     device, dtype = torch.device(setup.device), getattr(torch, setup.precision)
 
-    def seconds(items: int, number: int = 0) -> tuple[float, float]:
-        """Seconds to learn from this many items, and seconds to update the weights."""
+    def seconds(items: int | None, number: int = 0) -> tuple[float, float]:
+        """Seconds to learn from this many items of a batch, and seconds to update the weights."""
         begin = time.perf_counter()
         inputs = moved(objective.batch(number, most=items), device)
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
@@ -184,8 +189,10 @@ def seconds_per_step(
         tried = min(2 * tried, batch)
         learning, update = seconds(tried)
     if tried == batch and learning < patience:
-        numbers = _spread(objective, max(2, min(MOST_MEASURED, int(patience / learning))))
-        found = [seconds(batch, number) for number in numbers]
+        numbers = _spread(objective, max(2, min(MOST_MEASURED, int(patience / learning / 2))))
+        for number in numbers:
+            seconds(None, number)
+        found = [seconds(None, number) for number in numbers]
         learning, update = (sum(times) / len(found) for times in zip(*found, strict=True))
     return (learning * batch / tried + LOOP) * accumulated + update
 
