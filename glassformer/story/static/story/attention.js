@@ -133,7 +133,8 @@ function drawLines(place, stream, rows) {
   rows.forEach((row, query) => row.forEach((weight, key) => {
     if (weight >= 0.05) add(behind, "path", { class: "look", d: line(query, key), "stroke-width": 1 + 3 * weight, "stroke-opacity": 0.18 * weight });
   }));
-  const sides = stream.tokens.map((token, n) => addSides(svg, { n, token, y: y(n), left, wide, letters }));
+  const [queries, keys] = ["queries", "keys"].map((name) => add(svg, "g", { role: "group", "aria-label": name }));
+  const sides = stream.tokens.map((token, n) => addSides(queries, keys, { n, token, y: y(n), left, wide, letters }));
   const emphasise = (query) => {
     front.textContent = "";
     rows[query].forEach((weight, key) => {
@@ -144,7 +145,6 @@ function drawLines(place, stream, rows) {
       means(answers, "weight", mainStream(), state.layer, state.head, query, n);
       box.setAttribute("fill-opacity", rows[query][n]);
       share.textContent = rows[query][n] >= 0.005 ? percent(rows[query][n], 0) : "";
-      answers.setAttribute("aria-label", `key ${visible(stream.tokens[n])}, ${percent(rows[query][n])}`);
     });
   };
   sides.forEach(({ asks, answers }, n) => {
@@ -155,17 +155,17 @@ function drawLines(place, stream, rows) {
   });
   svg.addEventListener("pointerleave", () => emphasise(state.token));
   emphasise(state.token);
-  rove(svg, sides.map(({ asks }) => asks), 1, state.token);
-  rove(svg, sides.map(({ answers }) => answers), 1, state.key ?? 0);
+  rove(queries, sides.map(({ asks }) => asks), 1, state.token);
+  rove(keys, sides.map(({ answers }) => answers), 1, state.key ?? 0);
   if (hadFocus) sides[state.token].asks.focus({ preventScroll: true });
 }
 
-function addSides(svg, { n, token, y, left, wide, letters }) {
+function addSides(queries, keys, { n, token, y, left, wide, letters }) {
   const label = short(visible(token), letters);
-  const asks = means(add(svg, "g", { class: "side-token", role: "button", "data-acts": "", "aria-label": `query ${visible(token)}` }), "token", mainStream(), n);
+  const asks = means(add(queries, "g", { class: "side-token", role: "button", "data-acts": "" }), "token", mainStream(), n);
   add(asks, "rect", { x: 4, y: y - 11, width: left - 8, height: 22, rx: 4 });
   add(asks, "text", { x: left - 10, y: y + 5, "text-anchor": "end" }, label);
-  const answers = add(svg, "g", { class: "side-key", role: "button", "data-acts": "" });
+  const answers = add(keys, "g", { class: "side-key", role: "button", "data-acts": "" });
   const box = add(answers, "rect", { x: left + wide, y: y - 11, width: left - 8, height: 22, rx: 4 });
   add(answers, "text", { x: left + wide + 8, y: y + 5 }, label);
   const share = add(answers, "text", { class: "share-text", x: 2 * left + wide - 14, y: y + 5, "text-anchor": "end" }, "");

@@ -10,8 +10,9 @@ chapters.push({
   isShown: (scene) => Boolean(scene.beams),
   draw(place, scene) {
     const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;
-    const spelled = (tokens) => isolated(tokens.join(scene.separator) || "(nothing)");
-    add(place, "p", {}, `Winner: ${spelled(best)}, score ${number(score)}. Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`);
+    const spelled = (tokens) => `“\u2068${short(visible(tokens.join(scene.separator)), 160)}\u2069”`;
+    const same = spelled(best) === spelled(greedy) ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
+    add(place, "p", { class: "said" }, `The winner is ${spelled(best)}, score ${number(score)}. ${same}`);
     const box = addFigure(place, { name: "Tree of the beam search", style: "wide", caption: "Each number is the log-probability of the text up to there. Purple: the winner. Dashed: dropped, because others scored higher." });
     drawTree(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of the search" }), nodes, new Set(winner));
   },

@@ -117,7 +117,7 @@ function drawPaths(box, scene, places) {
 
 function addPath(parent, scene, token, points) {
   const name = visible(scene.main.tokens[token]);
-  const group = add(parent, "g", { class: "path", role: "button", tabindex: -1, "aria-label": `path of ${short(name)}` });
+  const group = add(parent, "g", { class: "path", role: "button", tabindex: -1, "aria-label": `path of ${short(name, 12)}` });
   add(group, "path", { d: pathOf(points) });
   points.forEach(([a, b], layer) => means(add(group, "circle", { cx: a, cy: b, r: layer === points.length - 1 ? 4.5 : 2.5 }), "state", layer, token));
   const [a, b] = points.at(-1);

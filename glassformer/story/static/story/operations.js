@@ -69,6 +69,7 @@ declare("score", {
 declare("product", {
   sources: (stream, layer, head, query, key, n) => [ref("query", stream, layer, head, query, n), ref("key", stream, layer, head, key, n)],
   lines(stream, layer, head, query, key, n) {
+    if (n === "*") return this.whole(stream, layer, head, query, key);
     const parts = headOf(scene.streams[stream].layers[layer], head);
     const [a, b] = [vectorAt(parts.query, parts.width, query)[n], vectorAt(parts.key, parts.width, key)[n]];
     return [
@@ -76,6 +77,7 @@ declare("product", {
       [term(inSum(a), "query", ref("query", stream, layer, head, query, n)), " · ", term(signed(b), "key", ref("key", stream, layer, head, key, n)), ...equals(a * b)],
     ];
   },
+  whole: (...place) => operations.get("score").lines(...place), // all products together are the score
 });
 
 for (const kind of ["query", "key", "value"]) {
@@ -95,7 +97,7 @@ function projectionLines(kind, stream, layer, head, token, n) {
   if (!found) return [title, [`row ${n} of ${name} · the state of ${tokenAt(stream, token)} before layer ${layer}`, ...equals(own[n]), " (this page does not carry the weights of the model)"]];
   const terms = Array.from(found.row, (weight, at) => [weight * found.state[at], [`${signed(weight)} · ${signed(found.state[at])}`]]);
   const sum = dotOf(found.row, found.state) + found.bias;
-  const after = found.isNormed || found.isTurned ? [`, ${[found.isNormed && "scaled to unit length", found.isTurned && `turned by position ${token}`].filter(Boolean).join(", then ")}: `, term(inSum(own[n]), "result")] : [];
+  const after = found.isNormed || found.isTurned ? [`, ${[found.isNormed && "normalised", found.isTurned && `turned by position ${token}`].filter(Boolean).join(", then ")}: `, term(inSum(own[n]), "result")] : [];
   return [title, [`${name} · state${found.isStateNormed ? " (normalised)" : ""} = `, ...sumParts(terms), ...(found.bias ? [` + bias ${inSum(found.bias)}`] : []), ...equals(sum), ...after]];
 }
 

@@ -10,9 +10,10 @@ chapters.push({
   draw(place, scene) {
     const what = { next: "the token after the text", same: "the chosen token", whole: "the label of the text" }[scene.predicts];
     add(place, "p", { class: "lead" }, `What the model predicts for ${what}.`);
-    if (scene.predicts === "next") drawSampling(place, scene);
-    else drawOptions(place, scene);
-    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(place, scene);
+    const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
+    if (scene.predicts === "next") drawSampling(add(sides, "div"), scene, controls);
+    else drawOptions(add(sides, "div"), scene);
+    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
   },
 });
 
@@ -47,8 +48,7 @@ const SLIDERS = [
   ["top-p", "topP", { min: 0.05, max: 1, step: 0.05 }, (p) => (p < 1 ? p.toFixed(2) : "off")],
 ];
 
-function drawSampling(place, scene) {
-  const controls = add(place, "div", { class: "controls" });
+function drawSampling(place, scene, controls) {
   const logits = scene.distribution.logits.data;
   SLIDERS.forEach(([label, name, attributes, shown], n) => {
     const line = means(add(controls, "label", { class: "control" }, `${label} `), "slider", n);

@@ -32,7 +32,7 @@ function sumParts(terms, most = 4) {
   const rest = order.slice(most);
   if (!rest.length) return parts;
   const sum = rest.reduce((total, [value]) => total + value, 0);
-  return [...parts, ` + ${number(sum)} from ${rest.length} smaller`];
+  return [...parts, ` + ${signed(sum)} from ${rest.length} smaller`];
 }
 
 const signed = (value) => (value < 0 ? `(${inSum(value)})` : inSum(value));
