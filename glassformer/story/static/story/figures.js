@@ -48,7 +48,7 @@ function originOf(figure) {
   const names = (figure.getAttribute("data-state") ?? "").split(" ").filter((name) => said[name]);
   const off = headsOff().map(([layer, head]) => `head ${head} of layer ${layer}`);
   return [
-    scene.model, `“${isolated(short(visible(scene.text), 80))}”`, ...names.map((name) => said[name]()),
+    scene.model, `“\u2068${short(visible(scene.text), 80)}\u2069”`, ...names.map((name) => said[name]()),
     ...(off.length ? [`without ${off.join(", ")}`] : []), `glassformer ${scene.version}`,
   ].join(" · ");
 }

@@ -116,6 +116,11 @@ function paintBox(out, style, place) {
     addTo(out.to, "rect", isHatched ? { ...at, ...rx, fill: "#c6ccd3" } : { ...at, ...rx, fill, "fill-opacity": opacity });
     widen(out.box, place);
   }
+  const ring = style.boxShadow.match(/^(.*\)) 0px 0px 0px ([\d.]+)px/); // a frame of another kind
+  if (ring) {
+    const [stroke, strength] = colourOf(ring[1]);
+    addTo(out.to, "rect", { ...at, ...rx, fill: "none", stroke, "stroke-opacity": strength, "stroke-width": parseFloat(ring[2]) });
+  }
   const [stroke, strength] = colourOf(style.borderTopColor), width = parseFloat(style.borderTopWidth);
   const isFrame = width > 0 && parseFloat(style.borderLeftWidth) > 0 && strength > 0 && stroke !== "none";
   if (isFrame) {
@@ -165,8 +170,8 @@ function paintWords(out, text, place, style) {
   addTo(out.to, "text", {
     ...at, fill, "fill-opacity": opacity,
     "font-size": style.fontSize, "font-weight": style.fontWeight, "font-style": style.fontStyle, "font-family": style.fontFamily,
-    ...(isSpaced ? { style: "white-space: pre" } : {}),
-  }, isSpaced ? text : text.replace(/\s+/g, " ").trim());
+    style: "white-space: pre",
+  }, isSpaced ? text : text.replace(/\s+/g, " "));
   widen(out.box, place);
 }
 
@@ -213,6 +218,7 @@ function copyShape(to, shape) {
   const attributes = {};
   for (const name of SHAPES) if (shape.hasAttribute(name)) attributes[name] = shape.getAttribute(name);
   for (const name of PAINT) attributes[name] = style.getPropertyValue(name);
+  if (shape.tagName === "circle") attributes.r = style.r;
   for (const name of ["fill", "stroke"]) {
     const [colour, opacity] = colourOf(attributes[name]);
     attributes[name] = colour;
