@@ -158,10 +158,14 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
   const vector = (id) => table.subarray(id * width, (id + 1) * width);
   const lengths = model.lengths ??= Float64Array.from({ length: size }, (_, id) => Math.max(lengthOfVector(vector(id)), 1e-9));
   const ids = [...new Set(tokens)];
+  const known = model.neighbours ??= new Map(); // they do not depend on the text
   const near = ids.map((id) => {
+    if (known.has(id)) return known.get(id);
     const own = vector(id), similar = new Float64Array(size);
     for (let other = 0; other < size; other += 1) similar[other] = other === id ? -2 : dotOf(own, vector(other)) / (lengths[id] * lengths[other]);
-    return bestOf(similar, Math.min(8, size - 1)).map((other) => ({ other, similar: similar[other] }));
+    const found = bestOf(similar, Math.min(8, size - 1)).map((other) => ({ other, similar: similar[other] }));
+    known.set(id, found);
+    return found;
   });
   const shown = [...new Set([...ids, ...near.flatMap((each) => each.slice(0, 3).map(({ other }) => other))])];
   const inText = new Set(ids), unit = (id) => Float32Array.from(vector(id), (each) => each / lengths[id]);
