@@ -7,7 +7,7 @@ BIN := .venv/bin
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
-	bench-quarter-hour bench-time-limit bench-reading bench-saving prove prove-kills prove-kills-200 \
+	bench-quarter-hour bench-time-limit bench-reading bench-saving bench-story prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
 help:  ## list the targets
@@ -33,6 +33,7 @@ demo: .venv/runs  ## train a GPT on Python's own reference text and generate tex
 
 test: lint  ## format, lint, types and tests: what CI runs
 	$(BIN)/pytest -n auto --maxprocesses 4
+	@command -v chromium > /dev/null || echo "NOTE: there is no chromium: the tests of pages in a real browser were skipped. Install it (Debian: apt-get install chromium) and run make test again."
 
 check: test
 
@@ -100,6 +101,9 @@ bench-translation: .venv/develops  ## BLEU after 45 minutes each: DATA has multi
 
 bench-translation-speed: .venv/develops  ## training and beam search against transformers, same DATA
 	$(BIN)/python -m benchmarks.translation_speed $(DATA)
+
+bench-story: .venv/develops  ## the page of inspect: to write, to open, and to answer a keystroke; needs chromium
+	$(BIN)/python -m benchmarks.story
 
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup

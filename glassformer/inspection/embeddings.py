@@ -4,19 +4,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from glassformer.inspection.capture import Array
 from glassformer.inspection.inspection import Subject
 
 NEIGHBOURS = 8
 MOST_POSITIONS = 64
+MOST_NUMBERS = 1_000_000  # in the vectors of all neighbours; beyond, only those of the map
 
 
 @torch.inference_mode()
 def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     """Neighbours by cosine, and places on a map of two directions, for the tokens of the last
-    stream; the vectors of the positions, where they are added. None without a table of vectors."""
+    stream, with the vectors of unit length behind both; the vectors of the positions, where they are
+    added. None without a table of vectors."""
     table, stream = subject.embedding, subject.streams[-1]
     if table is None:
         return None
@@ -26,30 +27,40 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     similar[torch.arange(len(ids)), ids] = -2  # not itself
     best = similar.topk(min(NEIGHBOURS, len(unit) - 1))
     neighbours = [
-        [[subject.name_of(other), value] for other, value in zip(*row, strict=True)]
+        [[subject.name_of(other), value, other] for other, value in zip(*row, strict=True)]
         for row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
     shown = list(dict.fromkeys([*ids, *best.indices[:, :3].flatten().tolist()]))
-    places, share = map_of(unit[shown].cpu().numpy())
+    vectors = unit[shown].cpu().numpy()
+    directions, share = main_directions(vectors)
+    places = (vectors - vectors.mean(0)) @ directions.T
+    carried = list(dict.fromkeys([*shown, *best.indices.flatten().tolist()]))
+    if len(carried) * unit.size(-1) > MOST_NUMBERS:
+        carried = shown
     return {
         "ids": ids,
         "neighbours": neighbours,
+        "shown": shown,
         "names": [subject.name_of(id) for id in shown],
         "is_in_text": [id in set(ids) for id in shown],
         "places": places.tolist(),
         "share": share,
+        "carried": carried,
+        "vectors": unit[carried].cpu().numpy(),
+        "mean": vectors.mean(0),
+        "directions": directions,
         "positions": _positions(subject),
     }
 
 
-def map_of(vectors: Array) -> tuple[NDArray[np.float64], float]:
-    """The two directions in which vectors (N, D) differ most: (N, 2), and their share of it all."""
+def main_directions(vectors: Array) -> tuple[Array, float]:
+    """The two directions (2, D) in which vectors (N, D) differ most, and their share of it all."""
     centred = vectors.astype(np.float64) - vectors.mean(0)
     _, scales, directions = np.linalg.svd(centred, full_matrices=False)
-    places = centred @ directions[:2].T
-    places = np.pad(places, [(0, 0), (0, 2 - places.shape[1])])
+    missing = max(0, 2 - len(directions))
+    directions = np.pad(directions[:2], [(0, missing), (0, 0)]).astype(np.float32)
     total = float((scales**2).sum())
-    return places, float((scales[:2] ** 2).sum() / total) if total else 0.0
+    return directions, float((scales[:2] ** 2).sum() / total) if total else 0.0
 
 
 def _positions(subject: Subject) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
@@ -25,6 +26,7 @@ from glassformer.inspection.lens import lens
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
 from glassformer.tables import aligned, html_table
+from glassformer.text.tokenizers import Tokenizer
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -45,6 +47,8 @@ class Stream:
     """Name of the stream that it attends to as well, if there is one."""
     memory_taps: Sequence[Tap] = ()
     """Where it does so, if not in its stack: a tap for each layer."""
+    tokenizer: Tokenizer | None = None
+    """What cut it into tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +221,7 @@ class Inspection:
     def lens(self) -> list[list[list[Likely]]]:
         """What the model would predict if it stopped after each layer: N + 1 layers, T positions,
         the likeliest first."""
-        read_out = self.subject.read_out
-        if read_out is None:
-            raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
-        ids, p = lens(self.hidden, read_out, TOP, self._stack_device)
+        ids, p, _ = self._lens
         name = self.subject.name_of
         return [
             [
@@ -229,6 +230,18 @@ class Inspection:
             ]
             for layer in zip(ids.tolist(), p.tolist(), strict=True)
         ]
+
+    @property
+    def lens_totals(self) -> Array:
+        """(N + 1, T) log Σ e^logit of each of these predictions: a probability is e^(logit - it)."""
+        return self._lens[2]
+
+    @cached_property
+    def _lens(self) -> tuple[NDArray[np.int64], Array, Array]:
+        read_out = self.subject.read_out
+        if read_out is None:
+            raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
+        return lens(self.hidden, read_out, TOP, self._stack_device)
 
     @property
     def _stack(self) -> Stack:

@@ -21,13 +21,14 @@ ReadOut = Callable[[Tensor], Tensor]
 @torch.inference_mode()
 def lens(
     hidden: Array, read_out: ReadOut, top: int, device: torch.device
-) -> tuple[NDArray[np.int64], Array]:
+) -> tuple[NDArray[np.int64], Array, Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
-    two arrays (N + 1, T, top). `hidden` are the states (N + 1, T, D)."""
-    ids, probabilities = [], []
+    two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states (N + 1, T, D)."""
+    ids, probabilities, totals = [], [], []
     for states in hidden:  # one layer at a time: (T, V) is large
-        p = read_out(torch.from_numpy(states).to(device)).float().softmax(-1)  # (T, V)
-        best = p.topk(min(top, p.size(-1)))
+        logits = read_out(torch.from_numpy(states).to(device)).float()  # (T, V)
+        best, total = logits.topk(min(top, logits.size(-1))), logits.logsumexp(-1)
         ids.append(best.indices.cpu().numpy())
-        probabilities.append(best.values.cpu().numpy())
-    return np.stack(ids), np.stack(probabilities)
+        probabilities.append((best.values - total[:, None]).exp().cpu().numpy())
+        totals.append(total.cpu().numpy())
+    return np.stack(ids), np.stack(probabilities), np.stack(totals)

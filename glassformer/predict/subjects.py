@@ -1,6 +1,7 @@
 """Models with an input, as `inspection` looks at them: what differs between tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -125,7 +126,7 @@ def of_translation(
         text=text,
         streams=(
             _stream(model, "source", preprocessing.source, source_ids, "encoder"),
-            Stream("target", written.tokens, written.ids, written.stack, "source", taps),
+            replace(written, memory_taps=taps),
         ),
         run=lambda: model(*rows)[0],
         name_of=tokenizer.token,
@@ -173,7 +174,8 @@ def _stream(
     """`stack` is the place of the blocks in the model; None: the first there are."""
     stacks = stacks_of(model)
     blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
-    return Stream(name, [tokenizer.token(id) for id in ids], ids, blocks, memory)
+    tokens = [tokenizer.token(id) for id in ids]
+    return Stream(name, tokens, ids, blocks, memory, tokenizer=tokenizer)
 
 
 def _inside(model: Any, body: str = "") -> dict[str, Any]:

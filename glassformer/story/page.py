@@ -42,9 +42,12 @@ def embedded(data: Any) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with a few digits; what is not a number has no place in a picture."""
+    """Numbers with a few digits; what is not a number has no place in a picture. Texts without
+    halves of characters, which no file can hold."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

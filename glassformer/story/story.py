@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from glassformer import __version__
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.inspection.spelling import spelling
 from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.page import assembled, part
 
@@ -30,11 +32,13 @@ CHAPTERS = (
     "beams",
     "alignment",
 )
+SHARED = ("arrays", "state", "keyboard", "sources", "figures", "saving", "prose", "matrix")
 SCRIPTS = (
-    *("elements.js", "scales.js", "heat_map.js", "story/arrays.js", "story/state.js"),
+    *("elements.js", "scales.js", "heat_map.js"),
+    *(f"story/{name}.js" for name in SHARED),
     *(f"story/{name}.js" for name in CHAPTERS),
     *LIVE_SCRIPTS,
-    *("story/live_scene.js", "story/story.js"),
+    *("story/live_scene.js", "story/operations.js", "story/story.js"),
 )
 MOST_BYTES = 40_000_000  # of the arrays of a page
 MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
@@ -67,6 +71,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
+        "version": __version__,
         "text": subject.text,
         "notes": list(seen.notes),
         "predicts": subject.predicts,
@@ -74,7 +79,8 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "streams": [_stream(seen, stream) for stream in subject.streams],
         "predictions": [asdict(each) for each in seen.predictions],
         "distribution": _distribution(seen),
-        "embeddings": embedding_facts(subject),
+        "totals": _totals(seen),
+        "embeddings": _embeddings(seen),
         "beams": None if subject.search is None else subject.search(),
         "focus": subject.focus % len(seen.predictions),
         "lens": None,
@@ -91,6 +97,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
                 [[[each.token, each.probability] for each in place[:5]] for place in layer]
                 for layer in seen.lens
             ]
+            found["lens_totals"] = seen.lens_totals.tolist()
         capture = seen.capture()
         if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
             effects = seen.effects()
@@ -111,6 +118,7 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
         "memory": stream.memory,
         "layers": None,
         "cross": None,
+        "spelling": None if stream.tokenizer is None else spelling(stream.tokenizer, stream.ids),
     }
     if seen.has_capture(stream):
         capture = seen.capture(stream)
@@ -148,6 +156,22 @@ def _distribution(seen: Inspection) -> dict[str, Any] | None:
     order = np.argsort(-logits, kind="stable")
     names = [seen.subject.name_of(int(id)) for id in order[:200]]
     return {"names": names, "logits": packed(logits[order], np.float32)}
+
+
+def _totals(seen: Inspection) -> list[float] | None:
+    """log Σ e^logit of each prediction: a probability is e^(logit - it). None: each label has a
+    probability of its own."""
+    if seen.subject.has_several_labels:
+        return None
+    most = seen.logits.max(-1).astype(np.float64)  # (P,)
+    return list(most + np.log(np.exp(seen.logits - most[:, None]).sum(-1)))
+
+
+def _embeddings(seen: Inspection) -> dict[str, Any] | None:
+    found = embedding_facts(seen.subject)
+    if found is not None:
+        found |= {name: packed(found[name]) for name in ("vectors", "mean", "directions")}
+    return found
 
 
 def _path(hidden: Array) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_the_states_are_those_between_the_blocks_and_the_lens_of_the_last_is_the
     with torch.inference_mode(), capturing(model.blocks) as seen:
         logits = model(IDS)
     assert seen.hidden.shape == (4, 7, 16)
-    ids, p = lens(seen.hidden, model.read_out, 5, model.device)
+    ids, p, _ = lens(seen.hidden, model.read_out, 5, model.device)
     best = logits[0].softmax(-1).topk(5)
     assert (ids[-1] == best.indices.numpy()).all()
     assert np.abs(p[-1] - best.values.numpy()).max() < 1e-6

@@ -301,7 +301,7 @@ def test_a_head_switched_off_and_on_again_leaves_the_numbers_of_python(tmp_path:
     seen = story()
     script = (
         LIVE
-        % """const click = () => document.querySelector(".effects td").click();
+        % """const click = () => document.querySelector(".effects tbody td").click();
       const best = () => scene.predictions.at(-1).options[0].probability;
       const found = [best()];
       click();

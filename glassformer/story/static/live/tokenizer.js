@@ -2,6 +2,8 @@
 //
 //   normalise → cut into words → cut each word into pieces of the vocabulary → ids
 
+const LONGEST_WORD = 48; // bytes of a word whose merges are shown
+
 function makeTokenizer(data) {
   const { pieces, special } = data;
   const added = new Set(data.added), hidden = new Set(Object.values(special));
@@ -40,27 +42,48 @@ function makeTokenizer(data) {
     const shown = chosen.filter((id) => !hidden.has(id) && (pieces[id] ?? null) !== null);
     return DECODERS[data.decoder.type](shown.map((id) => pieces[id]), data.decoder);
   }
+  const readable = (piece) => readableBytes(bytesOfPiece(piece));
+  // The merges of a word, as text/merge_steps.py has them: pieces, which of them is new, its rank.
+  function mergesOf(word) {
+    if (data.model !== "merges") throw Error(`a ${data.kind} tokenizer does not merge bytes`);
+    return Array.from(cut.merging(word), ({ pieces, ...step }) => ({ pieces: pieces.map(readable), ...step }));
+  }
   // The pieces of a text before the first merge and after each, word by word.
   function mergeSteps(text) {
-    if (data.model !== "merges") throw Error(`a ${data.kind} tokenizer does not merge bytes`);
-    const words = wordsOf(text), now = words.map((word) => Array.from(word));
-    const shown = () => now.flat().map((piece) => readableBytes(bytesOfPiece(piece)));
-    const steps = [shown()];
-    words.forEach((word, n) => {
-      for (const pieces of cut.merging(word)) {
-        const isMerged = pieces.length < now[n].length;
-        now[n] = [...pieces];
-        if (isMerged) steps.push(shown());
-      }
-    });
+    mergesOf(""); // an error if there are none
+    const words = wordsOf(text), now = words.map((word) => Array.from(word, readable));
+    const merges = words.map(mergesOf), steps = [now.flat()];
+    merges.forEach((own, n) => own.forEach(({ pieces }) => {
+      now[n] = pieces;
+      steps.push(now.flat());
+    }));
     return steps;
+  }
+  // As inspection/spelling.py: the bytes of each token, and the words with their merges.
+  function spelling(ids) {
+    if (!isBytes) return null;
+    const raw = ids.map((id) => (hidden.has(id) || (pieces[id] ?? null) === null ? [] : Array.from(bytesOfPiece(pieces[id]))));
+    const found = { bytes: raw, words: [], num_merges: 0 };
+    if (data.model !== "merges") return found;
+    const starts = new Map();
+    let place = 0;
+    raw.forEach((own, n) => { if (own.length) starts.set(place, n); place += own.length; });
+    place = 0;
+    for (const word of wordsOf(new TextDecoder().decode(Uint8Array.from(raw.flat())))) {
+      const first = starts.get(place), letters = Array.from(word);
+      place += letters.length;
+      if (first === undefined || letters.length > LONGEST_WORD) continue;
+      const steps = mergesOf(word), last = steps.at(-1)?.pieces ?? [token(ids[first])];
+      if (last.every((piece, n) => piece === token(ids[first + n]))) found.words.push({ first, bytes: letters.map(readable), steps });
+    }
+    return Object.assign(found, { num_merges: data.merges.length / 2 });
   }
   // The parts of a text within which its tokens lie.
   function words(text) {
     return wordsOf(text).map((word) => (isBytes ? readableBytes(bytesOfPiece(word)) : word));
   }
   const { kind } = data, size = pieces.length;
-  return { encode, decode, token, words, mergeSteps, unknownCharacters, special, kind, size };
+  return { encode, decode, token, words, mergeSteps, spelling, unknownCharacters, special, kind, size };
 }
 
 function unknownError(characters) {
@@ -176,25 +199,28 @@ const CUTTERS = {
     for (let n = 0; n < merges.length; n += 2) {
       ranks.set(`${pieces[merges[n]]} ${pieces[merges[n + 1]]}`, n); // no piece has a space in it
     }
-    function* merging(word) { // the pieces before the first merge and after each
+    function* merging(word) { // each merge: the pieces after it, which of them is new, its rank
       const found = Array.from(word);
-      yield found;
-      if (wholeFirst && found.length > 1 && ids.has(word)) found.splice(0, found.length, word), yield found;
+      if (wholeFirst && found.length > 1 && ids.has(word)) {
+        found.splice(0, found.length, word);
+        yield { pieces: found, place: 0, rank: null };
+      }
       const rankAt = (n) => ranks.get(`${found[n]} ${found[n + 1]}`) ?? Infinity;
       const order = found.map((_, n) => rankAt(n));
       for (;;) {
         let place = 0;
         for (let n = 1; n < order.length; n += 1) if (order[n] < order[place]) place = n;
         if (!(order[place] < Infinity)) return;
+        const rank = order[place] / 2; // pairs of ids
         found.splice(place, 2, found[place] + found[place + 1]);
         order.splice(place, 1);
         order[place] = rankAt(place);
         if (place) order[place - 1] = rankAt(place - 1);
-        yield found;
+        yield { pieces: found, place, rank };
       }
     }
     const cut = (word) => {
-      const found = [...merging(word)].at(-1);
+      const found = [...merging(word)].at(-1)?.pieces ?? Array.from(word);
       return found.map((piece) => ids.get(piece)).filter((id) => id !== undefined);
     };
     return Object.assign(cut, { merging });

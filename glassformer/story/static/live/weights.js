@@ -23,6 +23,7 @@ async function unpackWeights({ parts, aliases }) {
 }
 
 function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
   const text = atob(base64), bytes = new Uint8Array(text.length);
   for (let n = 0; n < bytes.length; n += 1) bytes[n] = text.charCodeAt(n);
   return bytes;

@@ -1,15 +1,23 @@
 // Arrays that the page carries as binary, and the attention that follows from them.
 
 function unpacked({ dtype, shape, data }) {
-  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  const words = dtype === "float32" ? new Float32Array(bytes.buffer) : fromHalves(bytes);
-  return { data: words, shape };
+  const { buffer } = bytesOf(data);
+  return { data: dtype === "float32" ? new Float32Array(buffer) : fromHalves(buffer), shape };
 }
 
-// float16 → float32, by a table of all 65,536 values.
+// Unpacks a part of an object when it is first read: a long text has many layers, of which a reader
+// looks at a few.
+function unpackLater(object, name) {
+  const packed = object[name];
+  const keep = (value) => Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+  Object.defineProperty(object, name, { enumerable: true, configurable: true, set: keep, get: () => keep(unpacked(packed))[name] });
+}
+
+// float16 → float32; in older browsers by a table of all 65,536 values.
 let halves = null;
 
-function fromHalves(bytes) {
+function fromHalves(buffer) {
+  if (globalThis.Float16Array) return new Float32Array(new Float16Array(buffer));
   if (halves === null) {
     halves = new Float32Array(65536);
     for (let bits = 0; bits < 65536; bits += 1) {
@@ -19,8 +27,7 @@ function fromHalves(bytes) {
       else halves[bits] = sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
     }
   }
-  const numbers = new Uint16Array(bytes.buffer);
-  return Float32Array.from(numbers, (bits) => halves[bits]);
+  return Float32Array.from(new Uint16Array(buffer), (bits) => halves[bits]);
 }
 
 // The parts of one head: query, key and value vectors as views, without copying.
@@ -75,8 +82,11 @@ function sharesOf(scores) {
 // The weights of one query, and of all queries of a head (computed once and kept).
 const weightsAt = (stream, layer, head, query) => sharesOf(scoresOf(stream, layer, head, query));
 
+const KEPT_HEADS = 16; // of a text of 512 tokens, 2 MB each
+
 function weightsOf(stream, layer, head) {
   stream.kept ??= new Map();
+  if (stream.kept.size > KEPT_HEADS) stream.kept.clear();
   const name = `${layer}/${head}`;
   if (!stream.kept.has(name)) {
     const rows = stream.tokens.map((_, query) => weightsAt(stream, layer, head, query));
@@ -87,10 +97,12 @@ function weightsOf(stream, layer, head) {
 
 // The weights of a head to the source of a translation, as the model computed them: rows.
 function crossWeightsOf(stream, layer, head) {
-  const { data, shape } = stream.cross[layer].weights;
-  const [, rows, columns] = shape;
-  return Array.from({ length: rows }, (_, row) => {
-    const first = (head * rows + row) * columns;
-    return Array.from(data.subarray(first, first + columns));
-  });
+  const [, rows] = stream.cross[layer].weights.shape;
+  return Array.from({ length: rows }, (_, row) => crossRowOf(stream, layer, head, row));
+}
+
+function crossRowOf(stream, layer, head, row) {
+  const { data, shape: [, rows, columns] } = stream.cross[layer].weights;
+  const first = (head * rows + row) * columns;
+  return Array.from(data.subarray(first, first + columns));
 }

@@ -1,59 +1,71 @@
 // Chapter 3: who looks at whom. All heads at a glance, one head as lines and as a map.
 
-const THUMB = 64;
+const THUMB = 64, MOST_LINES = 80, NAMED_ROWS = 28;
 
 chapters.push({
   id: "attention",
   title: "Attention",
-  note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
+  equation: ["weights = softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, "ᵀ / √d)"],
+  note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a token to see where it looks, click to keep it.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
-    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the last chapter shows how they look at the ${scene.main.memory}.`);
+    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the chapter “Looking at the source” shows how they look at the ${scene.main.memory}.`);
     const layout = add(place, "div", { class: "attention" });
-    drawThumbs(add(layout, "div", { class: "heads" }), scene.main);
+    const left = add(layout, "div", { class: "heads" });
+    const grid = addFigure(left, { name: "All heads", caption: "A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head." });
+    drawThumbs(grid, scene.main);
+    const map = addFigure(left, { name: "Map of one head", of: ["layer", "head"], caption: "All weights of the chosen head. A row is a query, a column a key; each row adds up to 1." });
     const view = add(layout, "div", { class: "one-head" });
-    const said = add(view, "p", { class: "said", "aria-live": "polite" });
-    const lines = add(view, "div", { class: "lines scroll" });
+    const said = add(view, "p", { class: "said" });
+    const lines = addFigure(view, { name: "One head as lines", of: ["layer", "head", "token"], style: "wide" });
+    follow(["layer", "head"], () => drawHeadMap(map, scene.main, mainStream()));
     follow(["layer", "head", "token"], () => {
       const rows = weightsOf(scene.main, state.layer, state.head);
-      said.textContent = inWordsOf(scene.main, rows);
+      writeProse(said, inWordsOf(scene.main, rows));
       drawLines(lines, scene.main, rows);
+      describe(lines, `${quoted(scene.main.tokens[state.token])} looks at: ${strongest(rows[state.token], 12).map(({ weight, key }) => `${quoted(scene.main.tokens[key])} ${percent(weight)}`).join(", ")}`);
     });
-    add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
+    add(place, "p", { class: "honest" }, "What attention does not show: a weight says how much of a value enters the mean, not how much it matters for the answer. A large weight may carry a small value, what earlier layers took up is already mixed in, and other heads may do the same work. Compare with “Switch a head off” below.");
   },
 });
 
+const strongest = (row, count) => Array.from(row, (weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight).slice(0, count);
+
 function inWordsOf(stream, rows) {
-  const order = rows[state.token].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
-  const parts = order.slice(0, 4).filter(({ weight }, n) => n === 0 || weight > 0.01)
-    .map(({ weight, key }) => `${quoted(stream.tokens[key])} ${percent(weight)}`);
-  return `Layer ${state.layer}, head ${state.head}: ${quoted(stream.tokens[state.token])} looks at ${parts.join(", ")}`;
+  const parts = strongest(rows[state.token], 4).filter(({ weight }, n) => n === 0 || weight > 0.01);
+  return [
+    "In layer ", layerPick(stream), ", head ", headPick(stream), ", ", tokenPick(stream, "token", state.token, "query token", "query"), " looks at ",
+    ...parts.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quoted(stream.tokens[key]), "key"), " ", term(percent(weight), "weight", ref("weight", mainStream(), state.layer, state.head, state.token, key))]), ".",
+  ];
 }
+
+// --- all heads ---
 
 // A small map for each head; rows of the grid are layers.
 function drawThumbs(place, stream) {
   const heads = stream.layers[0].query.shape[0];
-  const table = add(place, "table", { class: "thumbs" });
+  const table = add(add(place, "div", { class: "scroll" }), "table", { class: "thumbs" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
+  add(head, "td", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of a head.");
-  const body = add(table, "tbody");
+  const body = add(table, "tbody"), size = Math.min(stream.tokens.length, THUMB);
   const buttons = stream.layers.map((_, layer) => {
     const row = add(body, "tr");
     add(row, "th", { scope: "row" }, String(layer));
     return Array.from({ length: heads }, (_, number) => {
-      const cell = add(row, "td");
-      const button = add(cell, "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
-      const size = Math.min(stream.tokens.length, THUMB);
+      const button = add(add(row, "td"), "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
       const canvas = add(button, "canvas", { width: size, height: size });
+      means(button, "thumb", layer, number);
       button.addEventListener("click", () => choose({ layer, head: number }));
       later(() => paintThumb(canvas, stream, layer, number, size));
       return button;
     });
   });
+  rove(body, buttons.flat(), heads, state.layer * heads + state.head);
   follow(["layer", "head"], () => buttons.forEach((row, layer) => row.forEach((button, number) => {
-    button.classList.toggle("chosen", layer === state.layer && number === state.head);
+    const isChosen = layer === state.layer && number === state.head;
+    button.classList.toggle("chosen", isChosen);
+    button.setAttribute("aria-pressed", isChosen);
   })));
 }
 
@@ -82,63 +94,89 @@ function paintThumb(canvas, stream, layer, head, size) {
     return sums;
   });
   const most = Math.max(...rows.flat()); // in a long text, all weights are small
-  paint(canvas, rows, (share) => [64, 134, 228, 255 * Math.sqrt(share / most)]);
+  paint(canvas, rows, (share) => blues(share / most));
 }
 
-// The tokens twice, one below the other for those that look and those looked at, with lines.
+// --- one head ---
+
+// All weights of a head; a click chooses the query and the key.
+function drawHeadMap(box, stream, number) {
+  const rows = weightsOf(stream, state.layer, state.head), count = rows.length, { layer, head } = state;
+  let most = 0;
+  for (const row of rows) for (const each of row) if (each > most) most = each;
+  const names = count <= NAMED_ROWS ? stream.tokens : null;
+  box.textContent = "";
+  drawMatrix(box, {
+    rows: count, columns: count, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: names, columnNames: names,
+    label: `weights of head ${head} in layer ${layer}, ${count} queries by ${count} keys`, size: Math.max(9, Math.min(20, 300 / count)), most: 340,
+    at: (query, key) => ref("weight", number, layer, head, query, key), pick: (token, key) => choose({ token, key }),
+    spots: (of) => spotIn(of, "weight", ([s, l, h, query, key]) => (s === number && l === layer && h === head ? [query, key, 1, 1] : null)),
+  });
+}
+
+// The tokens twice, on the left those that look, on the right those looked at, with lines between.
 function drawLines(place, stream, rows) {
   const hadFocus = place.contains(document.activeElement); // the keyboard goes on from there
   place.textContent = "";
+  if (stream.tokens.length > MOST_LINES) return drawColumns(place, stream, rows);
   const count = stream.tokens.length;
-  if (count > 80) return drawColumns(place, stream, rows);
-  const svg = add(place, "svg", { role: "img", "aria-label": "attention as lines" });
   // On a phone, all of it is narrower: a picture that has to be scrolled hides where lines lead.
   const room = place.clientWidth || 600, left = Math.max(96, Math.min(150, Math.floor(room / 3.2)));
   const high = 24, wide = Math.max(90, Math.min(300, room - 2 * left - 8));
   const letters = Math.floor((left - 54) / 8); // beside the share
-  svg.setAttribute("width", left * 2 + wide);
-  svg.setAttribute("height", count * high + 26);
+  const svg = add(place, "svg", { role: "group", "aria-label": "attention as lines", width: left * 2 + wide, height: count * high + 26 });
   add(svg, "text", { class: "name of-query", x: left - 8, y: 14, "text-anchor": "end" }, "query");
   add(svg, "text", { class: "name of-key", x: left + wide + 8, y: 14 }, "key");
-  const y = (n) => 26 + (n + 0.5) * high;
-  const behind = add(svg, "g");
+  const y = (n) => 26 + (n + 0.5) * high, middle = left + wide / 2;
+  const line = (query, key) => `M${left} ${y(query)}C${middle} ${y(query)} ${middle} ${y(key)} ${left + wide} ${y(key)}`;
+  const behind = add(svg, "g"), front = add(svg, "g");
   rows.forEach((row, query) => row.forEach((weight, key) => {
-    const isChosen = query === state.token;
-    if (weight < (isChosen ? 0.005 : 0.05)) return;
-    const middle = left + wide / 2;
-    add(behind, "path", {
-      class: isChosen ? "look chosen" : "look",
-      d: `M${left} ${y(query)}C${middle} ${y(query)} ${middle} ${y(key)} ${left + wide} ${y(key)}`,
-      "stroke-width": isChosen ? 1 + 9 * weight : 1 + 3 * weight,
-      "stroke-opacity": isChosen ? 0.25 + 0.75 * weight : 0.18 * weight,
-    });
+    if (weight >= 0.05) add(behind, "path", { class: "look", d: line(query, key), "stroke-width": 1 + 3 * weight, "stroke-opacity": 0.18 * weight });
   }));
-  stream.tokens.forEach((token, number) => {
-    const label = short(visible(token), letters);
-    const asks = add(svg, "g", { class: `side-token${number === state.token ? " chosen" : ""}`, tabindex: 0, role: "button" });
-    add(asks, "rect", { x: 4, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
-    add(asks, "text", { x: left - 10, y: y(number) + 5, "text-anchor": "end" }, label);
-    asks.addEventListener("mouseenter", () => choose({ token: number, key: null }));
-    asks.addEventListener("focus", () => choose({ token: number, key: null }));
-    const weight = rows[state.token][number];
-    const answers = add(svg, "g", { class: "side-key", tabindex: 0, role: "button" });
-    const box = add(answers, "rect", { x: left + wide, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
-    box.setAttribute("fill-opacity", weight);
-    add(answers, "text", { x: left + wide + 8, y: y(number) + 5 }, label);
-    const share = weight >= 0.005 ? percent(weight, 0) : "";
-    add(answers, "text", { class: "share-text", x: 2 * left + wide - 14, y: y(number) + 5, "text-anchor": "end" }, share);
-    answers.addEventListener("click", () => choose({ key: number }));
-    answers.addEventListener("keydown", (event) => { if (event.key === "Enter") choose({ key: number }); });
+  const [queries, keys] = ["queries", "keys"].map((name) => add(svg, "g", { role: "group", "aria-label": name }));
+  const sides = stream.tokens.map((token, n) => addSides(queries, keys, { n, token, y: y(n), left, wide, letters }));
+  const emphasise = (query) => {
+    front.textContent = "";
+    rows[query].forEach((weight, key) => {
+      if (weight >= 0.005) add(front, "path", { class: "look chosen", d: line(query, key), "stroke-width": 1 + 9 * weight, "stroke-opacity": 0.25 + 0.75 * weight });
+    });
+    sides.forEach(({ asks, answers, share, box }, n) => {
+      asks.classList.toggle("chosen", n === query);
+      means(answers, "weight", mainStream(), state.layer, state.head, query, n);
+      box.setAttribute("fill-opacity", rows[query][n]);
+      share.textContent = rows[query][n] >= 0.005 ? percent(rows[query][n], 0) : "";
+    });
+  };
+  sides.forEach(({ asks, answers }, n) => {
+    asks.addEventListener("pointerenter", () => emphasise(n));
+    pressable(asks, () => choose({ token: n, key: null }));
+    asks.addEventListener("focus", () => choose({ token: n, key: null }));
+    pressable(answers, () => choose({ key: n }));
   });
-  if (hadFocus) svg.querySelector(".side-token.chosen").focus({ preventScroll: true });
-  return svg;
+  svg.addEventListener("pointerleave", () => emphasise(state.token));
+  emphasise(state.token);
+  rove(queries, sides.map(({ asks }) => asks), 1, state.token);
+  rove(keys, sides.map(({ answers }) => answers), 1, state.key ?? 0);
+  if (hadFocus) sides[state.token].asks.focus({ preventScroll: true });
+}
+
+function addSides(queries, keys, { n, token, y, left, wide, letters }) {
+  const label = short(visible(token), letters);
+  const asks = means(add(queries, "g", { class: "side-token", role: "button", "data-acts": "" }), "token", mainStream(), n);
+  add(asks, "rect", { x: 4, y: y - 11, width: left - 8, height: 22, rx: 4 });
+  add(asks, "text", { x: left - 10, y: y + 5, "text-anchor": "end" }, label);
+  const answers = add(keys, "g", { class: "side-key", role: "button", "data-acts": "" });
+  const box = add(answers, "rect", { x: left + wide, y: y - 11, width: left - 8, height: 22, rx: 4 });
+  add(answers, "text", { x: left + wide + 8, y: y + 5 }, label);
+  const share = add(answers, "text", { class: "share-text", x: 2 * left + wide - 14, y: y + 5, "text-anchor": "end" }, "");
+  return { asks, answers, share, box };
 }
 
 // Long texts: the tokens that the chosen one looks at most, as a list.
 function drawColumns(place, stream, rows) {
-  const order = rows[state.token].map((weight, key) => ({ weight, key }))
-    .sort((a, b) => b.weight - a.weight).slice(0, 30);
+  const order = strongest(rows[state.token], 30), of = (key) => ["weight", mainStream(), state.layer, state.head, state.token, key];
   drawBars(place, order.map(({ weight, key }) => ({
-    name: `${stream.tokens[key]}`, value: weight, text: `${percent(weight)}  at ${key}`,
-  })), Math.max(order[0].weight, 1e-9));
+    name: stream.tokens[key], value: weight, text: `${percent(weight)}  at ${key}`, of: of(key),
+  })), Math.max(order[0].weight, 1e-9), "key");
+  add(place, "p", { class: "hint" }, `The ${order.length} largest of ${stream.tokens.length} weights.`);
 }

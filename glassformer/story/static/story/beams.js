@@ -5,14 +5,16 @@ const TREE = { wide: 118, high: 24, left: 8, top: 30 };
 chapters.push({
   id: "beams",
   title: "Beam search",
+  equation: ["score = Σ log p(token) / lengthᵅ"],
   note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
   isShown: (scene) => Boolean(scene.beams),
   draw(place, scene) {
     const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;
-    const spelled = (tokens) => isolated(tokens.join(scene.separator) || "(nothing)");
-    add(place, "p", {}, `Winner: ${spelled(best)}, score ${number(score)}. Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`);
-    const said = add(place, "p", { class: "said", "aria-live": "polite" });
-    drawTree(add(place, "div", { class: "scroll" }), nodes, new Set(winner), said);
+    const spelled = (tokens) => `“\u2068${short(visible(tokens.join(scene.separator)), 160)}\u2069”`;
+    const same = spelled(best) === spelled(greedy) ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
+    add(place, "p", { class: "said" }, `The winner is ${spelled(best)}, score ${number(score)}. ${same}`);
+    const box = addFigure(place, { name: "Tree of the beam search", style: "wide", caption: "Each number is the log-probability of the text up to there. Purple: the winner. Dashed: dropped, because others scored higher." });
+    drawTree(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of the search" }), nodes, new Set(winner));
   },
 });
 
@@ -22,12 +24,12 @@ const FATES = {
   "cut off": "cut off: the search ends here", hopeless: "given up: it can no longer win",
 };
 
-function drawTree(place, nodes, winner, said) {
+function drawTree(place, nodes, winner) {
   const steps = Math.max(...nodes.map(({ step }) => step)), columns = Array.from({ length: steps + 1 }, () => []);
   for (const node of [...nodes].sort((a, b) => b.logprob - a.logprob)) columns[node.step].push(node);
   const { wide, high, left, top } = TREE;
   const most = Math.max(...columns.map((column) => column.length));
-  const svg = add(place, "svg", { class: "tree", width: left + steps * wide + 20, height: top + most * high + 8, role: "img", "aria-label": "tree of the search" });
+  const svg = add(place, "svg", { class: "tree", width: left + steps * wide + 20, height: top + most * high + 8, role: "group", "aria-label": "tree of the search; arrow keys move from candidate to candidate" });
   const spot = new Map();
   columns.forEach((column, step) => column.forEach((node, row) => spot.set(node.node, [left + (step - 1) * wide, top + row * high])));
   const lines = add(svg, "g");
@@ -40,19 +42,13 @@ function drawTree(place, nodes, winner, said) {
       const [a, b, c] = [from[0] + wide - 26, from[1] + 10, y + 10];
       add(lines, "path", { class: `branch ${kind}`, d: `M${a} ${b}C${a + 14} ${b} ${x - 14} ${c} ${x} ${c}` });
     }
-    const group = add(svg, "g", { class: `candidate ${kind}`, tabindex: 0 });
+    const group = means(add(svg, "g", { class: `candidate ${kind}`, role: "img", "aria-label": `step ${node.step}: ${visible(node.token)}, log-probability ${node.logprob.toFixed(2)}, ${node.fate}` }), "beam", node.node);
     add(group, "rect", { x, y, width: wide - 26, height: 20, rx: 4 });
     add(group, "text", { x: x + 5, y: y + 14.5 }, short(visible(node.token), 8));
     add(group, "text", { class: "share-text", x: x + wide - 30, y: y + 14.5, "text-anchor": "end" }, node.logprob.toFixed(1));
     boxes.set(node.node, group);
-    const tell = () => {
-      const way = wayTo(nodes, node);
-      said.textContent = `${isolated(way.map(({ token }) => visible(token)).join(" "))}: log-probability ${node.logprob.toFixed(3)}, score ${node.score.toFixed(3)}; ${FATES[node.fate] ?? node.fate}`;
-      for (const [id, box] of boxes) box.classList.toggle("on-the-way", way.some((each) => each.node === id));
-    };
-    group.addEventListener("mouseenter", tell);
-    group.addEventListener("focus", tell);
   }
+  rove(svg, columns.flat().map(({ node }) => boxes.get(node)), 1);
 }
 
 function wayTo(nodes, node) {

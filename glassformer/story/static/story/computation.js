@@ -3,65 +3,68 @@
 chapters.push({
   id: "computation",
   title: "One weight, step by step",
-  note: "The arithmetic behind one line of the picture above, with the model's own numbers.",
+  equation: [{ text: "output", kind: "output" }, " = Σ softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, " / √d) · ", { text: "value", kind: "value" }],
+  note: "The arithmetic behind one line of the picture above, with the model's own numbers. Point at any cell to see what it was computed from.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
-    const box = add(place, "div", { class: "sum" });
+    const said = add(place, "p", { class: "said" });
+    const box = addFigure(place, { name: "One weight, step by step", of: ["layer", "head", "token", "key"], style: "wide", caption: "Each strip is a vector, a cell a number: blue is positive, orange negative, and the strongest colour is the largest number of the strip." });
+    box.classList.add("sum");
     follow(["layer", "head", "token", "key"], () => {
       box.textContent = "";
-      writeOut(box, scene.main);
+      writeOut(box, scene.main, said);
     });
   },
 });
 
-const strip = (vector) => Array.from(vector);
+const shownKey = (weights) => (state.key === null || weights[state.key] === undefined ? weights.indexOf(Math.max(...weights)) : state.key);
 
-function writeOut(box, stream) {
-  const { token: query, layer, head } = state;
-  const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores);
-  const best = weights.indexOf(Math.max(...weights));
-  const key = state.key === null || scores[state.key] === undefined ? best : state.key;
-  const parts = headOf(stream.layers[layer], head);
-  const asks = vectorAt(parts.query, parts.width, query), answers = vectorAt(parts.key, parts.width, key);
-  const products = strip(asks).map((each, n) => each * answers[n]);
+function writeOut(box, stream, said) {
+  const { token: query, layer, head } = state, at = [mainStream(), layer, head];
+  const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores), key = shownKey(weights);
+  const parts = headOf(stream.layers[layer], head), { width } = parts;
+  const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
   const [from, to] = [query, key].map((n) => quoted(stream.tokens[n]));
-  addStep(box, "query", `query of ${from}`, strip(asks));
-  addStep(box, "key", `key of ${to}`, strip(answers));
-  addStep(box, "", "products, number by number", products);
-  const sum = products.reduce((a, b) => a + b, 0), root = Math.sqrt(parts.width);
-  const bias = biasOf(stream, head, query, key);
-  const added = bias ? ` + ${number(bias)} for the distance` : "";
-  addLine(box, `their sum ${number(sum)} / √${parts.width}${added} = score ${number(sum / root + bias)}`);
+  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", tokenPick(stream, "token", query, "query token", "query"), " looks at ", tokenPick(stream, "key", key, "key token", "key"), "."]);
+  addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
+  addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
+  addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);
+  const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, head, query, key);
+  const score = term(number(sum / root + bias), "score", ref("score", ...at, query, key));
+  addLine(box, ["their sum ", number(sum), ` / √${width}`, bias ? ` + ${number(bias)} for the distance` : "", " = score ", score]);
   if (stream.causal && key > query) {
-    addLine(box, `${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`);
+    addLine(box, [`${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`]);
     return;
   }
   const allowed = stream.causal ? query + 1 : stream.tokens.length;
-  const total = Array.from(scores).slice(0, allowed).reduce((a, score) => a + Math.exp(score), 0);
-  addLine(box, `softmax over ${allowed} ${allowed === 1 ? "token" : "tokens"}: e^${number(sum / root + bias)} / ${number(total)} = weight ${percent(weights[key], 2)}`);
-  const table = add(box, "div", { class: "shares" });
-  drawBars(table, weights.map((weight, n) => ({ weight, n })).filter(({ n }) => n < allowed)
-    .sort((a, b) => b.weight - a.weight).slice(0, 8)
-    .map(({ weight, n }) => ({ name: stream.tokens[n], value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "" })), Math.max(...weights));
-  const mean = new Array(parts.width).fill(0);
-  weights.forEach((weight, n) => vectorAt(parts.value, parts.width, n).forEach((each, at) => { mean[at] += weight * each; }));
-  addStep(box, "value", `value of ${to}, which enters with ${percent(weights[key], 2)}`, strip(vectorAt(parts.value, parts.width, key)));
-  addStep(box, "output", `output of the head for ${from}: the sum of all weighted values`, mean);
+  const total = Array.from(scores).slice(0, allowed).reduce((a, each) => a + Math.exp(each), 0);
+  addLine(box, [`softmax over ${allowed} ${allowed === 1 ? "token" : "tokens"}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
+  const order = strongest(weights.slice(0, allowed), 8);
+  drawBars(add(box, "div", { class: "shares" }), order.map(({ weight, key: n }) => ({
+    name: stream.tokens[n], value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
+  })), order[0].weight, "key");
+  const mean = new Float64Array(width);
+  weights.forEach((weight, n) => { if (weight) vectorAt(parts.value, width, n).forEach((each, k) => { mean[k] += weight * each; }); });
+  addStep(box, "value", `value of ${to}, which enters with ${percent(weights[key], 2)}`, vectorAt(parts.value, width, key), ["value", ...at, key]);
+  addStep(box, "output", `output of the head for ${from}: the sum of all weighted values`, mean, ["output", ...at, query]);
 }
 
-function addLine(box, text) {
-  add(box, "p", { class: "step" }, text);
+function addLine(box, parts) {
+  writeProse(add(box, "p", { class: "step" }), parts);
 }
 
-// A vector as a strip of coloured cells; pointing at a cell shows its number.
-function addStep(box, kind, title, values) {
+// A vector as a strip of coloured cells; pointing at a cell shows where its number comes from.
+function addStep(box, kind, title, values, of) {
   const row = add(box, "div", { class: `vector ${kind && `of-${kind}`}` });
   add(row, "span", { class: "vector-name" }, title);
-  const strip = add(row, "span", { class: "cells", role: "img", "aria-label": `${title}: ${values.length} numbers` });
-  const most = Math.max(1e-9, ...values.map(Math.abs));
-  for (const [place, value] of values.entries()) {
-    const cell = add(strip, "span", { class: value < 0 ? "cell minus" : "cell plus", title: `${place}: ${number(value)}` });
+  const label = `${title}: ${values.length} numbers, ${Array.from(values.slice(0, 6), number).join(", ")} …`;
+  const strip = means(add(row, "span", { class: "cells", role: "group", "aria-label": label }), ...of, "*");
+  const most = Math.max(1e-9, ...Array.from(values, Math.abs));
+  const cells = Array.from(values, (value, n) => {
+    const cell = add(strip, "span", { class: value < 0 ? "cell minus" : "cell plus", role: "img", "aria-label": `${n}: ${number(value)}` });
     cell.style.setProperty("--share", Math.abs(value) / most);
-  }
+    return means(cell, ...of, n);
+  });
+  rove(strip, cells);
   add(row, "span", { class: "range" }, `up to ${number(most)}`);
 }

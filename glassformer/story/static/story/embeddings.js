@@ -3,77 +3,107 @@
 chapters.push({
   id: "embeddings",
   title: "Embeddings",
+  equation: ["x = E[token]", { text: " + P[position]" }],
   note: "Each token begins as a learned vector. Tokens that are used alike lie close together.",
   isShown: (scene) => Boolean(scene.embeddings),
   draw(place, scene) {
-    const { names, places, share, ids, neighbours, is_in_text: inText, positions } = scene.embeddings;
+    const { names, places, share, shown, is_in_text: inText, positions } = scene.embeddings;
     const grid = add(place, "div", { class: "side" });
-    const figure = add(grid, "figure");
-    add(figure, "figcaption", {}, `The directions in which these vectors differ most; they hold ${percent(share, 0)} of all differences.`);
-    const points = drawMap(figure, names, places, inText);
-    const list = add(grid, "div", { class: "list" });
+    const box = addFigure(grid, { name: "Map of the embeddings", of: ["token"], caption: `The two directions in which these vectors differ most (PCA); they hold ${percent(share, 0)} of all differences. Filled: tokens of the text. Hollow: their neighbours.` });
+    const points = drawMap(box, names, places, inText);
+    describe(box, `Places on the map: ${names.slice(0, 40).map((name, n) => `${quoted(name)} ${places[n].map((each) => each.toFixed(2)).join(", ")}`).join("; ")}`);
+    const near = addFigure(grid, { name: "Nearest tokens", of: ["token"], caption: "Cosine of the angle between the vectors: 1 is the same direction." });
     follow(["token"], () => {
-      const id = scene.main.ids[state.token], number = ids.indexOf(id);
-      const chosen = names.indexOf(scene.main.tokens[state.token]);
-      points.forEach((point, at) => point.classList.toggle("chosen", at === chosen));
-      list.textContent = "";
-      add(list, "p", { class: "said" }, `Nearest to ${quoted(scene.main.tokens[state.token])}`);
-      drawBars(list, neighbours[number].map(([name, value]) => ({ name, value, text: value.toFixed(3) })), 1);
-      add(list, "p", { class: "hint" }, "Cosine of the angle between the vectors.");
+      const id = scene.main.ids[state.token];
+      points.forEach((point, at) => point.classList.toggle("chosen", shown[at] === id));
+      near.textContent = "";
+      drawNeighbours(near, scene, id);
     });
     if (positions) drawPositions(place, positions);
   },
 });
 
+function drawNeighbours(box, scene, id) {
+  const { ids, neighbours } = scene.embeddings, found = neighbours[ids.indexOf(id)];
+  writeProse(add(box, "p", { class: "said" }), ["Nearest to ", tokenPick(scene.main, "token", state.token, "token", "query")]);
+  if (!found) return;
+  drawBars(box, found.map(([name, value, other]) => ({ name, value, text: value.toFixed(3), of: ["cosine", id, other] })), 1, "token");
+}
+
 function drawMap(figure, names, places, inText) {
   const width = Math.min(560, figure.clientWidth || 560), height = 380, room = 30;
-  const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "map of the embeddings" });
+  const svg = add(figure, "svg", { width, height, role: "group", "aria-label": "map of the embeddings; arrow keys move from token to token" });
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - 4 * room]);
   const y = scale(domainOf(places.map(([, b]) => b)), [height - room, room]);
   const points = places.map(([a, b], number) => {
-    const group = add(svg, "g", { class: inText[number] ? "point known" : "point" });
-    add(group, "circle", { cx: x(a), cy: y(b), r: inText[number] ? 5 : 3 });
+    const group = add(svg, "g", { class: inText[number] ? "point known" : "point", role: "img", "aria-label": `${visible(names[number])} at ${a.toFixed(2)}, ${b.toFixed(2)}` });
+    add(group, "circle", { cx: x(a), cy: y(b), r: inText[number] ? 5 : 3.5 });
     add(group, "text", { x: x(a) + 8, y: y(b) + 4 }, short(visible(names[number]), 14));
-    add(group, "title", {}, visible(names[number]));
-    return group;
+    return means(group, "place", number);
   });
+  rove(svg, points);
   keepLabelsApart([...points.filter((_, n) => inText[n]), ...points.filter((_, n) => !inText[n])]);
   return points;
 }
 
 // Hides the labels that would cover earlier ones; those of chosen points are always shown.
 function keepLabelsApart(groups) {
-  const taken = [];
-  for (const group of groups) {
-    const label = group.querySelector("text"), letters = Array.from(label.textContent).length;
-    const left = Number(label.getAttribute("x")), y = Number(label.getAttribute("y"));
-    const box = label.getBBox?.().width || 8 * letters;
-    const isCovered = taken.some((other) => Math.abs(other.y - y) < 13 && left < other.right && other.left < left + box);
+  const labels = groups.map((group) => group.querySelector("text"));
+  const boxes = labels.map((label) => label.getBBox?.().width || 8 * Array.from(label.textContent).length);
+  const taken = new Map(); // by height, so that few have to be compared
+  groups.forEach((group, n) => {
+    const left = Number(labels[n].getAttribute("x")), y = Number(labels[n].getAttribute("y")), right = left + boxes[n];
+    const band = Math.floor(y / 13), near = [band - 1, band, band + 1].flatMap((each) => taken.get(each) ?? []);
+    const isCovered = near.some((other) => Math.abs(other.y - y) < 13 && left < other.right && other.left < right);
     group.classList.toggle("crowded", isCovered);
-    if (!isCovered) taken.push({ left, right: left + box, y });
-  }
+    if (!isCovered) taken.set(band, [...(taken.get(band) ?? []), { left, right, y }]);
+  });
 }
 
-// Bars with names and numbers, the largest first; `most` is the value of a full bar.
-function drawBars(parent, rows, most) {
+// Bars with names and numbers, the largest first; `most` is the value of a full bar. A row with `of`,
+// a name and a place, can be pointed at (see sources.js). `label` says what the names are.
+function drawBars(parent, rows, most, label = "name") {
   const table = add(parent, "table", { class: "bars" });
-  for (const { name, value, text, style } of rows) {
-    const row = add(table, "tr", { class: style ?? "" });
-    add(row, "th", { dir: "auto" }, short(visible(name), 22));
+  const head = add(add(table, "thead", { class: "spoken" }), "tr");
+  for (const name of [label, "bar", "value"]) add(head, "th", { scope: "col" }, name);
+  const body = add(table, "tbody"), items = [];
+  for (const { name, value, text, style, of } of rows) {
+    const row = add(body, "tr", { class: style ?? "" });
+    add(row, "th", { dir: "auto", scope: "row" }, short(visible(name), 22));
     const cell = add(row, "td", { class: "bar-cell" });
     const bar = add(cell, "span", { class: "bar-fill" });
     bar.style.width = `${100 * Math.max(0, Math.min(1, value / most))}%`;
     add(row, "td", { class: "value" }, text);
+    if (of) items.push(means(row, ...of));
   }
+  rove(body, items, 1);
+  return table;
 }
 
 function drawPositions(place, { vectors, similar }) {
   add(place, "h3", {}, "Positions");
-  add(place, "p", { class: "hint" }, "Attention alone sees a set. A vector for each position is added to its token: left, the vectors (a row each); right, how alike any two of them are.");
+  add(place, "p", { class: "hint" }, "Attention alone sees a set. So a vector for each position is added to its token.");
   const row = add(place, "div", { class: "maps" });
-  const most = Math.max(...vectors.flat().map(Math.abs));
-  drawGrid(row, vectors, (value) => diverging(value / most), "position vectors", 4);
-  drawGrid(row, similar, (value) => diverging(value), "cosine of two positions", 6);
+  const most = Math.max(...vectors.flat().map(Math.abs)), count = vectors.length, width = vectors[0].length;
+  const left = addFigure(row, { name: "Position vectors", caption: `A row for each of ${count} positions, a column for each of ${width} numbers. Blue is positive, orange negative; the strongest colour is ±${number(most)}.` });
+  drawMatrix(left, {
+    rows: count, columns: width, value: (r, c) => vectors[r][c] / most, colour: diverging, label: "position vectors",
+    size: 6, most: Math.min(560, place.clientWidth - 8 || 560), at: (r, c) => ref("position", r, c),
+    spots: (of) => spotIn(of, "position", ([r, c]) => (r < count ? [r, c === "*" ? 0 : c, 1, c === "*" ? width : 1] : null)),
+  });
+  const right = addFigure(row, { name: "How alike positions are", caption: "Cosine of any two positions." });
+  drawMatrix(right, {
+    rows: count, columns: count, value: (r, c) => similar[r][c], colour: diverging, label: "cosine of any two positions",
+    size: Math.max(6, Math.min(16, 220 / count)), at: (r, c) => ref("alike", r, c),
+    spots: (of) => spotIn(of, "alike", ([r, c]) => [r, c, 1, 1]),
+  });
+  describe(right, `Cosines of neighbouring positions: ${similar.slice(1, 12).map((each, n) => each[n].toFixed(2)).join(", ")}`);
+}
+
+// The spot of a reference in a picture of one operation.
+function spotIn(of, name, spot) {
+  if (!of.startsWith(`${name}/`)) return null;
+  return spot(readRef(of).place);
 }
 
 // A matrix as a picture of one pixel a number, enlarged.
@@ -88,13 +118,7 @@ function drawGrid(parent, rows, colour, title, size) {
 }
 
 function paint(canvas, rows, colour) {
-  const context = canvas.getContext?.("2d");
-  if (!context) return;
-  const image = context.createImageData(rows[0].length, rows.length);
-  rows.forEach((row, r) => row.forEach((value, c) => {
-    image.data.set(colour(value), 4 * (r * rows[0].length + c));
-  }));
-  context.putImageData(image, 0, 0);
+  paintCells(canvas, rows.length, rows[0].length, (r, c) => rows[r][c], colour);
 }
 
 // Orange for negative, blue for positive, transparent for zero: readable on light and dark paper,

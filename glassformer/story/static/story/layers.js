@@ -1,8 +1,11 @@
 // Chapter 4: layer by layer. What each layer would predict, how vectors move, which heads matter.
 
+const LENS_WINDOW = 40, MOST_PATHS = 64;
+
 chapters.push({
   id: "layers",
   title: "Layer by layer",
+  equation: ["x ← x + ", { text: "attention", kind: "output" }, "(x);  x ← x + feed-forward(x)"],
   note: "Each layer adds to the vector of every token. The lens reads these vectors as if the layer were the last.",
   isShown: (scene) => Boolean(scene.path),
   draw(place, scene) {
@@ -16,116 +19,155 @@ chapters.push({
       effectsOfHeads(scene, (effects) => {
         part.textContent = "";
         drawEffects(part, { ...scene, effects });
+        completeFigures(part);
       });
     }
   },
 });
 
 const layerName = (number) => (number === 0 ? "input" : `layer ${number - 1}`);
+const angleOf = (cosine) => (180 / Math.PI) * Math.acos(Math.max(-1, Math.min(1, cosine)));
+
+// --- the lens ---
 
 function drawLens(place, scene) {
   add(place, "h3", {}, "What each layer would predict");
   const said = add(place, "p", { class: "said" });
-  const table = add(add(place, "div", { class: "scroll tall" }), "table", { class: "lens" });
-  const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
-  scene.main.tokens.forEach((token) => add(head, "th", { dir: "auto" }, short(visible(token), 12)));
-  const body = add(table, "tbody");
-  const cells = [];
+  const box = addFigure(place, { name: "What each layer would predict", of: ["token"], style: "wide", caption: "Columns are tokens, rows are layers, the last one on top. A cell has the likeliest token; the stronger its colour, the larger the probability." });
+  let drawn = null;
+  follow(["token"], () => {
+    const around = windowAround(state.token, scene.main.tokens.length, LENS_WINDOW);
+    if (!drawn || state.token < drawn.first || state.token >= drawn.last) drawn = drawLensTable(box, scene, around);
+    drawn.cells.forEach(({ cell, token }) => cell.classList.toggle("chosen", token === state.token));
+    const [name, p] = scene.lens.at(-1)[state.token][0];
+    const best = scene.lens.findIndex((layer) => layer[state.token][0][0] === name);
+    const isFound = scene.lens.slice(best).every((layer) => layer[state.token][0][0] === name);
+    writeProse(said, ["At ", tokenPick(scene.main, "token", state.token, "token", "query"), ` the last layer finds ${quoted(name)} likeliest, with `, term(percent(p), "", ref("lens", scene.lens.length - 1, state.token)), isFound && best < scene.lens.length - 1 ? `; it leads from ${layerName(best)} on.` : "."]);
+  });
+}
+
+function drawLensTable(box, scene, [first, last]) {
+  box.textContent = "";
+  const count = scene.main.tokens.length;
+  if (last - first < count) add(box, "p", { class: "hint" }, `Tokens ${first} to ${last - 1} of ${count}: those around the chosen one.`);
+  const table = add(add(box, "div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "predictions of all layers" }), "table", { class: "lens" });
+  const head = add(add(table, "thead"), "tr"), body = add(table, "tbody"), cells = [];
+  add(head, "td", {}, "");
+  for (let token = first; token < last; token += 1) add(head, "th", { dir: "auto", scope: "col" }, short(visible(scene.main.tokens[token]), 12));
   for (let layer = scene.lens.length - 1; layer >= 0; layer -= 1) { // the last layer on top
     const row = add(body, "tr");
-    add(row, "th", {}, layerName(layer));
-    scene.lens[layer].forEach((options, token) => {
-      const [[name, share]] = options;
-      const cell = add(row, "td", { dir: "auto", tabindex: 0 }, short(visible(name), 12));
+    add(row, "th", { scope: "row" }, layerName(layer));
+    for (let token = first; token < last; token += 1) {
+      const [name, share] = scene.lens[layer][token][0];
+      const cell = means(add(row, "td", { dir: "auto", "data-acts": "" }, short(visible(name), 12)), "lens", layer, token);
       cell.style.setProperty("--share", share);
-      cell.classList.toggle("sure", share > 0.6);
-      const tell = () => {
-        const parts = options.map(([each, p]) => `${quoted(each)} ${percent(p)}`);
-        said.textContent = `${quoted(scene.main.tokens[token])}, ${layerName(layer)}: ${parts.join(", ")}`;
-      };
-      cell.addEventListener("mouseenter", tell);
-      cell.addEventListener("focus", tell);
-      cell.addEventListener("click", () => choose({ token }));
+      cell.classList.toggle("sure", share > 0.5);
+      pressable(cell, () => choose({ token, key: null }));
       cells.push({ cell, token });
-    });
+    }
   }
-  follow(["token"], () => cells.forEach(({ cell, token }) => cell.classList.toggle("chosen", token === state.token)));
-  const best = scene.lens[scene.lens.length - 1][scene.focus];
-  said.textContent = `${quoted(scene.main.tokens[scene.focus])}, after the last layer: ${best.map(([name, p]) => `${quoted(name)} ${percent(p)}`).join(", ")}`;
+  rove(body, cells.map(({ cell }) => cell), last - first, Math.max(0, cells.findIndex(({ token }) => token === state.token)));
+  return { first, last, cells };
 }
+
+// --- paths ---
 
 // The way of every token through the layers on a map; the chosen one stands out.
 function drawPath(place, scene) {
   const { places, share, norms, similar } = scene.path;
   add(place, "h3", {}, "How the vectors move");
-  add(place, "p", { class: "hint" }, `Directions of all states on a map that holds ${percent(share, 0)} of their differences; each line leads from the input to the last layer.`);
   const grid = add(place, "div", { class: "side" });
-  const figure = add(grid, "figure");
-  const width = Math.min(560, figure.clientWidth || 560), height = 360, room = 26;
-  const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "paths of the tokens through the layers" });
-  const x = scale(domainOf(places.flat().map(([a]) => a)), [room, width - 3 * room]);
-  const y = scale(domainOf(places.flat().map(([, b]) => b)), [height - room, room]);
-  const groups = scene.main.tokens.map((token, number) => {
-    const points = places.map((layer) => [x(layer[number][0]), y(layer[number][1])]);
-    const group = add(svg, "g", { class: "path" });
-    add(group, "path", { d: pathOf(points) });
-    points.forEach(([a, b], n) => add(group, "circle", { cx: a, cy: b, r: n === points.length - 1 ? 4 : 2 }));
-    const [a, b] = points[points.length - 1];
-    add(group, "text", { x: a + 6, y: b + 4 }, short(visible(token), 12));
-    group.addEventListener("mouseenter", () => choose({ token: number }));
-    return group;
-  });
-  keepLabelsApart(groups);
-  const list = add(grid, "div", { class: "list" });
+  const box = addFigure(grid, { name: "How the vectors move", of: ["token"], caption: `Directions of all states on a map that holds ${percent(share, 0)} of their differences (PCA); each line leads from the input (small) to the last layer (large).` });
+  const stand = drawPaths(box, scene, places);
+  const list = addFigure(grid, { name: "How much each layer turns a token", of: ["token"] });
   follow(["token"], () => {
-    groups.forEach((group, number) => group.classList.toggle("chosen", number === state.token));
+    stand(state.token);
     list.textContent = "";
-    add(list, "p", { class: "said" }, `${quoted(scene.main.tokens[state.token])}: how much each layer turns it`);
+    writeProse(add(list, "p", { class: "said" }), [tokenPick(scene.main, "token", state.token, "token", "query"), ": how much each layer turns it"]);
     drawBars(list, similar.map((row, layer) => {
-      const angle = (180 / Math.PI) * Math.acos(Math.max(-1, Math.min(1, row[state.token])));
-      return { name: layerName(layer + 1), value: angle, text: `${angle.toFixed(0)}°` };
-    }), 90);
-    const lengths = norms.map((row) => number(row[state.token]));
-    add(list, "p", { class: "hint" }, `Length of the vector, from input to last layer: ${lengths.join(" → ")}`);
+      const angle = angleOf(row[state.token]);
+      return { name: layerName(layer + 1), value: angle, text: `${angle.toFixed(0)}°`, of: ["turn", layer + 1, state.token] };
+    }), 90, "layer");
+    setCaption(list, `Length of the vector, from input to last layer: ${norms.map((row) => number(row[state.token])).join(" → ")}`);
   });
 }
+
+// Returns a function that lets one token stand out.
+function drawPaths(box, scene, places) {
+  const width = Math.min(560, box.clientWidth || 560), height = 360, room = 26;
+  const svg = add(box, "svg", { width, height, role: "group", "aria-label": "paths of the tokens through the layers" });
+  const extent = (axis) => domainOf(places.map((layer) => layer.map((each) => each[axis])).flat());
+  const x = scale(extent(0), [room, width - 3 * room]), y = scale(extent(1), [height - room, room]);
+  const pointsOf = (token) => places.map((layer) => [rounded(x(layer[token][0])), rounded(y(layer[token][1]))]);
+  const count = scene.main.tokens.length;
+  if (count <= MOST_PATHS) {
+    const groups = scene.main.tokens.map((_, token) => addPath(svg, scene, token, pointsOf(token)));
+    rove(svg, groups, 1, state.token);
+    keepLabelsApart(groups);
+    return (token) => groups.forEach((group, n) => group.classList.toggle("chosen", n === token));
+  }
+  // Long texts: all other lines are one shape, and only one token has points.
+  add(svg, "path", { class: "all-paths", d: scene.main.tokens.map((_, token) => pathOf(pointsOf(token))).join("") });
+  const front = add(svg, "g");
+  return (token) => {
+    front.textContent = "";
+    addPath(front, scene, token, pointsOf(token)).classList.toggle("chosen", true);
+  };
+}
+
+function addPath(parent, scene, token, points) {
+  const name = visible(scene.main.tokens[token]);
+  const group = add(parent, "g", { class: "path", role: "button", tabindex: -1, "aria-label": `path of ${short(name, 12)}` });
+  add(group, "path", { d: pathOf(points) });
+  points.forEach(([a, b], layer) => means(add(group, "circle", { cx: a, cy: b, r: layer === points.length - 1 ? 4.5 : 2.5 }), "state", layer, token));
+  const [a, b] = points.at(-1);
+  add(group, "text", { x: a + 7, y: b + 4 }, short(name, 12));
+  pressable(group, () => choose({ token, key: null }));
+  return group;
+}
+
+// --- heads switched off ---
 
 // 0.037, or 3.7e-5: a table of zeros would say nothing.
 const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : value.toFixed(3));
 
-function drawEffects(place, scene) {
-  const { divergence, change } = scene.effects;
+function drawEffects(place, shown) {
+  const { divergence, change } = shown.effects;
+  scene.shownEffects = shown.effects;
   add(place, "h3", {}, "Switch a head off");
-  const last = scene.predictions[scene.focus].options[0];
-  const where = { next: "after", same: "at" }[scene.predicts];
-  const what = where ? `the prediction ${where} ${quoted(scene.main.tokens[scene.focus])}` : "the predicted label";
-  add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.` + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
-  const said = add(place, "p", { class: "said" });
-  const table = add(add(place, "div", { class: "scroll" }), "table", { class: "effects" });
+  const last = shown.predictions[shown.focus].options[0];
+  const where = { next: "after", same: "at" }[shown.predicts];
+  const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[shown.focus])}` : "the predicted label";
+  add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
+  const said = add(place, "p", { class: "said", "aria-live": "polite" });
+  const box = addFigure(place, { name: "The prediction without each head", caption: "KL divergence in nats between the prediction of the whole model and that without the head. 0: nothing changes." });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
-  divergence[0].forEach((_, n) => add(head, "th", {}, `head ${n}`));
-  const body = add(table, "tbody"), most = Math.max(1e-9, ...divergence.flat());
-  let worst = null;
+  add(head, "td", {}, "");
+  divergence[0].forEach((_, n) => add(head, "th", { scope: "col" }, `head ${n}`));
+  const body = add(table, "tbody"), most = Math.max(1e-9, ...divergence.flat()), cells = [];
   divergence.forEach((row, layer) => {
     const line = add(body, "tr");
-    add(line, "th", {}, `layer ${layer}`);
-    row.forEach((value, n) => {
-      const cell = add(line, "td", { tabindex: 0 }, effect(value));
-      cell.style.setProperty("--share", value / most);
-      const tell = () => {
-        const after = last.probability * Math.exp(change[layer][n]);
-        said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
-      };
-      cell.addEventListener("mouseenter", tell);
-      cell.addEventListener("focus", tell);
-      const isOff = (scene.silent ?? []).some(([l, h]) => l === layer && h === n);
-      if (isOff) cell.textContent = "off";
-      cell.classList.toggle("off", isOff);
-      cell.addEventListener("click", () => (scene.switchHead ? scene.switchHead(layer, n) : choose({ layer, head: n })));
-      if (value === most) worst = tell;
-    });
+    add(line, "th", { scope: "row" }, `layer ${layer}`);
+    row.forEach((value, n) => cells.push(addEffect(line, shown, layer, n, value / most, effect(value))));
   });
-  worst?.();
+  const tell = (layer, n) => {
+    const after = last.probability * Math.exp(change[layer][n]);
+    said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
+  };
+  const heads = divergence[0].length, worst = divergence.flat().indexOf(Math.max(...divergence.flat()));
+  cells.forEach((cell, at) => {
+    for (const kind of ["pointerenter", "focus"]) cell.addEventListener(kind, () => tell(Math.floor(at / heads), at % heads));
+  });
+  rove(body, cells, heads, worst);
+  tell(Math.floor(worst / heads), worst % heads);
+}
+
+function addEffect(line, shown, layer, head, share, text) {
+  const isOff = (shown.silent ?? []).some(([l, h]) => l === layer && h === head);
+  const cell = means(add(line, "td", { "data-acts": "" }, isOff ? "off" : text), "effect", layer, head);
+  cell.style.setProperty("--share", share);
+  cell.classList.toggle("off", isOff);
+  pressable(cell, () => (shown.switchHead ? shown.switchHead(layer, head) : choose({ layer, head })));
+  return cell;
 }

@@ -15,20 +15,26 @@ function liveScene(model, live, text, silent, found) {
   const main = {
     name: "text", tokens: ids.map(name), ids, memory: null, cross: null,
     causal: described.is_causal, layers, bias: layers[0].bias ?? null,
+    spelling: live.reader.spelling(ids),
   };
   const logits = ids.map((_, position) => seen.logits(position));
   const left = all.length - ids.length;
   const focus = focusOf(ids, found.predicts, described.input);
+  const isLensShown = found.lens !== null && ids.length <= MOST_LENS;
+  const readings = isLensShown ? hidden.map((layer) => ids.map((_, t) => {
+    const width = layer.shape[1];
+    return seen.readOut(layer.data.subarray(t * width, (t + 1) * width));
+  })) : null;
   return {
     ...found, text, main, silent, focus, streams: [main], effects: null,
     beams: text === found.text && !silent.length ? found.beams : null,
     notes: left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${described.is_causal ? "beginning" : "middle"} of the text are left out`] : [],
     predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
-    lens: found.lens === null || ids.length > MOST_LENS ? null : hidden.map((layer) => ids.map((_, t) => {
-      const width = layer.shape[1];
-      return topOf(seen.readOut(layer.data.subarray(t * width, (t + 1) * width)), 5, name);
-    })),
+    totals: found.totals && logits.map(logTotal),
+    lens: readings?.map((layer) => layer.map((each) => topOf(each, 5, name))) ?? null,
+    lensTotals: readings?.map((layer) => layer.map(logTotal)) ?? null,
+    projection: makeProjection(model, described, () => seen),
     path: livePath(hidden),
     embeddings: found.embeddings && liveEmbeddings(model, described, ids, name, found.embeddings.positions),
     logitsWithout: (layer, head) => {
@@ -55,18 +61,23 @@ function focusOf(ids, predicts, { mask, after }) {
   return masked >= 0 ? masked : Math.max(0, ids.length - after.length - 1);
 }
 
-// The likeliest tokens with their probabilities: [[name, p], …].
-function topOf(logits, count, name) {
+// The places of the largest values, the largest first.
+function bestOf(values, count) {
   const best = [];
-  for (let id = 0; id < logits.length; id += 1) {
-    if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
+  for (let id = 0; id < values.length; id += 1) {
+    if (best.length === count && values[id] <= values[best[count - 1]]) continue;
     let at = best.length;
-    while (at > 0 && logits[best[at - 1]] < logits[id]) at -= 1;
+    while (at > 0 && values[best[at - 1]] < values[id]) at -= 1;
     best.splice(at, 0, id);
     if (best.length > count) best.pop();
   }
+  return best;
+}
+
+// The likeliest tokens with their probabilities: [[name, p], …].
+function topOf(logits, count, name) {
   const total = logTotal(logits);
-  return best.map((id) => [name(id), Math.exp(logits[id] - total)]);
+  return bestOf(logits, count).map((id) => [name(id), Math.exp(logits[id] - total)]);
 }
 
 // log Σ e^logit
@@ -125,7 +136,8 @@ function mapOfVectors(vectors) {
   }
   const places = rows.map((row) => found.map((direction) => dotOf(row, direction)));
   const held = places.flat().reduce((sum, each) => sum + each * each, 0);
-  return { places, share: total ? held / total : 0 };
+  const directions = { data: Float32Array.from(found.flatMap((each) => Array.from(each))), shape: [2, width] };
+  return { places, share: total ? held / total : 0, mean: { data: mean, shape: [width] }, directions };
 }
 
 function livePath(hidden) {
@@ -146,18 +158,41 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
   const vector = (id) => table.subarray(id * width, (id + 1) * width);
   const lengths = model.lengths ??= Float64Array.from({ length: size }, (_, id) => Math.max(lengthOfVector(vector(id)), 1e-9));
   const ids = [...new Set(tokens)];
+  const known = model.neighbours ??= new Map(); // they do not depend on the text
   const near = ids.map((id) => {
+    if (known.has(id)) return known.get(id);
     const own = vector(id), similar = new Float64Array(size);
-    for (let other = 0; other < size; other += 1) similar[other] = dotOf(own, vector(other)) / (lengths[id] * lengths[other]);
-    return Array.from(similar.keys()).filter((other) => other !== id)
-      .sort((a, b) => similar[b] - similar[a]).slice(0, 8).map((other) => ({ other, similar: similar[other] }));
+    for (let other = 0; other < size; other += 1) similar[other] = other === id ? -2 : dotOf(own, vector(other)) / (lengths[id] * lengths[other]);
+    const found = bestOf(similar, Math.min(8, size - 1)).map((other) => ({ other, similar: similar[other] }));
+    known.set(id, found);
+    return found;
   });
   const shown = [...new Set([...ids, ...near.flatMap((each) => each.slice(0, 3).map(({ other }) => other))])];
-  const inText = new Set(ids);
+  const inText = new Set(ids), unit = (id) => Float32Array.from(vector(id), (each) => each / lengths[id]);
   return {
-    ids, positions, names: shown.map(name), is_in_text: shown.map((id) => inText.has(id)),
-    neighbours: near.map((each) => each.map(({ other, similar }) => [name(other), similar])),
-    ...mapOfVectors(shown.map((id) => unitOf(vector(id)))),
+    ids, positions, shown, names: shown.map(name), is_in_text: shown.map((id) => inText.has(id)),
+    neighbours: near.map((each) => each.map(({ other, similar }) => [name(other), similar, other])),
+    vector: unit, nameOf: name, ...mapOfVectors(shown.map(unit)),
+  };
+}
+
+// One number of a query, key or value, as its layer computes it: a row of a matrix times a state.
+function makeProjection(model, described, traced) {
+  const parts = partsOf(model.weights, model.config), { num_heads: heads, num_kv_heads: groups, head_dim: d, pre_norm: isPre } = model.config;
+  return (kind, layer, head, token, n) => {
+    const { data, shape: [, width] } = traced().stacks[described.stack].hidden[layer];
+    const name = `${described.stack}.${layer}.attention`, part = parts.linear(`${name}.${kind}`);
+    let row = data.slice(token * width, (token + 1) * width);
+    if (isPre) {
+      const normed = new Float32Array(width);
+      applyNorm(normed, row, 0, 1, parts.norm(`${name}_norm`));
+      row = normed;
+    }
+    const at = (kind === "query" ? head : Math.floor((head * groups) / heads)) * d + n;
+    return {
+      row: part.weight.subarray(at * width, (at + 1) * width), state: row, bias: part.bias?.[at] ?? 0, isStateNormed: isPre,
+      isNormed: parts.norm(`${name}.${kind}_norm`) !== null, isTurned: kind !== "value" && model.config.positions === "rotary",
+    };
   };
 }
 

@@ -5,24 +5,26 @@ const SHOWN_OPTIONS = 20;
 chapters.push({
   id: "prediction",
   title: "Prediction",
+  equation: ["p = softmax(logits / temperature)"],
   note: "",
   draw(place, scene) {
     const what = { next: "the token after the text", same: "the chosen token", whole: "the label of the text" }[scene.predicts];
-    add(place, "p", { class: "hint" }, `What the model predicts for ${what}.`);
-    if (scene.predicts === "next") drawSampling(place, scene);
-    else drawOptions(place, scene);
-    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(place, scene);
+    add(place, "p", { class: "lead" }, `What the model predicts for ${what}.`);
+    const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
+    if (scene.predicts === "next") drawSampling(add(sides, "div"), scene, controls);
+    else drawOptions(add(sides, "div"), scene);
+    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
   },
 });
 
 function drawOptions(place, scene) {
-  const box = add(place, "div", { class: "options" });
+  const isWhole = scene.predicts === "whole";
+  const box = addFigure(place, { name: "Probabilities", of: isWhole ? [] : ["token"], caption: isWhole ? "The labels and their probabilities." : "The likeliest tokens and their probabilities." });
   follow(["token"], () => {
     box.textContent = "";
-    const isWhole = scene.predicts === "whole";
-    const found = scene.predictions[isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1)];
-    if (!isWhole) add(box, "p", { class: "said" }, `At ${quoted(scene.main.tokens[state.token])}`);
-    drawBars(box, found.options.map(({ token, probability }) => ({ name: token, value: probability, text: percent(probability) })), found.options[0].probability);
+    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options } = scene.predictions[at];
+    if (!isWhole) writeProse(add(box, "p", { class: "said" }), ["At ", tokenPick(scene.main, "token", state.token, "token", "query")]);
+    drawBars(box, options.map(({ token, probability }, n) => ({ name: token, value: probability, text: percent(probability), of: ["option", at, n] })), options[0].probability, isWhole ? "label" : "token");
   });
 }
 
@@ -40,21 +42,28 @@ function sampled(logits, temperature, topK, topP) {
   return { shares, kept, after: shares.map((each, n) => (n < kept ? each / left : 0)) };
 }
 
-function drawSampling(place, scene) {
-  const controls = add(place, "div", { class: "controls" });
+const SLIDERS = [
+  ["temperature", "temperature", { min: 0.05, max: 2, step: 0.05 }, (t) => t.toFixed(2)],
+  ["top-k", "topK", { min: 0, max: 50, step: 1 }, (k) => (k ? String(k) : "off")],
+  ["top-p", "topP", { min: 0.05, max: 1, step: 0.05 }, (p) => (p < 1 ? p.toFixed(2) : "off")],
+];
+
+function drawSampling(place, scene, controls) {
   const logits = scene.distribution.logits.data;
-  const slider = (label, name, attributes, shown) => {
-    const line = add(controls, "label", { class: "control" }, `${label} `);
+  SLIDERS.forEach(([label, name, attributes, shown], n) => {
+    const line = means(add(controls, "label", { class: "control" }, `${label} `), "slider", n);
     const input = add(line, "input", { type: "range", value: state[name], ...attributes });
     const value = add(line, "output", {}, "");
-    follow([name], () => { value.textContent = shown(state[name]); });
+    input.setAttribute("value", state[name]);
+    follow([name], () => {
+      value.textContent = shown(state[name]);
+      input.value = state[name];
+      input.setAttribute("aria-valuetext", shown(state[name]));
+    });
     input.addEventListener("input", () => choose({ [name]: Number(input.value) }));
-  };
-  slider("temperature", "temperature", { min: 0.05, max: 2, step: 0.05 }, (t) => t.toFixed(2));
-  slider("top-k", "topK", { min: 0, max: 50, step: 1 }, (k) => (k ? String(k) : "off"));
-  slider("top-p", "topP", { min: 0.05, max: 1, step: 0.05 }, (p) => (p < 1 ? p.toFixed(2) : "off"));
-  const said = add(place, "p", { class: "said" });
-  const box = add(place, "div", { class: "options" });
+  });
+  const said = add(place, "p", { class: "said", "aria-live": "polite" });
+  const box = addFigure(place, { name: "Probabilities of the next token" });
   follow(["temperature", "topK", "topP"], () => {
     const { shares, kept, after } = sampled(logits, state.temperature, state.topK, state.topP);
     const cut = shares.slice(kept).reduce((a, b) => a + b, 0);
@@ -65,8 +74,9 @@ function drawSampling(place, scene) {
     const names = scene.distribution.names.slice(0, SHOWN_OPTIONS);
     drawBars(box, names.map((name, n) => ({
       name, value: n < kept ? after[n] : shares[n], text: n < kept ? percent(after[n]) : `cut (${percent(shares[n])})`,
-      style: n < kept ? "" : "cut",
-    })), Math.max(after[0], 1e-9));
+      style: n < kept ? "" : "cut", of: ["sampled", n],
+    })), Math.max(after[0], 1e-9), "token");
+    setCaption(box, `The ${names.length} likeliest of ${number(shares.length)} tokens at ${SLIDERS.map(([label, name, , shown]) => `${label} ${shown(state[name])}`).join(", ")}.`);
   });
 }
 
@@ -74,26 +84,24 @@ function drawSampling(place, scene) {
 function drawSurprise(place, scene) {
   const isNextToken = scene.predicts === "next";
   add(place, "h3", {}, isNextToken ? "How likely was the text?" : "How sure is the model of each token?");
-  const said = add(place, "p", { class: "said" }), row = add(place, "p", { class: "passage", dir: "auto" });
-  const known = scene.predictions.filter(({ logprob }) => logprob !== null);
+  const said = add(place, "p", { class: "said" });
+  const box = addFigure(place, { name: isNextToken ? "How likely the text was" : "How sure the model is", style: "wide", caption: "The stronger the colour, the more surprising the token (in bits)." });
+  const row = add(box, "p", { class: "passage", dir: "auto" });
+  const known = scene.predictions.map((each, at) => ({ ...each, at })).filter(({ logprob }) => logprob !== null);
   const bits = known.map(({ logprob }) => -logprob / Math.LN2), most = Math.max(8, ...bits);
   if (isNextToken && scene.streams.length === 1) add(row, "span", {}, scene.main.tokens[0]);
-  known.forEach((each, n) => {
+  const parts = known.map((each, n) => {
     if (scene.separator && row.childNodes.length) row.append(scene.separator);
-    const part = add(row, "span", { class: "token", tabindex: 0 }, each.actual);
+    const part = add(row, "span", { class: "token", role: "button", "data-acts": "", "aria-label": `${visible(each.actual)}, ${bits[n].toFixed(1)} bits` }, each.actual);
     part.style.setProperty("--share", bits[n] / most);
-    const tell = () => {
-      said.textContent = `${quoted(each.actual)} had ${percent(Math.exp(each.logprob))} (${bits[n].toFixed(1)} bits); the model expected ${each.options.slice(0, 3).map(({ token, probability }) => `${quoted(token)} ${percent(probability)}`).join(", ")}`;
-    };
-    part.addEventListener("mouseenter", tell);
-    part.addEventListener("focus", tell);
-    part.addEventListener("click", () => choose({ token: each.position }));
+    pressable(part, () => choose({ token: each.position, key: null }));
+    return means(part, "surprise", each.at);
   });
+  rove(row, parts);
   if (!isNextToken) {
     said.textContent = "The model sees these tokens while it predicts them. Put [MASK] in place of a word to hide it.";
     return;
   }
   const total = known.reduce((sum, { logprob }) => sum + logprob, 0);
-  const mean = Math.exp(-total / known.length);
-  said.textContent = `${known.length} tokens; perplexity ${number(mean)}: as if the model chose among that many equally likely tokens each time.`;
+  said.textContent = `${known.length} tokens; perplexity ${number(Math.exp(-total / known.length))}: as if the model chose among that many equally likely tokens each time.`;
 }

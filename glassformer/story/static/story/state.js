@@ -1,37 +1,90 @@
 // What the reader chose, shared by all chapters and kept in the address of the page: a link opens
 // the page as it was.
 
-const state = { token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1 };
-const followers = [];
+const state = {
+  token: null, key: null, layer: 0, head: 0, // null: the one in focus, and the one with most weight
+  temperature: 1, topK: 0, topP: 1,
+  step: null, // of the merges of a word; null: the last
+  chapter: null, // in view
+  text: null, off: "", // typed instead of the page's own; heads switched off, as "layer.head,…"
+};
+const usualState = { ...state };
+const followers = [], watchers = [], afterwards = [];
 
-// `draw` is called now and whenever one of these values changes.
+// `draw` is called now and whenever one of these values changes, until the page is drawn anew.
 function follow(names, draw) {
   followers.push({ names: new Set(names), draw });
   draw();
 }
 
+// The same for as long as the page is open, and not now.
+const watch = (names, act) => watchers.push({ names: new Set(names), draw: act });
+
 function choose(changes) {
   const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
   Object.assign(state, changes);
   if (!changed.length) return;
-  for (const { names, draw } of followers) if (changed.some((name) => names.has(name))) draw();
+  for (const { names, draw } of [...followers, ...watchers]) {
+    if (changed.some((name) => names.has(name))) draw();
+  }
+  for (const act of afterwards) act();
   keepInAddress();
 }
 
+// At once, and then at most four times a second: browsers refuse more.
+let isWritingAddress = false, isAddressOld = false;
+
 function keepInAddress() {
+  if (isWritingAddress) {
+    isAddressOld = true;
+    return;
+  }
+  writeAddress();
+  isWritingAddress = true;
+  setTimeout(() => {
+    isWritingAddress = false;
+    if (isAddressOld) writeAddress();
+    isAddressOld = false;
+  }, 250);
+}
+
+function writeAddress() {
   const values = new URLSearchParams();
-  for (const [name, value] of Object.entries(state)) if (value !== null) values.set(name, value);
+  for (const [name, value] of Object.entries(state)) if (value !== usualState[name]) values.set(name, value);
   try {
     history.replaceState(null, "", `#${values}`);
   } catch { /* some readers of files forbid it: then there is no link */ }
 }
 
-// Numbers within their limits, from the address.
-function fromAddress(limits) {
-  const values = new URLSearchParams(globalThis.location?.hash.slice(1) ?? "");
+// --- reading an address: whatever is not a possible value is ignored ---
+
+const MOST_TYPED = 20000; // letters in an address
+const isWhole = (value) => /^\d{1,9}$/.test(value);
+const ADDRESS = { // other names are places: whole numbers up to a limit
+  temperature: (text, most) => asAmount(text, most),
+  topP: (text, most) => asAmount(text, most),
+  chapter: (text) => (/^[\w-]{1,40}$/.test(text) ? text : undefined),
+  text: (text) => (text.length <= MOST_TYPED ? text : undefined),
+  off: (text) => (/^\d{1,3}\.\d{1,3}(,\d{1,3}\.\d{1,3}){0,599}$/.test(text) ? text : undefined),
+};
+
+function asAmount(text, most) {
+  const value = /^\d*\.?\d+$/.test(text) ? Number(text) : NaN;
+  return value >= 0 && value <= most ? value : undefined;
+}
+
+const asPlace = (text, most) => (isWhole(text) && Number(text) <= most ? Number(text) : undefined);
+
+// Takes the values in an address into the state, each within its limit.
+function fromAddress(limits, address = globalThis.location?.hash ?? "") {
+  const values = new URLSearchParams(address.slice(1));
   for (const [name, most] of Object.entries(limits)) {
-    const value = values.get(name) === null ? NaN : Number(values.get(name));
-    const isValid = name === "temperature" || name === "topP" || Number.isInteger(value);
-    if (isValid && value >= 0 && value <= most) state[name] = value;
+    const text = values.get(name);
+    const value = text === null ? undefined : (ADDRESS[name] ?? asPlace)(text, most);
+    if (value !== undefined) state[name] = value;
   }
 }
+
+// Heads as [[layer, head], …] ↔ the text in the state.
+const headsOff = () => (state.off ? state.off.split(",").map((each) => each.split(".").map(Number)) : []);
+const asOff = (heads) => heads.map((each) => each.join(".")).sort().join(",");

@@ -3,25 +3,36 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-// The data with its arrays unpacked.
+// The data with its arrays unpacked, large ones when they are first looked at.
 function sceneOf(found) {
   for (const stream of found.streams) {
     for (const layer of stream.layers ?? []) {
-      for (const name of ["query", "key", "value"]) layer[name] = unpacked(layer[name]);
+      for (const name of ["query", "key", "value"]) unpackLater(layer, name);
     }
-    for (const layer of stream.cross ?? []) layer.weights = unpacked(layer.weights);
-    if (stream.bias) stream.bias = unpacked(stream.bias);
+    for (const layer of stream.cross ?? []) unpackLater(layer, "weights");
+    if (stream.bias) unpackLater(stream, "bias");
   }
   found.distribution.logits = unpacked(found.distribution.logits);
   found.main = found.streams[found.streams.length - 1];
+  found.lensTotals = found.lens_totals;
+  if (found.embeddings) readEmbeddings(found.embeddings);
   return found;
+}
+
+function readEmbeddings(found) {
+  for (const name of ["vectors", "mean", "directions"]) unpackLater(found, name);
+  const rows = new Map(found.carried.map((id, row) => [id, row])), names = new Map();
+  found.shown.forEach((id, n) => names.set(id, found.names[n]));
+  for (const [name, , id] of found.neighbours.flat()) names.set(id, name);
+  found.nameOf = (id) => names.get(id) ?? "";
+  found.vector = (id) => (rows.has(id) ? vectorAt(found.vectors.data, found.vectors.shape[1], rows.get(id)) : null);
 }
 
 function aboutScene(scene) {
   const { layers, tokens } = scene.main;
   const shape = layers ? `${layers.length} layers of ${layers[0].query.shape[0]} heads; ` : "";
   const notes = scene.notes.map((note) => `Note: ${note}.`).join(" ");
-  return `${scene.model}: ${shape}${tokens.length} tokens. Every number on this page is the model's own. ${notes}`;
+  return `${scene.model}: ${shape}${tokens.length} tokens. Every number on this page is the model's own: point at one to see where it comes from. ${notes}`;
 }
 
 const main = document.getElementById("main"), nav = document.getElementById("nav");
@@ -34,55 +45,90 @@ function show(next) {
   waiting.length = 0;
   const { tokens, layers } = scene.main;
   const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
+  usualState.token = usual;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
-  if (layers) state.layer = Math.min(state.layer, layers.length - 1);
+  if (layers) {
+    state.layer = Math.min(state.layer, layers.length - 1);
+    state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
+  }
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
   const place = globalThis.scrollY ?? 0;
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
-  for (const chapter of chapters) {
-    if (chapter.isShown && !chapter.isShown(scene)) continue;
-    const section = add(main, "section", { id: chapter.id, class: "chapter" });
-    add(section, "h2", {}, chapter.title);
-    if (chapter.note) add(section, "p", { class: "hint" }, chapter.note);
-    chapter.draw(section, scene);
-    const link = add(nav, "a", { href: `#${chapter.id}` }, chapter.title);
-    link.addEventListener("click", (event) => { // the address holds the state
-      event.preventDefault();
-      section.scrollIntoView();
-    });
-  }
+  chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach(drawChapter);
   globalThis.scrollTo?.(0, place);
+  markChapter();
+}
+
+// A chapter has an id, a title, and a function that draws it; if it has an equation, parts of a line
+// (see prose.js), and a note, they stand below its title.
+function drawChapter(chapter, number) {
+  const section = add(main, "section", { id: chapter.id, class: "chapter", "aria-labelledby": `${chapter.id}-title` });
+  const head = add(section, "header", { class: "chapter-head" });
+  const title = add(head, "h2", { id: `${chapter.id}-title` });
+  add(title, "span", { class: "chapter-number" }, String(number + 1));
+  title.append(chapter.title);
+  if (chapter.equation) writeProse(add(head, "p", { class: "equation" }), chapter.equation);
+  if (chapter.note) add(section, "p", { class: "lead" }, chapter.note);
+  chapter.draw(section, scene);
+  completeFigures(section);
+  const link = add(nav, "a", { href: `#chapter=${chapter.id}` }, chapter.title);
+  link.addEventListener("click", (event) => { // the address holds the state
+    event.preventDefault();
+    goToChapter(chapter.id);
+  });
+}
+
+function goToChapter(id) {
+  const section = chapters.some((chapter) => chapter.id === id) ? document.getElementById(id) : null;
+  section?.scrollIntoView();
+  section?.querySelector("h2").setAttribute("tabindex", -1);
+  section?.querySelector("h2").focus({ preventScroll: true });
+}
+
+// Marks the chapter in view in the navigation and in the address.
+function markChapter() {
+  const sections = [...main.querySelectorAll("section.chapter")];
+  const top = nav.getBoundingClientRect().bottom + 80;
+  const current = sections.filter((each) => each.getBoundingClientRect().top <= top).at(-1) ?? null;
+  sections.forEach((section, n) => {
+    const link = nav.children[n];
+    if (section === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+    if (section === current && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = link.offsetLeft - 40;
+  });
+  if (globalThis.scrollY > 0 || state.chapter !== null) choose({ chapter: current?.id ?? null });
 }
 
 // --- the model in the page ---
 
-let silentHeads = [];
-
 async function comeAlive() {
-  const stamp = add(document.getElementById("live"), "p", { class: "stamp" }, "Unpacking the model …");
+  const place = document.getElementById("live");
+  const stamp = add(place, "p", { class: "stamp" }, "Unpacking the model …");
   const model = await makeLive(data.live);
-  const { difference, dtype } = agreement(model);
+  const { difference, dtype } = agreement(model), [described] = data.live.streams;
   stamp.textContent = `This page runs the model itself: its logits agree with Python's to ${number(difference)} (weights as ${dtype}).`;
-  const line = add(document.getElementById("live"), "label", { class: "ask" }, "Try another text ");
+  let known = null;
+  written.projection = makeProjection(model, described, () => (known ??= model.trace(written.main.ids)));
+  const line = add(place, "label", { class: "ask" }, "Try another text ");
   // Not an <input>, which would drop the line breaks of a text.
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
   input.value = written.text;
   const asWritten = input.value; // with line breaks as the browser keeps them
-  const said = add(document.getElementById("live"), "p", { class: "said warning", "aria-live": "polite" });
+  if (state.text !== null) input.value = state.text;
+  const said = add(place, "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
     try {
-      const isWritten = input.value === asWritten && !silentHeads.length;
-      const next = isWritten ? written : liveScene(model, data.live, input.value, silentHeads, written);
+      const silent = possibleHeads(written.main);
+      const next = state.text === null && !silent.length ? written : liveScene(model, data.live, state.text ?? written.text, silent, written);
       next.switchHead = (layer, head) => {
-        const others = silentHeads.filter(([l, h]) => l !== layer || h !== head);
-        silentHeads = others.length === silentHeads.length ? [...others, [layer, head]] : others;
-        draw();
+        const others = silent.filter(([l, h]) => l !== layer || h !== head);
+        choose({ off: asOff(others.length === silent.length ? [...others, [layer, head]] : others) });
       };
-      const off = silentHeads.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
+      const off = silent.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
       said.textContent = off && `Switched off: ${off}.`;
       show(next);
     } catch (error) {
@@ -90,23 +136,55 @@ async function comeAlive() {
     }
   };
   input.addEventListener("input", () => {
-    Object.assign(state, { token: null, key: null });
+    Object.assign(state, { token: null, key: null, step: null });
+    choose({ text: input.value === asWritten ? null : input.value });
+  });
+  watch(["text", "off"], () => {
+    if (state.text !== null && input.value !== state.text) input.value = state.text;
     draw();
   });
   draw();
 }
 
-fromAddress({
-  token: scene.main.tokens.length - 1,
-  layer: (scene.main.layers?.length ?? 1) - 1,
-  head: (scene.main.layers?.[0].query.shape[0] ?? 1) - 1,
-  key: scene.main.tokens.length - 1,
-  temperature: 2, topK: 50, topP: 1,
-});
+const possibleHeads = ({ layers }) => headsOff().filter(([layer, head]) => layer < layers.length && head < layers[0].query.shape[0]);
+
+// --- the address ---
+
+// A text that was typed may have more tokens than the page's own.
+function readAddress(address) {
+  const { tokens, layers } = scene.main, last = (state.text === null ? tokens.length : MOST_TYPED) - 1;
+  fromAddress({
+    token: last, key: last, layer: (layers?.length ?? 1) - 1, head: (layers?.[0].query.shape[0] ?? 1) - 1,
+    temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0,
+  }, address);
+}
+
+const isLive = Boolean(data.live) && written.streams.length === 1;
+const opened = globalThis.location?.hash ?? "";
+if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
+listenForLooks(main);
+readAddress(opened);
+const asked = { ...state };
 show(written);
-if (data.live && written.streams.length === 1) {
-  comeAlive().catch((error) => {
+const goToAsked = () => { if (asked.chapter !== null) goToChapter(asked.chapter); };
+if (isLive) {
+  comeAlive().then(() => {
+    const isPlace = (n) => n === null || n < scene.main.tokens.length;
+    if (asked.text !== null && asked.token !== null && isPlace(asked.token)) choose({ token: asked.token, key: isPlace(asked.key) ? asked.key : null });
+    goToAsked();
+  }).catch((error) => {
     add(document.getElementById("live"), "p", { class: "stamp" }, `The model does not run in this browser: ${error.message}.`);
   });
 }
+goToAsked();
+globalThis.addEventListener("scroll", markChapter, { passive: true });
+globalThis.addEventListener("hashchange", () => {
+  Object.assign(state, usualState, { token: null });
+  if (isLive) fromAddress({ text: 0, off: 0 });
+  readAddress(location.hash);
+  const target = state.chapter;
+  if (isLive) for (const { draw } of watchers) draw();
+  else show(written);
+  if (target !== null) goToChapter(target);
+});
