@@ -14,6 +14,7 @@ from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
+from glassformer.predict.embedding import EmbedsTexts
 from glassformer.predict.inspecting import InspectsTokens
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
@@ -31,10 +32,10 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(InspectsTokens, NeighbourFinder):
-    """The verbs of a masked language model: fill, neighbours, inspect and evaluate."""
+class MaskedPredictor(EmbedsTexts, InspectsTokens, NeighbourFinder):
+    """The verbs of a masked language model: fill, embed, neighbours, inspect and evaluate."""
 
-    verbs = ("fill", "neighbours", "inspect", "evaluate")
+    verbs = ("fill", "embed", "neighbours", "inspect", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing
