@@ -35,7 +35,9 @@ def embed(
     vectors = predictor.embed(lines)
     if number := sum(map(predictor.is_too_long, lines)):
         limit = predictor.embedding_length
-        note(f"{number:,} of {counted(len(lines), 'text')}: only the first {limit:,} tokens are read")
+        note(
+            f"{number:,} of {counted(len(lines), 'text')}: only the first {limit:,} tokens are read"
+        )
     for line, vector in zip(lines, vectors.tolist(), strict=True):
         if as_json:
             print_json({"text": line, "embedding": vector})

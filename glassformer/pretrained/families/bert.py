@@ -115,7 +115,6 @@ def shape_to(config: Any, first_position: int) -> Values:
         "hidden_act": their_activation(config.activation),
         "max_position_embeddings": config.context_length + first_position,
         "type_vocab_size": max(1, config.num_segments),
-        "pad_token_id": 1 if first_position else 0,
     }
 
 
@@ -201,7 +200,8 @@ def _layout(first: int, **rest: Any) -> Layout:
     rest["ours"] = OURS | rest.get("ours", {})
     rest["computed"] = (POSITION_IDS, *rest.get("computed", ()))
     rest["renames"] = (*OLD_NAMES, *rest.get("renames", ()))
-    return Layout(keys=KEYS, defaults=DEFAULTS, theirs=THEIRS, **rest)
+    padding = {"pad_token_id": first - 1} if first else {}  # from which positions are counted
+    return Layout(keys=KEYS, defaults=DEFAULTS, theirs=THEIRS | padding, **rest)
 
 
 _masked = {

@@ -6,6 +6,7 @@ writes them is reordered.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o
 
 def links(config: Any) -> Iterator[Link]:
     for link in _links(config):
-        for dim in _coordinates(link.ours[0]):
+        for dim in _coordinates(link.ours[0]) if link.ours else ():
             link = reordered(link, _order(config), dim)
         yield link
 
@@ -46,7 +47,11 @@ def _links(config: Any) -> Iterator[Link]:
         yield from _block(ours, theirs)
         yield from _attention(f"{ours}.cross_attention", f"{theirs}.encoder_attn")
         yield from layer(f"{ours}.cross_attention_norm", f"{theirs}.encoder_attn_layer_norm")
-    yield unsqueezed("head.bias", "final_logits_bias", 1)
+    if config.output_bias:
+        yield unsqueezed("head.bias", "final_logits_bias", 1)
+    else:  # they always have one
+        number = config.target_vocab_size or config.vocab_size
+        yield Link((), "final_logits_bias", lambda x: (), partial(torch.zeros, 1, number))
     if not config.tie_weights:
         yield same("head.weight", "lm_head.weight")
 
@@ -88,6 +93,7 @@ def more_ours(theirs: Values) -> Values:
         "activation": our_activation(theirs["activation_function"]),
         "target_vocab_size": None if is_shared else target,
         "num_encoder_layers": theirs["encoder_layers"],
+        "output_bias": True,
     }
 
 
@@ -149,7 +155,6 @@ OURS = {
     "final_norm": False,
     "qk_norm": False,
     "bias": True,
-    "output_bias": True,
     "initialization": "xavier",
 }
 THEIRS = {
