@@ -7,7 +7,7 @@ from glassformer.config import Config
 from glassformer.data.text_files import DataPath, open_bytes
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
-from glassformer.pretrained import word_vectors
+from glassformer.pretrained import gguf, word_vectors
 from glassformer.pretrained.foreign_model import ForeignModel
 
 BEGINNING = 2**16  # bytes by which a format is recognised
@@ -33,6 +33,7 @@ class Format:
 
 
 FORMATS = (
+    Format("GGUF", gguf.is_gguf, gguf.read_gguf, gguf.describe_gguf),
     Format("word vectors as text", word_vectors.is_text, word_vectors.read_text),
     Format("word2vec binary", word_vectors.is_binary, word_vectors.read_binary),
 )
