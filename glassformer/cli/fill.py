@@ -36,8 +36,8 @@ def fill(
     for number, line in enumerate(read_lines(text), 1):
         if len(predictor.parts(line)) < 2 and (text is None or text != line):
             # The other lines are still worth an answer.
-            mask = predictor.preprocessing.mask_name
-            note(f"{'stdin' if text is None else text}, line {number:,}: no {mask} found.")
+            name = predictor.preprocessing.mask_name
+            note(f"{'stdin' if text is None else text}, line {number:,}: no {name} found.")
             found = []
         else:
             found = predictor.fill(line, top)

@@ -72,8 +72,8 @@ class MaskedPredictor(EmbedsTexts, InspectsTokens, NeighbourFinder):
     def _fill(self, text: str, top: int) -> list[list[Guess]]:
         parts = self.parts(text)
         if len(parts) < 2:
-            mask = self.preprocessing.mask_name
-            raise UsageError(f'there is no {mask} in "{text}". Write it where a word is missing.')
+            name = self.preprocessing.mask_name
+            raise UsageError(f'there is no {name} in "{text}". Write it where a word is missing.')
         mask, frame = self.preprocessing.mask, self.preprocessing.frame(self.model.context_length)
         ids = self._encoded(parts)
         if frame.is_too_long(ids):

@@ -77,7 +77,7 @@ def _backend(tokens: list[str], merges: list[str], rule: str) -> Backend:
     vocabulary = {piece: id for id, piece in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         raise ValueError("a token stands twice in the vocabulary")
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
     whole_first = rule == "llama-bpe"
     backend = Backend(models.BPE(vocabulary, pairs, ignore_merges=whole_first))
     if rule == "qwen2":

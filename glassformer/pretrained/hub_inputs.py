@@ -262,15 +262,12 @@ KINDS: dict[Inputs, Kind] = {
 
 # --- generation ---
 
-_WRITING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-_WRITING += ("no_repeat_ngram_size", "max_new_tokens", "num_beams", "length_penalty")
-SETTINGS: dict[Inputs, tuple[str, ...]] = {
-    "text": _WRITING,
-    "pair": ("num_beams", "length_penalty", "no_repeat_ngram_size", "max_new_tokens"),
-}
+_SEARCH = ("num_beams", "length_penalty", "no_repeat_ngram_size", "max_new_tokens")
+_SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+SETTINGS: dict[Inputs, tuple[str, ...]] = {"text": (*_SAMPLING, *_SEARCH), "pair": _SEARCH}
 _OFF = {"top_k": 0, "no_repeat_ngram_size": 0}  # how they say that a setting is not used
-# What other keys would change, were they set to anything else.
-_HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_length", "trust"}
+# Other keys that change nothing that is written here.
+_HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_length"}
 
 
 def generation_settings(folder: Path, inputs: Inputs, model: str) -> tuple[Values, list[str]]:
