@@ -139,6 +139,7 @@ def of_translation(
             end=preprocessing.end,
             device=model.device,
             memory=lambda: model.encode(rows[0]),
+            forbidden=preprocessing.forbidden,
             steps=len(ids) + SPARE_STEPS,
         ),
         read_out=getattr(model, "read_out", None),

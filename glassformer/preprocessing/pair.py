@@ -95,6 +95,12 @@ class PairPreprocessing(Preprocessing):
         return self.target.special_tokens.get(self.start_token or START, self.end)
 
     @property
+    def forbidden(self) -> tuple[int, ...]:
+        """Tokens that are never written. Imported models have not learned to avoid their start
+        token, which is their padding."""
+        return (self.start,) if self.start_token is not None and self.start != self.end else ()
+
+    @property
     def end(self) -> int:
         return cast(int, self.target.end_of_text)  # which has been validated
 

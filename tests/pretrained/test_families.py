@@ -133,3 +133,27 @@ def test_the_older_spelling_of_rotary_positions_is_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(values))
     assert read_folder(tmp_path).model.config == new
     assert new.rotary_stretch.factor == 8  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_translator_writes_what_marian_writes(tmp_path: Path, num_beams: int) -> None:
+    theirs = publish("marian", tmp_path)
+    theirs.final_logits_bias[0, 1] = 40.0  # padding, which must not be written
+    theirs.save_pretrained(tmp_path)
+    ours: Any = glassformer.load(tmp_path)
+    (source,) = ours.preprocessing.encode_source(["w1 w2 w3 w4"])
+    expected = theirs.generate(
+        input_ids=torch.tensor([source]),
+        num_beams=num_beams,
+        max_new_tokens=12,
+        do_sample=False,
+        bad_words_ids=[[1]],
+        length_penalty=1.0,
+        early_stopping=False,
+    )
+    found = ours.translate(
+        "w1 w2 w3 w4", num_beams=num_beams, max_new_tokens=12, length_penalty=1.0
+    )
+    special = {0, 1, 5}
+    words = [f"w{id - 6}" for id in expected[0].tolist() if id not in special]
+    assert found.text.split() == words
