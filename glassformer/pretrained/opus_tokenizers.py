@@ -79,6 +79,8 @@ def read_sentencepiece(path: Path) -> tuple[dict[str, float], bytes, int]:
                 kind = dict(fields(value)).get(3, UNIGRAM)
             elif number == 3 and isinstance(value, bytes):  # how texts are normalised
                 charsmap = dict(fields(value)).get(2, b"")
+        if not scores:
+            raise ValueError("there are no pieces")
     except (KeyError, IndexError, ValueError, struct.error, AttributeError, TypeError):
         raise GlassformerError(
             f"{path} is damaged or not a SentencePiece model. Copy it again."
