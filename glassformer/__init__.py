@@ -7,7 +7,17 @@ print(run.predictor.generate("Once upon", max_new_tokens=50).text)
 
 from typing import TYPE_CHECKING, Any
 
-from glassformer.api import Report, Run, compare, evaluate, finetune, import_model, report, train
+from glassformer.api import (
+    Report,
+    Run,
+    compare,
+    evaluate,
+    export_model,
+    finetune,
+    import_model,
+    report,
+    train,
+)
 from glassformer.errors import GlassformerError
 from glassformer.options import FinetuneOptions, TrainOptions
 
@@ -29,6 +39,7 @@ __all__ = [
     "TranslationSettings",
     "compare",
     "evaluate",
+    "export_model",
     "finetune",
     "import_model",
     "load",

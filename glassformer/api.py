@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from glassformer.comparison import Comparison
     from glassformer.config import Values
     from glassformer.evaluation.result import Result
+    from glassformer.pretrained.export_model import ExportedModel
     from glassformer.pretrained.import_model import ImportedModel
     from glassformer.training.command import Request
     from glassformer.training.outcome import Outcome
@@ -283,6 +284,15 @@ def import_model(
     from glassformer.pretrained.import_model import import_model
 
     return import_model(os.fspath(path), _path(out), force)
+
+
+def export_model(
+    model: OnePath, format: str = "hf", out: OnePath | None = None, *, force: bool = False
+) -> "ExportedModel":
+    """Write a model in the format of another tool, and compare: `glassformer export`."""
+    from glassformer.pretrained.export_model import export_model
+
+    return export_model(os.fspath(model), format, _path(out), force)
 
 
 def _request(

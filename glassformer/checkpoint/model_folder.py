@@ -68,7 +68,7 @@ def save_model(
     beside = [CONFIG, *preprocessing.save(folder)]
     if card:
         write_file(folder / CARD, card)
-    state = _once_each(model.state_dict(keep_vars=True))
+    state = distinct(model.state_dict(keep_vars=True))
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     metadata = {"format": "pt", DIGEST: _digest(weights)}
     metadata |= {name: file_digest(folder / name) for name in beside}
@@ -79,8 +79,7 @@ def load_model(folder: Path) -> Saved:
     """Read the folder. Nothing in it is executed, and a shape that does not fit is refused before
     memory is allocated for it."""
     name, config = load_config(folder)
-    with torch.device("meta"), _Uninitialized():  # shapes only: the weights come from the file
-        model = row(name).model(config)
+    model = without_memory(name, config)
     metadata = _load_weights(model, folder / WEIGHTS)
     for file in sorted(file_names() & metadata.keys()):
         if not (folder / file).is_file():
@@ -94,6 +93,23 @@ def load_model(folder: Path) -> Saved:
     preprocessing.check_model(config, str(folder / SETTINGS), "Copy the whole model folder.")
     generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
     return Saved(name, model.eval(), preprocessing, generation)
+
+
+def without_memory(name: str, config: Config) -> nn.Module:
+    """A model of shapes only, whose weights come from a file: see `fill`."""
+    with torch.device("meta"), _Uninitialized():
+        return row(name).model(config)
+
+
+def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Give a model without memory its weights, each by its first name."""
+    expected = model.state_dict(keep_vars=True)
+    parameters = {
+        id(known): nn.Parameter(weights[name]) if isinstance(known, nn.Parameter) else weights[name]
+        for name, known in distinct(expected).items()
+    }
+    complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
+    model.load_state_dict(complete, assign=True)
 
 
 def load_config(folder: Path) -> tuple[str, Config]:
@@ -131,8 +147,7 @@ class _Uninitialized(TorchFunctionMode):
 
 def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
     """Fill the model. Returns the metadata of the file."""
-    expected = model.state_dict(keep_vars=True)
-    stored_once = _once_each(expected)
+    stored_once = distinct(model.state_dict(keep_vars=True))
     try:
         with safe_open(path, framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -160,13 +175,9 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         raise GlassformerError(f"{path} is damaged: it differs from what was saved. Copy it again.")
     # Always float32: other types are a choice of speed, made by the runtime. And a copy: a file
     # that is mapped cannot be replaced on Windows, where a training may want to.
-    parameters = {
-        id(known): nn.Parameter(value) if isinstance(known, nn.Parameter) else value
-        for name, known in stored_once.items()
-        for value in [weights.pop(name).to(torch.float32, copy=True)]
-    }
-    complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
-    model.load_state_dict(complete, assign=True)
+    fill(
+        model, {name: weights.pop(name).to(torch.float32, copy=True) for name in list(stored_once)}
+    )
     return metadata
 
 
@@ -188,7 +199,7 @@ def _in_order(file: bytes) -> bytes:
     return file[:8] + ordered.ljust(end - 8) + file[end:]
 
 
-def _once_each(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def distinct(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tied weights are one tensor with several names: keep the first name."""
     first = {id(tensor): name for name, tensor in reversed(state.items())}
     return {name: tensor for name, tensor in state.items() if first[id(tensor)] == name}

@@ -31,13 +31,13 @@ def fill(
     """
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.tasks import load_for
-    from glassformer.text.framing import MASK
 
     predictor = load_for(model, MaskedPredictor, "fill")
     for number, line in enumerate(read_lines(text), 1):
-        if MASK not in line and (text is None or text != line):
+        if len(predictor.parts(line)) < 2 and (text is None or text != line):
             # The other lines are still worth an answer.
-            note(f"{'stdin' if text is None else text}, line {number:,}: no {MASK} found.")
+            name = predictor.preprocessing.mask_name
+            note(f"{'stdin' if text is None else text}, line {number:,}: no {name} found.")
             found = []
         else:
             found = predictor.fill(line, top)

@@ -13,11 +13,13 @@ def import_model(
     path: Annotated[
         str,
         options.argument(
-            "FILE", "Word vectors: text of GloVe, word2vec or fastText, or binary of word2vec."
+            "SOURCE",
+            "Hugging Face folder, name on its hub, or file of word vectors (GloVe, word2vec, "
+            "fastText).",
         ),
     ],
     out: Annotated[
-        Path | None, options.output("FOLDER", "Model folder to write (default: runs/FILE).")
+        Path | None, options.output("FOLDER", "Model folder to write (default: runs/NAME).")
     ] = None,
     force: Annotated[
         bool, options.switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
@@ -26,9 +28,12 @@ def import_model(
 ) -> None:
     """Import a published model into a model folder.
 
-    Compressed files and files in archives can be imported as they are.
+    Other commands also read Hugging Face folders and names directly. No code from them is run.
+    Compressed files of word vectors and those in archives can be imported as they are.
 
     Examples:
+      glassformer import openai-community/gpt2
+      glassformer import ~/models/bert-base-uncased --out runs/bert
       glassformer import glove.6B.50d.txt
       glassformer import glove.6B.zip/glove.6B.100d.txt --out runs/glove
     """

@@ -13,7 +13,9 @@ from glassformer.cli.complete import complete
 from glassformer.cli.data import ListsData, data
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
+from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
+from glassformer.cli.export import export
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
@@ -45,9 +47,9 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, complete, score, translate, classify, tag, fill, caption, neighbours)
+USES = (generate, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
-for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
+for verb in (*USES, inspect, report, evaluate, compare, export, verify, doctor, demo):
     app.command(cls=Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
 

@@ -108,7 +108,9 @@ _data = partial(option, rich_help_panel="Data")
 output = partial(option, rich_help_panel="Output")
 _json = partial(switch, "--json", rich_help_panel="Output")
 
-Model = Annotated[Path, argument("MODEL", "Run or model folder.")]
+Model = Annotated[
+    Path, argument("MODEL", "Run or model folder, Hugging Face folder or name on its hub.")
+]
 
 _paths = _data("PATH", "Files, folders, archives, patterns or Hugging Face datasets.", "--data")
 Data = Annotated[Texts, _paths]

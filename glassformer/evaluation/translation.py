@@ -109,6 +109,7 @@ def search_translations(
             memory=memory,
             device=model.device,
             trace=trace,
+            forbidden=preprocessing.forbidden,
         )
 
     batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams)

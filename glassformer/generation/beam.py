@@ -26,7 +26,7 @@ model's own probabilities: a forbidden token changes what may be chosen, not how
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -34,7 +34,7 @@ from torch import Tensor
 
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypotheses, Hypothesis
-from glassformer.generation.logits import NO_TOKEN, Sampling, refuse_nan, warps
+from glassformer.generation.logits import NO_TOKEN, Sampling, never, refuse_nan, warps
 from glassformer.generation.protocol import Decoder
 from glassformer.generation.sample import read_again, read_on, read_prompts
 from glassformer.nn.cache import is_in_order
@@ -95,8 +95,10 @@ def beam_search(
     device: torch.device | None = None,
     trace: Trace | None = None,
     prefer_complete: bool = True,
+    forbidden: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
-    """The best sequences after each prompt, best first. `end` is the token that completes one."""
+    """The best sequences after each prompt, best first. `end` is the token that completes one;
+    `forbidden` tokens are never chosen."""
     if not prompts:
         return []
     limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
@@ -108,6 +110,8 @@ def beam_search(
         limits = [min(limit, room) for limit in limits]
     logits, state, ids = read_prompts(decoder, prompts, memory, max(limits), device)
     search = _Search(beams, ids, limits, end, trace, prefer_complete)
+    if forbidden:
+        search.warps.append(partial(never, forbidden))
     state = state.reorder(search.copies.to(device))
     logits = logits[search.copies]
     seen = (search.ids != NO_TOKEN).sum(dim=1)  # (B · K,): how many tokens are in the state

@@ -5,7 +5,7 @@ and returns logits. A token that may not be chosen has the logit -∞.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -97,6 +97,11 @@ def no_repeat_ngram(size: int, ids: Tensor, logits: Tensor) -> Tensor:
     left = logits.masked_fill(forbidden, -math.inf)
     has_choice = (left > -math.inf).any(-1, keepdim=True)
     return torch.where(has_choice, left, logits)
+
+
+def never(tokens: Sequence[int], ids: Tensor, logits: Tensor) -> Tensor:
+    """Forbid these tokens."""
+    return logits.index_fill(-1, torch.tensor(tokens, device=logits.device), -math.inf)
 
 
 def temperature(value: float, ids: Tensor, logits: Tensor) -> Tensor:

@@ -2,20 +2,26 @@
 
     hidden = encoder(ids)                           (B, T, D)
     logits = transform(hidden) · vocabularyᵀ + b    (B, T, V)
+    vector = pool(hidden)                           (B, D) of a whole text
 
 Its encoder is then fine-tuned to classify texts or tag words: see `classifier.py`.
 """
 
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import model_validator
+import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from glassformer.config import Count
+from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.headed_model import HeadedModel
 from glassformer.models.stack import initialize, make_norm
 from glassformer.models.wiring import Stream, Wiring
 from glassformer.nn.linear import Linear
+from glassformer.nn.pooling import pool
 
 
 class BertConfig(EncoderConfig):
@@ -23,6 +29,15 @@ class BertConfig(EncoderConfig):
 
     tie_weights: bool = True
     """Use the embedding matrix as the output layer."""
+    has_head: bool = True
+    """False: there is no output layer; the model turns texts into vectors, as those of
+    sentence-transformers do."""
+    pooling: Literal["mean", "first", "max"] = "mean"
+    """How the vectors of a text become one, for `embed`."""
+    normalize: bool = True
+    """Scale the vector of a text to length 1."""
+    sentence_length: Count | None = Field(None, ge=1)
+    """Maximum number of tokens of a text to embed; null: context_length."""
 
     @model_validator(mode="after")
     def _reads_tokens(self) -> Self:
@@ -43,6 +58,8 @@ class Bert(HeadedModel):
         self.config = config
         self.context_length = config.context_length
         self.encoder = Encoder(config)
+        if not config.has_head:
+            return
         self.transform = nn.Sequential(
             Linear(config.d_model, config.d_model, bias=config.bias),
             nn.GELU(),
@@ -55,6 +72,10 @@ class Bert(HeadedModel):
             self.head.weight = self.encoder.get_parameter("embedding.weight")
 
     @property
+    def device(self) -> torch.device:
+        return self.token_vectors.device
+
+    @property
     def token_vectors(self) -> Tensor:
         return self.encoder.get_parameter("embedding.weight")
 
@@ -64,8 +85,18 @@ class Bert(HeadedModel):
         """The input of the prediction: (B, T) → (B, T, D)."""
         return self.encoder(ids, is_text, segments)
 
+    def embed(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
+        """One vector for each text: (B, T) → (B, D)."""
+        vectors = pool(self.hidden(ids, is_text), is_text, self.config.pooling)
+        return F.normalize(vectors, dim=-1) if self.config.normalize else vectors
+
     def predict(self, hidden: Tensor) -> Tensor:
         """Logits of the token at each position: (…, D) → (…, V)."""
+        if not self.config.has_head:
+            raise GlassformerError(
+                "this model has no output layer and predicts no words: it turns texts into "
+                "vectors. Use glassformer embed."
+            )
         return self.head(self.transform(hidden))
 
     def read_out(self, states: Tensor) -> Tensor:

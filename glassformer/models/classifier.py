@@ -26,6 +26,8 @@ class ClassifierConfig(EncoderConfig, LabelsConfig):
     mean)."""
     pooler: bool = False
     """BERT's tanh(Linear) on the pooled vector."""
+    pooler_activation: Literal["tanh", "relu"] = "tanh"
+    """DistilBERT's is relu."""
 
 
 class Classifier(TextClassifier):
@@ -54,7 +56,10 @@ class Classifier(TextClassifier):
         else:
             pooling = self.config.pooling
             pooled = pool(x, is_text, "mean" if pooling == "idf" else pooling)
-        return pooled if self.pooler is None else self.pooler(pooled).tanh()
+        if self.pooler is None:
+            return pooled
+        projected = self.pooler(pooled)
+        return projected.relu() if self.config.pooler_activation == "relu" else projected.tanh()
 
 
 class TaggerConfig(EncoderConfig, LabelsConfig):

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from glassformer.config import Count
+from glassformer.config import Config, Count
 from glassformer.models import stack
 from glassformer.models.fields import Context, Heads, Layers, VocabSize, Width, check_length
 from glassformer.models.language_model import LanguageModel
@@ -23,6 +23,23 @@ from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
+from glassformer.nn.positions import RotaryStretch
+
+
+class RotaryStretchConfig(Config):
+    """How much slower rotary positions turn: all alike, or, with original_length, only those that
+    turn less than `high` times within it (Llama 3.1)."""
+
+    factor: float = Field(gt=0)
+    original_length: Count | None = Field(None, ge=1)
+    low: float = Field(1.0, gt=0)
+    high: float = Field(4.0, gt=0)
+
+    @model_validator(mode="after")
+    def _low_is_lower(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low is {self.low}, but must be less than high, {self.high}")
+        return self
 
 
 class GPTConfig(StackConfig):
@@ -39,6 +56,8 @@ class GPTConfig(StackConfig):
     d_embedding: Count | None = Field(None, ge=1, le=2**20)
     """Width of the token embedding, projected to d_model if they differ; null: d_model."""
     rotary_base: float = Field(10000.0, gt=0)
+    rotary_stretch: RotaryStretchConfig | None = None
+    """Slower rotations of a model whose context was extended after its training; null: none."""
     output_bias: bool = False
     """A bias on the logits."""
     tie_weights: bool = True
@@ -55,6 +74,11 @@ class GPTConfig(StackConfig):
     @property
     def width_of_head(self) -> int:
         return self.head_dim or self.d_model // self.num_heads
+
+    @property
+    def stretch(self) -> RotaryStretch | None:
+        found = self.rotary_stretch
+        return None if found is None else RotaryStretch(**found.model_dump())
 
     @property
     def kv_heads(self) -> int:
@@ -92,7 +116,9 @@ class GPT(LanguageModel):
         self.embedding = nn.Embedding(vocab_size, d_embedding)
         is_narrow = d_embedding != config.d_model
         self.widen = Linear(d_embedding, config.d_model) if is_narrow else nn.Identity()
-        self.positions = stack.make_positions(config, config.context_length, config.rotary_base)
+        self.positions = stack.make_positions(
+            config, config.context_length, config.rotary_base, config.stretch
+        )
         self.dropout = Dropout(config.dropout)
         self.blocks = stack.make_stack(config)
         self.final_norm = stack.make_final_norm(config)

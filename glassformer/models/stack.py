@@ -119,7 +119,12 @@ def make_final_norm(config: StackConfig) -> nn.Module:
     return make_norm(config) if config.final_norm else nn.Identity()
 
 
-def make_positions(config: StackConfig, length: int, rotary_base: float = 10000.0) -> Positions:
+def make_positions(
+    config: StackConfig,
+    length: int,
+    rotary_base: float = 10000.0,
+    stretch: positions.RotaryStretch | None = None,
+) -> Positions:
     """Positions of the stack's kind for sequences of up to `length`."""
     match config.positions:
         case "learned":
@@ -129,7 +134,7 @@ def make_positions(config: StackConfig, length: int, rotary_base: float = 10000.
         case "relative":
             return positions.RelativePositions(config.num_heads, length - 1)
         case "rotary":
-            return positions.RotaryPositions(config.width_of_head, rotary_base)
+            return positions.RotaryPositions(config.width_of_head, rotary_base, stretch)
         case "none":
             return Positions()
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.linear import Linear
 
-Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "swiglu"]
+Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "swiglu"]
 
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,6 +22,7 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's own approximation
     "quick_gelu": lambda x: x * (1.702 * x).sigmoid(),  # ImageGPT's
     "relu": F.relu,
+    "silu": F.silu,  # Marian's
     "swiglu": F.silu,
 }
 

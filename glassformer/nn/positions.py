@@ -8,6 +8,7 @@ rotary      queries and keys rotated by an angle per position, so that their dot
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -139,16 +140,41 @@ class RelativePositions(Positions):
         return weights | {"scores": scores[:, distance.clamp(-known, known) + known]}
 
 
+@dataclass(frozen=True)
+class RotaryStretch:
+    """Slower rotations, with which a trained model reads longer texts than before.
+
+    Plain, every rotation is `factor` times slower. With `original_length` (Llama 3.1), rotations
+    that turn less than `low` times within that length are, those that turn more than `high` times
+    are left as they are, and those in between are interpolated.
+    """
+
+    factor: float
+    original_length: int | None = None
+    low: float = 1.0
+    high: float = 4.0
+
+    def __call__(self, turns: Tensor) -> Tensor:
+        if self.original_length is None:
+            return turns / self.factor
+        number = self.original_length * turns / (2 * math.pi)  # of rotations within that length
+        kept = ((number - self.low) / (self.high - self.low)).clamp(0, 1)
+        return kept * turns + (1 - kept) * turns / self.factor
+
+
 class RotaryPositions(Positions):
     """Rotates each pair of a head's coordinates by an angle that grows with the position.
 
     The pairs are coordinate k and k + d/2, as in Llama and Qwen.
     """
 
-    def __init__(self, head_dim: int, base: float = 10000.0) -> None:
+    def __init__(
+        self, head_dim: int, base: float = 10000.0, stretch: RotaryStretch | None = None
+    ) -> None:
         super().__init__()
         self.head_dim = head_dim
         self.base = base
+        self.stretch = stretch
 
     def frequencies(self, d_model: int, device: torch.device | None = None) -> Tensor:
         return self._turns(device)
@@ -169,4 +195,5 @@ class RotaryPositions(Positions):
 
     def _turns(self, device: torch.device | None) -> Tensor:
         even = torch.arange(0, self.head_dim, 2, device=device)
-        return torch.pow(self.base, -even / self.head_dim)  # (d/2,)
+        turns = torch.pow(self.base, -even / self.head_dim)  # (d/2,)
+        return turns if self.stretch is None else self.stretch(turns)

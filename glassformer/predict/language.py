@@ -83,7 +83,7 @@ class LanguagePredictor(InspectsTokens, NeighbourFinder):
         if chosen.num_beams > 1:
             return self._searched(encoded, chosen)
         writers = [
-            Writer(prompt, ids, self.tokenizer, chosen.stop)
+            self._writer(prompt, ids, chosen)
             for prompt, ids in encoded
             for _ in range(chosen.num_return_sequences)
         ]
@@ -105,7 +105,7 @@ class LanguagePredictor(InspectsTokens, NeighbourFinder):
         ids = self._prompt_ids(prompt)
         if chosen.num_beams > 1:  # the best text is known only at the end
             return iter([self._searched([(prompt, ids)], chosen)[0].text])
-        writer = Writer(prompt, ids, self.tokenizer, chosen.stop)
+        writer = self._writer(prompt, ids, chosen)
         steps = self._decode([ids], chosen, [writer])
 
         def pieces() -> Iterator[str]:
@@ -200,8 +200,11 @@ class LanguagePredictor(InspectsTokens, NeighbourFinder):
         found.check_used(settings)
         return found
 
+    def _writer(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Writer:
+        return Writer(prompt, ids, self.tokenizer, chosen.stop, self.preprocessing.end_tokens)
+
     def _prompt_ids(self, prompt: str) -> list[int]:
-        ids = self.tokenizer.encode(prompt)
+        ids = [*self.tokenizer.begins_with, *self.tokenizer.encode(prompt)]
         if ids:
             return ids
         if self.tokenizer.end_of_text is None:
@@ -224,7 +227,7 @@ class LanguagePredictor(InspectsTokens, NeighbourFinder):
             prefer_complete=False,
         )
         return [
-            Writer(prompt, ids, self.tokenizer, chosen.stop).written(each)
+            self._writer(prompt, ids, chosen).written(each)
             for (prompt, ids), several in zip(prompts, found, strict=True)
             for each in several
         ]

@@ -1,5 +1,6 @@
 """A masked language model in use: it predicts the tokens behind [MASK]."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
+from glassformer.predict.embedding import EmbedsTexts
 from glassformer.predict.inspecting import InspectsTokens
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
@@ -20,7 +22,7 @@ from glassformer.predict.subjects import of_masked
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
-from glassformer.text.framing import MASK
+from glassformer.text.framing import MASKS
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(InspectsTokens, NeighbourFinder):
-    """The verbs of a masked language model: fill, neighbours, inspect and evaluate."""
+class MaskedPredictor(EmbedsTexts, InspectsTokens, NeighbourFinder):
+    """The verbs of a masked language model: fill, embed, neighbours, inspect and evaluate."""
 
-    verbs = ("fill", "neighbours", "inspect", "evaluate")
+    verbs = ("fill", "embed", "neighbours", "inspect", "evaluate")
     preprocessing_class = MaskedTextPreprocessing
     model: Bert
     preprocessing: MaskedTextPreprocessing
@@ -58,11 +60,20 @@ class MaskedPredictor(InspectsTokens, NeighbourFinder):
             return self._fill(text, top)
         return [self._fill(each, top) for each in text]
 
+    def parts(self, text: str) -> list[str]:
+        """The text around its masks, which may be written as any model's are.
+
+        >>> model.parts("the [MASK] fox")
+        ['the ', ' fox']
+        """
+        return re.split("|".join(map(re.escape, MASKS)), text)
+
     @torch.inference_mode()
     def _fill(self, text: str, top: int) -> list[list[Guess]]:
-        parts = text.split(MASK)
+        parts = self.parts(text)
         if len(parts) < 2:
-            raise UsageError(f'there is no {MASK} in "{text}". Write it where a word is missing.')
+            name = self.preprocessing.mask_name
+            raise UsageError(f'there is no {name} in "{text}". Write it where a word is missing.')
         mask, frame = self.preprocessing.mask, self.preprocessing.frame(self.model.context_length)
         ids = self._encoded(parts)
         if frame.is_too_long(ids):
@@ -92,7 +103,7 @@ class MaskedPredictor(InspectsTokens, NeighbourFinder):
         return ids + self.tokenizer.encode(parts[-1])
 
     def _subject(self, text: str) -> Subject:
-        return of_masked(self.model, self.preprocessing, text, self._encoded(text.split(MASK)))
+        return of_masked(self.model, self.preprocessing, text, self._encoded(self.parts(text)))
 
     def _framed(self, ids: list[int]) -> tuple[list[int], int]:
         frame = self.preprocessing.frame(None)
@@ -116,7 +127,8 @@ class MaskedPredictor(InspectsTokens, NeighbourFinder):
 
     def _guess(self, parts: list[str], place: int, id: int, probability: float) -> Guess:
         token = self.tokenizer.token(id)
-        before, after = MASK.join(parts[: place + 1]), MASK.join(parts[place + 1 :])
+        mask = self.preprocessing.mask_name
+        before, after = mask.join(parts[: place + 1]), mask.join(parts[place + 1 :])
         if token.startswith(("##", " ")):
             before = before.rstrip()
         text = f"{before}{token.removeprefix('##')}{after}"

@@ -24,6 +24,7 @@ def search_tree(
     memory: Callable[[], Any] = lambda: None,
     steps: int = STEPS,
     prefer_complete: bool = True,
+    forbidden: Sequence[int] = (),
 ) -> dict[str, Any]:
     """The tree of a search with a few beams, the winner, and what greedy decoding would write.
     `memory` encodes the source, if there is one."""
@@ -39,6 +40,7 @@ def search_tree(
             device=device,
             trace=trace,
             prefer_complete=prefer_complete,
+            forbidden=forbidden,
         )
         return found[0][0]
 

@@ -28,7 +28,7 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
     """A text that a language model reads; each position predicts the next token. Of a text longer
     than the context, the end is read."""
     tokenizer = preprocessing.tokenizer
-    whole = tokenizer.encode(not_empty(text))
+    whole = [*tokenizer.begins_with, *tokenizer.encode(not_empty(text))]
     ids = whole[-model.context_length :]
     row = torch.tensor([ids], device=model.device)
     return Subject(
@@ -140,6 +140,7 @@ def of_translation(
             end=preprocessing.end,
             device=model.device,
             memory=lambda: model.encode(rows[0]),
+            forbidden=preprocessing.forbidden,
             steps=len(ids) + SPARE_STEPS,
         ),
         read_out=getattr(model, "read_out", None),

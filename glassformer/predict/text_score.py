@@ -81,14 +81,16 @@ def score_text(model: LanguageModel, tokenizer: Tokenizer, text: str) -> TextSco
     ids = tokenizer.encode(text)
     if not ids:
         raise GlassformerError("there is no text to score.")
-    begin, context = tokenizer.end_of_text, model.context_length
-    logprobs = _logprobs(model, ids[:context])
-    for start in range(context // 2, len(ids) - context // 2, context // 2):
+    end, context = tokenizer.end_of_text, model.context_length
+    first = list(tokenizer.begins_with)  # which such a model has always read before a text
+    begin = first[-1] if first else end
+    logprobs = _logprobs(model, [*first, *ids][:context])[len(first) :]
+    for start in range(context // 2, len(first) + len(ids) - context // 2, context // 2):
         window = ids[start : start + context]
         fresh = min(len(ids), start + context) - (len(logprobs) + 1)
         logprobs += _logprobs(model, window)[len(window) - 1 - fresh :] if fresh > 0 else []
     size = count_bytes([text], tokenizer)
-    framed = np.array(ids if begin is None else [begin, *ids, begin])
+    framed = np.array(ids if begin is None else [begin, *ids, begin if end is None else end])
     document = evaluate_language(model, framed, size, context) if len(framed) > 1 else None
     return TextScore(
         tokens=[tokenizer.token(id) for id in ids],

@@ -74,19 +74,27 @@ class Writer:
     """The text of one row as it grows, up to its stop."""
 
     def __init__(
-        self, prompt: str, ids: list[int], tokenizer: Tokenizer, stops: Sequence[str]
+        self,
+        prompt: str,
+        ids: list[int],
+        tokenizer: Tokenizer,
+        stops: Sequence[str],
+        ends: Sequence[str] = (),
     ) -> None:
+        """`ends` are special tokens that end the text, besides the end of text."""
         self.prompt = prompt
         self.text = ""
         self.num_tokens = 0
         self._end = tokenizer.end_of_text
+        known = tokenizer.special_tokens
+        self._ends = {self._end, *(known[end] for end in ends if end in known)}
         self._stream = TextStream(tokenizer, before=ids)
         self._filter = StopFilter(stops)
         self._ended = False
 
     def add(self, token: int) -> bool:
         """Append a token. True when the text is complete."""
-        if token == self._end:
+        if token in self._ends:
             self._ended = True
             return True
         self.num_tokens += 1

@@ -6,7 +6,7 @@ target   <start> Ein Mann schläft . <end>
 
 import math
 from collections.abc import Callable, Sequence
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,11 @@ class PairPreprocessing(Preprocessing):
     target_column: str | None = None
     reverse: bool = False
     """The training data was read from target to source."""
+    start_token: str | None = None
+    """The token that the decoder reads before its first word; null: <|startoftext|>, or the end."""
+    shares_ids: bool = False
+    """Both tokenizers number their tokens alike: one vocabulary, with its own rules for each
+    side."""
     target_length: TargetLength | None = None
     """None: unknown, so only the model's context limits the length of a translation."""
 
@@ -64,7 +69,17 @@ class PairPreprocessing(Preprocessing):
     def _has_ends(self) -> "PairPreprocessing":
         if any(each.end_of_text is None for each in self.tokenizers.values()):
             raise ValueError("the tokenizer of a translator needs an end-of-text token")
+        if self.start_token not in (None, *self.target.special_tokens):
+            raise ValueError(f"the tokenizer has no special token {self.start_token}")
         return self
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        found = super().sizes
+        if self.shares_ids:
+            both = [size for size in found.values() if size is not None]
+            return {"vocab_size": max(both), "target_vocab_size": None}
+        return found
 
     @property
     def source(self) -> Tokenizer:
@@ -77,7 +92,13 @@ class PairPreprocessing(Preprocessing):
     @property
     def start(self) -> int:
         """The token that the decoder reads before its first word."""
-        return self.target.special_tokens.get(START, self.end)
+        return self.target.special_tokens.get(self.start_token or START, self.end)
+
+    @property
+    def forbidden(self) -> tuple[int, ...]:
+        """Tokens that are never written. Imported models have not learned to avoid their start
+        token, which is their padding."""
+        return (self.start,) if self.start_token is not None and self.start != self.end else ()
 
     @property
     def end(self) -> int:

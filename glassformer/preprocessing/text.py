@@ -19,7 +19,7 @@ from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.preprocessing import tokenizer_field
 from glassformer.preprocessing.text_input import TextInput
 from glassformer.text.byte_count import ByteCount, ByteCounter
-from glassformer.text.framing import MASK, Frame, readable
+from glassformer.text.framing import MASKS, Frame, readable
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.word_cache import WordCache, id_type, ids_of
 from glassformer.wording import beginning
@@ -40,6 +40,10 @@ class TextPreprocessing(LabelledInputs):
     """How the messages of conversations are written: strings with {role} and {content}."""
     tag_scheme: SchemeName | None = None
     """How the tags of the training data mark entities; null if they mark none."""
+    end_tokens: Names = ()
+    """Special tokens that end a generated text, besides the end of text."""
+    jinja_template: str | None = Field(None, max_length=2**20)
+    """How an imported model was shown conversations, which `chat` writes in the same way."""
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""
@@ -66,7 +70,8 @@ class TextPreprocessing(LabelledInputs):
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
         # An empty prompt begins a text.
-        return (TextInput(tokenizer="tokenizer", if_empty=self.tokenizer.end_of_text),)
+        before, end = self.tokenizer.begins_with, self.tokenizer.end_of_text
+        return (TextInput(tokenizer="tokenizer", before=before, if_empty=None if before else end),)
 
     @property
     def dtype(self) -> str:
@@ -131,14 +136,21 @@ class MaskedTextPreprocessing(TextPreprocessing):
 
     @model_validator(mode="after")
     def _has_mask(self) -> "MaskedTextPreprocessing":
-        if MASK not in self.tokenizer.special_tokens:
-            raise ValueError(f"the tokenizer of a masked language model has no token {MASK}")
+        if not any(mask in self.tokenizer.special_tokens for mask in MASKS):
+            raise ValueError(
+                f"the tokenizer of a masked language model has no token {' or '.join(MASKS)}"
+            )
         return self
+
+    @property
+    def mask_name(self) -> str:
+        """How the vocabulary writes the token that hides another."""
+        return next(mask for mask in MASKS if mask in self.tokenizer.special_tokens)
 
     @property
     def mask(self) -> int:
         """The token that hides another."""
-        return self.tokenizer.special_tokens[MASK]
+        return self.tokenizer.special_tokens[self.mask_name]
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
@@ -149,6 +161,6 @@ class MaskedTextPreprocessing(TextPreprocessing):
                 before=tuple(frame.before),
                 after=tuple(frame.after),
                 mask=self.mask,
-                mask_name=MASK,
+                mask_name=self.mask_name,
             ),
         )

@@ -1,6 +1,7 @@
 """A model as it was read from another format."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
@@ -20,3 +21,5 @@ class ForeignModel:
     arguments: tuple[str, ...] = ()
     """What follows the folder in a command to try."""
     notes: tuple[str, ...] = ()
+    generation: dict[str, Any] = field(default_factory=dict)
+    """Defaults of generation."""

@@ -1,37 +1,23 @@
-"""From a file in another format to a model folder, which is used like one that was trained here."""
+"""From a model of another tool to a model folder, which is used like one that was trained here."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer import __version__
-from glassformer.atomic_files import discard, explained, take_place
-from glassformer.checkpoint.model_folder import CONFIG, save_model
-from glassformer.data.text_files import DataPath, local_path, missing, open_bytes
+from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.checkpoint.model_folder import CONFIG, GENERATION, save_model
+from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import name_of
-from glassformer.pretrained import word_vectors
 from glassformer.pretrained.foreign_model import ForeignModel
+from glassformer.pretrained.formats import format_of
+from glassformer.pretrained.hub import is_hub_name
+from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
+from glassformer.pretrained.open_model import located
 from glassformer.wording import command
 
-BEGINNING = 2**16  # bytes by which a format is recognised
-
-
-@dataclass(frozen=True)
-class Format:
-    """A row of the table."""
-
-    name: str
-    recognises: Callable[[bytes], bool]
-    """By the first bytes of a file."""
-    read: Callable[[DataPath], ForeignModel]
-
-
-FORMATS = (
-    Format("word vectors as text", word_vectors.is_text, word_vectors.read_text),
-    Format("word2vec binary", word_vectors.is_binary, word_vectors.read_binary),
-)
+WHAT = "Pass a folder of a Hugging Face model, its name on the hub, or a file of word vectors."
 
 
 @dataclass(frozen=True)
@@ -61,32 +47,40 @@ class ImportedModel:
 
 
 def import_model(path: str | Path, out: Path | None = None, force: bool = False) -> ImportedModel:
-    """Read a file, recognise its format, and write its model to `out`."""
-    source = local_path(path)
-    if source.is_dir():
-        raise UsageError(f"{path} is a folder. Pass a file of word vectors.")
+    """Read a folder, a file or a model of the hub, and write its model to `out`."""
+    source = located(path)
     if not source.exists():
-        raise missing(source, "Pass a file of word vectors.")
-    folder = out or Path("runs") / (source.name.split(".")[0] or "imported")
+        raise missing(source, WHAT)
+    folder = out or Path("runs") / (source_name(path).split(".")[0] or "imported")
     _check_place(folder, force)
-    with open_bytes(source) as file:
-        start = file.read(BEGINNING)
-    known = next((each for each in FORMATS if each.recognises(start)), None)
-    if known is None:
-        names = ", ".join(each.name for each in FORMATS)
-        raise GlassformerError(f"{path} has no format that can be imported. These can: {names}.")
-    found = known.read(source)
+    if source.is_dir():
+        if not isinstance(source, Path) or not (source / CONFIG).is_file():
+            raise UsageError(f"{path} is a folder without a {CONFIG}. {WHAT}")
+        if not is_hugging_face(source):
+            raise UsageError(f"{path} is a model of glassformer already. Use it as it is.")
+        format, found = "Hugging Face", read_folder(source)
+    else:
+        known = format_of(source)
+        format, found = known.name, known.read(source)
     name = name_of(found.model)
     trial = (found.verb, str(folder), *found.arguments)
     partial = folder.with_name(f".{folder.name}.partial")
     with explained(folder):
         discard(partial)
         try:
-            save_model(partial, found.model, found.preprocessing, _card(found, name, source.name))
+            card = _card(found, name, source_name(path))
+            save_model(partial, found.model, found.preprocessing, card)
+            if found.generation:
+                write_json(partial / GENERATION, found.generation)
             take_place(partial, folder)
         finally:
             discard(partial)
-    return ImportedModel(folder, known.name, name, found.about, trial, found.notes)
+    return ImportedModel(folder, format, name, found.about, trial, found.notes)
+
+
+def source_name(path: str | Path) -> str:
+    """The last part of a path or of a name on the hub."""
+    return Path(str(path).partition("@")[0] if is_hub_name(str(path)) else path).name
 
 
 def _check_place(folder: Path, force: bool) -> None:

@@ -6,11 +6,12 @@ from typing import TypeVar, cast
 
 import torch
 
-from glassformer.checkpoint.model_folder import GENERATION, load_config, load_model
+from glassformer.checkpoint.model_folder import GENERATION
 from glassformer.errors import UsageError
 from glassformer.models import row
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
+from glassformer.pretrained.open_model import open_config, open_model
 from glassformer.runtime.host import prepare
 from glassformer.tasks import (
     caption,
@@ -48,9 +49,10 @@ def task_of(model: str) -> Task:
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
-    """The model in a folder, ready to use: an object with the verbs of its task. Loading never runs
-    code from the folder."""
-    saved = load_model(Path(path))
+    """The model in a folder, ready to use: an object with the verbs of its task. The folder may be
+    ours or of a Hugging Face model, or the name of such a model on the hub. Loading never runs code
+    from it."""
+    saved = open_model(path)
     setup = prepare(threads=torch.get_num_threads(), precision="float32")
     model = saved.model.to(setup.device)
     merge_projections(model)
@@ -61,7 +63,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
 
 def predictor_of(path: str | os.PathLike[str]) -> type[Predictor]:
     """The kind of predictor that the model in a folder has."""
-    name, _ = load_config(Path(path))
+    name, _ = open_config(path)
     return task_of(name).predictor
 
 

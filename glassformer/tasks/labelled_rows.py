@@ -12,15 +12,14 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer.checkpoint.model_folder import load_config
 from glassformer.config import Config
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
 from glassformer.data.splits import LabelledConfig, LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.models import row
-from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.pretrained.open_model import open_config, open_preprocessing
 from glassformer.tasks.recipe import FinetuneConfig, Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
 from glassformer.tasks.task import Habits, Objective, Say, Source, say_data
@@ -95,7 +94,7 @@ def _trained_context(recipe: Recipe) -> int | None:
     """The context of the model that a recipe begins with; None if it begins with none."""
     if recipe.start is None:
         return None
-    _, config = load_config(Path(recipe.start.model))
+    _, config = open_config(recipe.start.model)
     found: int | None = getattr(config, "context_length", None)
     return found
 
@@ -119,7 +118,7 @@ def text_preprocessing(
             recipe, default, map(text_of, examples[::every]), is_rich=True, one_in=every
         )
     else:
-        start = load_preprocessing(Path(recipe.start.model))
+        start = open_preprocessing(recipe.start.model)
         if not isinstance(start, TextPreprocessing):
             raise GlassformerError(
                 f"{recipe.start.model} does not read text, so it cannot be fine-tuned on texts. "

@@ -25,8 +25,8 @@ from glassformer.evaluation.precision_recall import wilson
 from glassformer.evaluation.result import evaluating
 from glassformer.models.image_gpt_probe import ImageGPTProbe
 from glassformer.predict.probe import ProbePredictor
-from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.pretrained.open_model import open_preprocessing
 from glassformer.tasks.labelled_rows import say_split
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
 from glassformer.tasks.stored_images import (
@@ -70,7 +70,7 @@ def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
         raise UsageError(
             "a probe trains no layer of the model. Leave out --lora-rank and --freeze-layers."
         )
-    kind = load_preprocessing(Path(start.model))
+    kind = open_preprocessing(start.model)
     if not isinstance(kind, PalettePreprocessing):
         raise GlassformerError(f"{start.model} does not paint images. Pass an image-gpt.")
     if recipe.data.image_size not in (None, kind.image_size):

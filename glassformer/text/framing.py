@@ -3,6 +3,8 @@
 BERT    [CLS] a fine film [SEP]
 GPT           a fine film <|endoftext|>     its last state sums up the text
 others        a fine film
+
+A tokenizer of another tool that has its own rule for these tokens (a post-processor) keeps it.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from glassformer.text.tokenizers import Tokenizer
 MASK, BEGIN, SEPARATE, PAD = "[MASK]", "[CLS]", "[SEP]", "[PAD]"
 START = "<|startoftext|>"  # read by a decoder before the first word of its answer
 BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
+MASKS = (MASK, "<mask>")  # the second is RoBERTa's
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
@@ -22,8 +25,9 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 def readable(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
     """The texts as they are encoded. Where tokens include the space before a word, the first word
-    gets one, too: so a word has the same tokens everywhere."""
-    if tokenizer.carries_blanks:
+    gets one, too: so a word has the same tokens everywhere. A tokenizer of another tool reads texts
+    as it did there."""
+    if tokenizer.carries_blanks and tokenizer.own_frame is None:
         texts = [text if text[:1].isspace() else f" {text}" for text in texts]
     return tokenizer.without_unknown(texts)
 
@@ -41,6 +45,11 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Tokenizer, limit: int | None, is_causal: bool) -> "Frame":
         special, end = tokenizer.special_tokens, tokenizer.end_of_text
+        before, after = tokenizer.own_frame or ((), ())
+        if before or after:
+            if is_causal and not after and end is not None:
+                after = (end,)
+            return cls(before, after, limit, is_causal)
         if BEGIN in special and SEPARATE in special:
             return cls((special[BEGIN],), (special[SEPARATE],), limit, is_causal)
         return cls((), (end,) if is_causal and end is not None else (), limit, is_causal)

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
+from tokenizers.processors import ByteLevel, TemplateProcessing
 
 from glassformer.errors import GlassformerError
 from glassformer.text.chunks import pieces_of
@@ -85,6 +86,25 @@ class Tokenizer:
         """Write a `tokenizer.json` that other tools can load."""
         Path(path).write_bytes(self._backend.to_str(pretty=True).encode())
 
+    def framed(
+        self, before: Sequence[int], after: Sequence[int], adds_blank: bool = False
+    ) -> "Tokenizer":
+        """The same with a rule of its own for the ids around a text, and for the blank before its
+        first word, as other tools need it. A rule that it has stays."""
+        backend = Backend.from_str(self._backend.to_str())
+        if backend.post_processor is None and (before or after):
+            ids = dict.fromkeys((*before, *after))
+            names = [(self.token(id), id) for id in ids]
+            sides = (" ".join(map(self.token, side)) for side in (before, after))
+            backend.post_processor = TemplateProcessing(
+                single=" $A ".join(sides).strip(), special_tokens=names
+            )
+        elif backend.post_processor is None:
+            backend.post_processor = ByteLevel(trim_offsets=False)  # which adds nothing
+        if adds_blank and self.own_frame is None and self.is_byte_level:
+            backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        return Tokenizer(backend)
+
     def as_json(self) -> dict[str, Any]:
         """The content of its `tokenizer.json`."""
         values: dict[str, Any] = json.loads(self._backend.to_str())
@@ -115,6 +135,23 @@ class Tokenizer:
     def end_of_text(self) -> int | None:
         """The id between documents, and before the first."""
         return next((id for end in _ENDS if (id := self.special_tokens.get(end)) is not None), None)
+
+    @cached_property
+    def own_frame(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The ids before and after a text by the tokenizer's own rule; None: it has no rule."""
+        if self._backend.post_processor is None:
+            return None
+        with self._panics_as_errors("the tokenizer fails on a single letter"):
+            framed = self._backend.encode("a", add_special_tokens=True)
+        is_text = [not added for added in framed.special_tokens_mask]
+        first = is_text.index(True) if True in is_text else len(is_text)
+        last = len(is_text) - is_text[::-1].index(True) if True in is_text else len(is_text)
+        return tuple(framed.ids[:first]), tuple(framed.ids[last:])
+
+    @property
+    def begins_with(self) -> tuple[int, ...]:
+        """The ids that a language model reads before a text, such as Llama's begin of text."""
+        return self.own_frame[0] if self.own_frame else ()
 
     @cached_property
     def unknown(self) -> int | None:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from torch import nn
 
-from glassformer.atomic_files import file_digest
-from glassformer.checkpoint.model_folder import WEIGHTS, load_config, load_model
+from glassformer.checkpoint.model_folder import WEIGHTS
 from glassformer.config import Values
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row
 from glassformer.models.labeller import Labeller
 from glassformer.models.pretrained_body import body_config, load_body
 from glassformer.nn.lora import add_lora, merge_lora
+from glassformer.pretrained.open_model import open_config, open_model, weights_digest
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
-from glassformer.wording import cause
 
 DROPOUT = 0.1  # the least when a trained model is fine-tuned
 
@@ -26,7 +25,7 @@ def on_top_of(folder: Path, task: str) -> Values:
 
 
 def _with_new_head(folder: Path, task: str) -> Values:
-    name, config = load_config(folder)
+    name, config = open_config(folder)
     built, values = body_config(name, config, task)
     values.pop("context_length", None)  # the texts decide whether it must be longer
     # There are fewer examples than there was text: a little more regularisation.
@@ -74,28 +73,22 @@ def with_digest(recipe: Recipe) -> Recipe:
     """The recipe of a fine-tuning, with the checksum of the weights that it begins with."""
     if recipe.start is None:
         return recipe
-    weights = Path(recipe.start.model) / WEIGHTS
-    try:
-        digest = file_digest(weights)
-    except OSError as error:
-        raise GlassformerError(
-            f"{weights} cannot be read: {cause(error)}. Pass the folder of a trained model."
-        ) from None
+    digest = weights_digest(recipe.start.model)
     if recipe.start.digest not in (None, digest):
         raise GlassformerError(
-            f"{weights} does not match the checksum finetune.digest. Pass the original "
-            "model, or leave out the digest."
+            f"{Path(recipe.start.model) / WEIGHTS} does not match the checksum finetune.digest. "
+            "Pass the original model, or leave out the digest."
         )
     start = recipe.start.model_copy(update={"digest": digest})
     return recipe.model_copy(update={"finetune": start})
 
 
 def _begin_with(model: Labeller, start: FinetuneConfig) -> None:
-    folder = Path(start.model)
-    source = load_model(folder).model
-    if start.digest not in (None, file_digest(folder / WEIGHTS)):
+    source = open_model(start.model).model
+    if start.digest not in (None, weights_digest(start.model)):
         raise GlassformerError(
-            f"{folder / WEIGHTS} has changed since this training began. Start over with --force."
+            f"{Path(start.model) / WEIGHTS} has changed since this training began. Start over with "
+            "--force."
         )
     load_body(model, source)
 

@@ -1,0 +1,152 @@
+"""Writing a folder that Hugging Face's tools load as it is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from glassformer import __version__
+from glassformer.atomic_files import write_file, write_json
+from glassformer.checkpoint.model_folder import Saved
+from glassformer.errors import GlassformerError
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.pretrained.conversion import their_tensors
+from glassformer.pretrained.families import FAMILIES
+from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.hub_inputs import GENERATION, KINDS
+from glassformer.pretrained.hugging_face import CONFIG, MODULES, read_folder
+from glassformer.pretrained.probes import probe_of
+from glassformer.pretrained.transformers_check import difference_in_transformers
+from glassformer.pretrained.weight_files import SINGLE
+
+
+def layout_for(saved: Saved) -> tuple[Family, Layout]:
+    """The architecture that computes the same; an error says what differs from the nearest one."""
+    config: Any = saved.model.config
+    candidates = [
+        (family, layout, layout.differences(config))
+        for family in FAMILIES.values()
+        for layout in family.layouts
+        if layout.model == saved.name
+    ]
+    if not candidates:
+        known = sorted({layout.model for each in FAMILIES.values() for layout in each.layouts})
+        raise GlassformerError(
+            f"a {saved.name} cannot be exported to Hugging Face's format: none of its families has "
+            f"this architecture. These models can be: {', '.join(known)}."
+        )
+    family, layout, differences = min(candidates, key=lambda each: len(each[2]))
+    if differences:
+        raise GlassformerError(
+            f"this {saved.name} cannot be exported to Hugging Face's format. Nearest to it is "
+            f"{layout.architecture}, but {'; '.join(differences)}. Train a model with these "
+            "settings to export it."
+        )
+    return family, layout
+
+
+def write_hub(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
+    """Write the model into a folder. Returns the name of the architecture, and notes."""
+    return write_as(*layout_for(saved), saved, folder, card)
+
+
+def write_as(
+    family: Family, layout: Layout, saved: Saved, folder: Path, card: str
+) -> tuple[str, list[str]]:
+    """The same as this architecture, from which the model must not differ."""
+    model: Any = saved.model
+    notes = []
+    if float(getattr(model, "temperature", 1.0)) != 1:
+        notes.append(
+            f"the output layer is divided by the temperature {float(model.temperature):.3g}, so "
+            "that the probabilities stay calibrated"
+        )
+    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing)
+    config: Values = {
+        "architectures": [layout.architecture],
+        "model_type": family.name,
+        "dtype": "float32",
+        **tokens,
+        **layout.their_config(model.config),
+    }
+    write_json(folder / CONFIG, config)
+    if layout.model in ("gpt", "translator"):
+        write_json(folder / GENERATION, _generation(saved, tokens))
+    if not getattr(model.config, "has_head", True):
+        _write_modules(folder, model.config)
+    write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
+    write_file(folder / "README.md", _card(layout, saved, card))
+    return layout.architecture, notes
+
+
+def check_hub(saved: Saved, folder: Path) -> dict[str, float]:
+    """The largest difference in logits after loading the folder again, by each tool."""
+    _, layout = layout_for(saved)
+    probe = probe_of(layout.inputs, saved.model.config)
+    expected = probe.logits(saved.model)
+    again = probe.logits(read_folder(folder).model)
+    found = {"glassformer": probe.difference(expected, again)}
+    theirs = difference_in_transformers(folder, probe, expected, *_sentence(saved))
+    return found if theirs is None else found | {theirs[0]: theirs[1]}
+
+
+def _sentence(saved: Saved) -> tuple[str | None, list[int]]:
+    """A text and its tokens, to compare tokenizers; None if the model reads none."""
+    if not isinstance(saved.preprocessing, TextPreprocessing):
+        return None, []
+    tokenizer = saved.preprocessing.tokenizer
+    known = [tokenizer.token(id) for id in range(min(tokenizer.vocab_size, 400))]
+    text = " ".join(word.strip() for word in known if word.strip().isalpha())[:200].strip()
+    if saved.name == "gpt":
+        return text, [*tokenizer.begins_with, *tokenizer.encode(text)]
+    (ids,) = saved.preprocessing.encode([text])
+    if saved.name == "bert":  # whose texts are read as they are
+        ids = tokenizer.encode(text)
+    return text, [int(id) for id in saved.preprocessing.frame(None).put(ids)]
+
+
+def _generation(saved: Saved, tokens: Values) -> Values:
+    preprocessing: Any = saved.preprocessing
+    values = dict(saved.generation) | tokens
+    ends = [
+        preprocessing.tokenizer.special_tokens[e] for e in getattr(preprocessing, "end_tokens", ())
+    ]
+    if ends and "eos_token_id" in tokens:
+        values["eos_token_id"] = [tokens["eos_token_id"], *ends]
+    return values
+
+
+def _write_modules(folder: Path, config: Any) -> None:
+    """What sentence-transformers reads."""
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if config.normalize else [])]
+    modules = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": "" if number == 0 else f"{number}_{kind}",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for number, kind in enumerate(kinds)
+    ]
+    write_file(folder / MODULES, json.dumps(modules, indent=2) + "\n")
+    names = {"mean": "mean_tokens", "first": "cls_token", "max": "max_tokens"}
+    pooling = {f"pooling_mode_{name}": kind == config.pooling for kind, name in names.items()}
+    write_json(
+        folder / "1_Pooling" / CONFIG, {"word_embedding_dimension": config.d_model, **pooling}
+    )
+    length = config.sentence_length or config.context_length
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": length})
+
+
+def _card(layout: Layout, saved: Saved, card: str) -> str:
+    loader = {"image": "AutoImageProcessor", "palette": "AutoImageProcessor"}
+    reader = loader.get(layout.inputs, "AutoTokenizer")
+    return (
+        f"---\nlibrary_name: transformers\ntags:\n- glassformer\n---\n\n# {saved.name}\n\n"
+        f"A {layout.architecture}, exported with glassformer {__version__}.\n\n```python\n"
+        f"from transformers import {reader}, {layout.architecture}\n\n"
+        f'model = {layout.architecture}.from_pretrained("THIS_FOLDER")\n'
+        f'reader = {reader}.from_pretrained("THIS_FOLDER")\n```\n\n{card}'.rstrip()
+        + "\n"
+    )

@@ -1,0 +1,56 @@
+"""ImageGPT: GPT-2 over the colours of a palette, with RMS norms and another GELU."""
+
+from collections.abc import Iterator
+from math import isqrt
+from typing import Any
+
+from glassformer.errors import GlassformerError
+from glassformer.pretrained.families import gpt2
+from glassformer.pretrained.family import Family, Layout, Values
+
+
+def more_ours(theirs: Values) -> Values:
+    side = isqrt(theirs["n_positions"])
+    if side * side != theirs["n_positions"]:
+        raise GlassformerError(
+            f"config.json: n_positions is {theirs['n_positions']}, but the pixels of a square "
+            "image are needed."
+        )
+    return gpt2.more_ours(theirs) | {"image_size": side}
+
+
+def more_theirs(config: Any) -> Values:
+    return {**gpt2.more_theirs(config), "tie_word_embeddings": False}
+
+
+def differs(config: Any) -> Iterator[str]:
+    yield from gpt2.differs(config)
+    height, width = config.size
+    if height != width:
+        yield f"images are {height}×{width} instead of square"
+
+
+KEYS = {key: ours for key, ours in gpt2.KEYS.items() if key != "tie_word_embeddings"}
+DEFAULTS = gpt2.DEFAULTS | {"vocab_size": 513, "n_embd": 512, "n_layer": 24, "n_head": 8}
+DEFAULTS |= {"activation_function": "quick_gelu"}
+
+FAMILY = Family(
+    "imagegpt",
+    (
+        Layout(
+            architecture="ImageGPTForCausalImageModeling",
+            model="image-gpt",
+            inputs="palette",
+            keys=KEYS,
+            defaults=DEFAULTS,
+            ours=gpt2.COMMON | {"norm": "rms", "tie_weights": False, "initialization": "gpt2"},
+            theirs={key: gpt2.THEIRS[key] for key in gpt2.THEIRS if key != "add_cross_attention"},
+            more_ours=more_ours,
+            more_theirs=more_theirs,
+            differs=differs,
+            links=gpt2.links,
+            prefix="transformer.",
+            computed=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
+        ),
+    ),
+)

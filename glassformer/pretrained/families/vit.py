@@ -1,0 +1,130 @@
+"""ViT: patches, a class token, a pre-norm encoder, a linear head."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from glassformer.pretrained.family import (
+    Family,
+    Layout,
+    Values,
+    labels_from,
+    labels_to,
+    no_gate,
+    our_activation,
+    their_activation,
+)
+from glassformer.pretrained.links import Link, layer, patches, unsqueezed
+
+PARTS = {
+    "attention.query": "attention.attention.query",
+    "attention.key": "attention.attention.key",
+    "attention.value": "attention.attention.value",
+    "attention.output": "attention.output.dense",
+    "attention_norm": "layernorm_before",
+    "feedforward_norm": "layernorm_after",
+    "feedforward.up": "intermediate.dense",
+    "feedforward.down": "output.dense",
+}
+# What newer releases of transformers call the same tensors.
+NEW_NAMES = (
+    (
+        r"^vit\.layers\.(\d+)\.attention\.q_proj\.",
+        r"vit.encoder.layer.\1.attention.attention.query.",
+    ),
+    (r"^vit\.layers\.(\d+)\.attention\.k_proj\.", r"vit.encoder.layer.\1.attention.attention.key."),
+    (
+        r"^vit\.layers\.(\d+)\.attention\.v_proj\.",
+        r"vit.encoder.layer.\1.attention.attention.value.",
+    ),
+    (r"^vit\.layers\.(\d+)\.attention\.o_proj\.", r"vit.encoder.layer.\1.attention.output.dense."),
+    (r"^vit\.layers\.(\d+)\.mlp\.fc1\.", r"vit.encoder.layer.\1.intermediate.dense."),
+    (r"^vit\.layers\.(\d+)\.mlp\.fc2\.", r"vit.encoder.layer.\1.output.dense."),
+    (r"^vit\.layers\.", "vit.encoder.layer."),
+)
+
+
+def links(config: Any) -> Iterator[Link]:
+    yield unsqueezed("encoder.class_token", "vit.embeddings.cls_token", 2)
+    yield unsqueezed("encoder.positions.table.weight", "vit.embeddings.position_embeddings", 1)
+    projection = "vit.embeddings.patch_embeddings.projection"
+    yield from patches(
+        "encoder.embedding.projection", projection, config.channels, config.patch_size
+    )
+    for number in range(config.num_layers):
+        for ours, theirs in PARTS.items():
+            yield from layer(
+                f"encoder.blocks.{number}.{ours}", f"vit.encoder.layer.{number}.{theirs}"
+            )
+    yield from layer("encoder.final_norm", "vit.layernorm")
+    yield from layer("head", "classifier")
+
+
+def more_ours(theirs: Values) -> Values:
+    return labels_from(theirs) | {
+        "activation": our_activation(theirs["hidden_act"]),
+        "head_dropout": 0.0,
+    }
+
+
+def more_theirs(config: Any) -> Values:
+    height, width = config.size
+    return labels_to(config) | {
+        "hidden_act": their_activation(config.activation),
+        "image_size": height if height == width else [height, width],
+    }
+
+
+KEYS = {
+    "image_size": "image_size",
+    "num_channels": "num_channels",
+    "patch_size": "patch_size",
+    "hidden_size": "d_model",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "d_feedforward",
+    "layer_norm_eps": "norm_eps",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
+DEFAULTS = {
+    "image_size": 224,
+    "num_channels": 3,
+    "patch_size": 16,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+OURS = {
+    "embedding": "patches",
+    "positions": "learned",
+    "norm": "layer",
+    "pre_norm": True,
+    "final_norm": True,
+    "qk_norm": False,
+    "bias": True,
+    "pooling": "class",
+    "initialization": "bert",
+}
+
+FAMILY = Family(
+    "vit",
+    (
+        Layout(
+            architecture="ViTForImageClassification",
+            model="vit",
+            inputs="image",
+            keys=KEYS,
+            defaults=DEFAULTS,
+            ours=OURS,
+            theirs={"qkv_bias": True},
+            more_ours=more_ours,
+            more_theirs=more_theirs,
+            differs=no_gate,
+            links=links,
+            prefix="vit.",
+            left_out=(r"vit\.pooler\.dense\.\w+",),
+            renames=NEW_NAMES,
+        ),
+    ),
+)

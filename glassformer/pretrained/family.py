@@ -1,0 +1,186 @@
+"""A family: how a kind of model that others publish and one of our models correspond.
+
+A `Layout` is a pair of pure maps, of configs and of tensors, written once and used both ways: to
+read a model and to write one. A family has a layout for each of its heads.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from glassformer.config import Config, parse
+from glassformer.errors import GlassformerError
+from glassformer.models import row
+from glassformer.models.stack import StackConfig
+from glassformer.pretrained.links import Link
+
+Values = dict[str, Any]
+Inputs = Literal["text", "labelled text", "masked text", "pair", "image", "palette"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One architecture of theirs, and the model of ours that computes the same."""
+
+    architecture: str
+    """The name of their class, in their config.json."""
+    model: str
+    """The name of ours."""
+    inputs: Inputs
+    """What it reads: how its preprocessing is found, and written."""
+    keys: Mapping[str, str]
+    """Keys of their config and the keys of ours that have the same value."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values of their config where config.json leaves them out."""
+    ours: Mapping[str, Any] = field(default_factory=dict)
+    """Values of our config that all such models have."""
+    theirs: Mapping[str, Any] = field(default_factory=dict)
+    """Values of their config without which ours would compute something else."""
+    more_ours: Callable[[Values], Values] = lambda theirs: {}
+    """Further values of our config, from theirs."""
+    more_theirs: Callable[[Any], Values] = lambda ours: {}
+    """Further values of their config, from ours."""
+    differs: Callable[[Any], Iterable[str]] = lambda ours: ()
+    """What else of our config they could not compute, in words."""
+    links: Callable[[Any], Iterable[Link]]
+    """The tensors of a model of our config."""
+    prefix: str = ""
+    """Of the names of the body, which files of a bare body leave out."""
+    left_out: tuple[str, ...] = ()
+    """Tensors that are not needed, as regular expressions; reported."""
+    computed: tuple[str, ...] = ()
+    """Tensors that follow from the config or from others; not reported."""
+    renames: tuple[tuple[str, str], ...] = ()
+    """Names in files of other releases, as regular expressions, and the usual ones."""
+
+    def our_config(self, theirs: Values, where: str) -> Config:
+        """Our config of a model with their config, which stands in the file `where`."""
+        values = {**self.defaults, **theirs}
+        for key, wanted in self.theirs.items():
+            if values.get(key, wanted) != wanted:
+                raise GlassformerError(
+                    f"{where}: {key} is {values[key]}, but a {self.architecture} can be imported "
+                    f"only if it is {wanted}."
+                )
+        missing = [key for key in self.keys if key not in values]
+        if missing:
+            raise GlassformerError(f"{where} has no {missing[0]}. Copy it again.")
+        found = {**self.ours, **{ours: values[key] for key, ours in self.keys.items()}}
+        return parse(row(self.model).config, found | self.more_ours(values), where)
+
+    def their_config(self, config: Config) -> Values:
+        """Their config of a model with ours; only if there are no `differences`."""
+        values = explicit(config)
+        found = {key: values[ours] for key, ours in self.keys.items()}
+        return {**self.theirs, **found, **self.more_theirs(config)}
+
+    def differences(self, config: Config) -> list[str]:
+        """Why a model of ours cannot be written as this architecture, in words."""
+        values = explicit(config)
+        wrong = [
+            f"{key} is {_shown(values[key])} instead of {_shown(wanted)}"
+            for key, wanted in self.ours.items()
+            if key not in _ONLY_TRAINING and values[key] != wanted
+        ]
+        return [*wrong, *self.differs(config)]
+
+
+_ONLY_TRAINING = {"initialization"}  # a trained model does not depend on it
+
+
+@dataclass(frozen=True)
+class Family:
+    """A row of the table."""
+
+    name: str
+    """The model_type in their config.json."""
+    layouts: tuple[Layout, ...]
+    """The first is meant if a config.json names no architecture."""
+
+    def layout(self, architectures: Any, where: str) -> Layout:
+        named = architectures if isinstance(architectures, list) and architectures else None
+        if named is None:
+            return self.layouts[0]
+        for layout in self.layouts:
+            if layout.architecture in named:
+                return layout
+        known = ", ".join(layout.architecture for layout in self.layouts)
+        raise GlassformerError(
+            f"{where}: the architecture {named[0]} cannot be imported. Of the family {self.name}, "
+            f"these can: {known}."
+        )
+
+
+def explicit(config: Config) -> Values:
+    """All values of a config of ours; sizes that follow from others are filled in."""
+    return config.explicit() if isinstance(config, StackConfig) else dict(config)
+
+
+def _shown(value: Any) -> str:
+    return (
+        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
+
+
+# What their configs call activations, and ours.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+
+def our_activation(name: Any) -> str:
+    if name not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise GlassformerError(f'the activation "{name}" is not available. These are: {known}.')
+    return ACTIVATIONS[name]
+
+
+def their_activation(name: str) -> str:
+    return next(theirs for theirs, ours in ACTIVATIONS.items() if ours == name)
+
+
+def plain_heads(config: Any) -> Iterator[str]:
+    """Families whose heads together are as wide as the model, with keys and values for each."""
+    if config.width_of_head * config.num_heads != config.d_model:
+        yield f"head_dim is {config.width_of_head} instead of d_model / num_heads"
+    if config.kv_heads != config.num_heads:
+        yield f"num_kv_heads is {config.kv_heads} instead of {config.num_heads}"
+
+
+def no_gate(config: Any) -> Iterator[str]:
+    if config.activation == "swiglu":
+        yield "activation is swiglu"
+
+
+def labels_from(theirs: Values) -> Values:
+    """The names of the labels, in the order of their numbers."""
+    names = theirs.get("id2label") or {}
+    try:
+        numbered = {int(number): str(name) for number, name in names.items()}
+        labels = [numbered[number] for number in range(len(numbered))]
+    except (AttributeError, KeyError, ValueError):
+        raise GlassformerError("config.json: id2label does not number its labels from 0.") from None
+    if not labels:  # transformers assumes two
+        labels = [f"LABEL_{number}" for number in range(int(theirs.get("num_labels", 2)))]
+    several = theirs.get("problem_type") == "multi_label_classification"
+    if theirs.get("problem_type") == "regression" or len(labels) < 2:
+        raise GlassformerError(
+            "config.json: a model that predicts a number, not a label, cannot be imported."
+        )
+    return {"labels": labels, "multi_label": several}
+
+
+def labels_to(config: Any) -> Values:
+    kind = "multi_label_classification" if config.multi_label else "single_label_classification"
+    return {
+        "id2label": {str(number): name for number, name in enumerate(config.labels)},
+        "label2id": {name: number for number, name in enumerate(config.labels)},
+        "problem_type": kind,
+    }

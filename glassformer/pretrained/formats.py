@@ -1,0 +1,52 @@
+"""The formats of single files, recognised by their first bytes: a file and a row each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glassformer.config import Config
+from glassformer.data.text_files import DataPath, open_bytes
+from glassformer.errors import GlassformerError
+from glassformer.models import name_of
+from glassformer.pretrained import gguf, word_vectors
+from glassformer.pretrained.foreign_model import ForeignModel
+
+BEGINNING = 2**16  # bytes by which a format is recognised
+
+
+@dataclass(frozen=True)
+class Format:
+    """A row of the table."""
+
+    name: str
+    recognises: Callable[[bytes], bool]
+    """By the first bytes of a file."""
+    read: Callable[[DataPath], ForeignModel]
+    describe: Callable[[DataPath], tuple[str, Config]] | None = None
+    """Which model it contains, and its config, without reading the weights."""
+
+    def description(self, path: DataPath) -> tuple[str, Config]:
+        if self.describe is not None:
+            return self.describe(path)
+        model = self.read(path).model
+        config: Config = model.config  # type: ignore[assignment]
+        return name_of(model), config
+
+
+FORMATS = (
+    Format("GGUF", gguf.is_gguf, gguf.read_gguf, gguf.describe_gguf),
+    Format("word vectors as text", word_vectors.is_text, word_vectors.read_text),
+    Format("word2vec binary", word_vectors.is_binary, word_vectors.read_binary),
+)
+
+
+def format_of(path: DataPath) -> Format:
+    with open_bytes(path) as file:
+        start = file.read(BEGINNING)
+    known = next((each for each in FORMATS if each.recognises(start)), None)
+    if known is None:
+        names = ", ".join(each.name for each in FORMATS)
+        raise GlassformerError(
+            f"{path} has no format that can be imported. These can: {names}, and folders of "
+            "Hugging Face models."
+        )
+    return known

@@ -1,0 +1,178 @@
+"""Llama and Qwen3 models in GGUF files, with their tokenizers.
+
+The metadata is translated to a config.json of the same family, and the names of tensors to those of
+Hugging Face's files, so that the layouts of `families/llama.py` do the rest. llama.cpp stores the
+rows of Llama's queries and keys in another order (the two coordinates of a rotation side by side).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.config import Config
+from glassformer.data.text_files import DataPath
+from glassformer.errors import GlassformerError
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.pretrained.conversion import read_model
+from glassformer.pretrained.families import FAMILIES
+from glassformer.pretrained.family import Layout, Values
+from glassformer.pretrained.foreign_model import ForeignModel
+from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
+from glassformer.pretrained.gguf_tokenizer import read_tokenizer
+from glassformer.wording import counted
+
+ARCHITECTURES = ("llama", "qwen3")
+PERMUTED = ("llama",)  # whose queries and keys are in another order
+NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+def is_gguf(start: bytes) -> bool:
+    return start.startswith(MAGIC)
+
+
+def read_gguf(path: DataPath) -> ForeignModel:
+    file = _opened(path)
+    layout, config, theirs = _described(file)
+    source = _Renamed(file, theirs)
+    model, _ = read_model(layout, config, source, str(path))
+    tokenizer = read_tokenizer(file.metadata, str(path))
+    special = {id: name for name, id in tokenizer.special_tokens.items()}
+    ends = [file.metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot")]
+    names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
+    template = file.metadata.get("tokenizer.chat_template")
+    preprocessing = TextPreprocessing(
+        tokenizer=tokenizer,
+        end_tokens=tuple(dict.fromkeys(names)),
+        jinja_template=template if isinstance(template, str) else None,
+    )
+    preprocessing.check_model(config, str(path), "Download it again.")
+    number = sum(parameter.numel() for parameter in model.parameters())
+    types = sorted({place.type.name for place in file.tensors.values()})
+    return ForeignModel(
+        model,
+        preprocessing,
+        f"{layout.architecture}, {counted(number, 'parameter')}",
+        "generate",
+        ("Once upon a time",),
+        (f"the weights were stored as {', '.join(types)} and are computed as float32",),
+    )
+
+
+def describe_gguf(path: DataPath) -> tuple[str, Config]:
+    layout, config, _ = _described(_opened(path))
+    return layout.model, config
+
+
+def _opened(path: DataPath) -> GGUFFile:
+    if not isinstance(path, Path):
+        raise GlassformerError(f"{path} is in an archive. Unpack it first: it is memory-mapped.")
+    return GGUFFile(path)
+
+
+def _described(file: GGUFFile) -> tuple[Layout, Config, Values]:
+    """The layout, our config, and theirs as a config.json would have it."""
+    metadata, where = file.metadata, str(file.path)
+    family = metadata.get("general.architecture")
+    if family not in ARCHITECTURES:
+        raise GlassformerError(
+            f'{where}: models of the family "{family}" cannot be imported from GGUF. These can: '
+            f"{', '.join(ARCHITECTURES)}."
+        )
+    theirs = _config(metadata, family, file, where)
+    (layout,) = FAMILIES[family].layouts
+    return layout, layout.our_config(theirs, where), theirs
+
+
+def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values:
+    def value(key: str, otherwise: Any = None) -> Any:
+        found = metadata.get(f"{family}.{key}", otherwise)
+        if found is None:
+            raise GlassformerError(f"{where} has no {family}.{key}. Download it again.")
+        return found
+
+    heads, width = value("attention.head_count"), value("embedding_length")
+    if not isinstance(heads, int) or not isinstance(width, int) or not heads:
+        raise GlassformerError(f"{where}: layers with different numbers of heads are unknown.")
+    head_dim = value("attention.key_length", width // heads)
+    if value("rope.dimension_count", head_dim) != head_dim:
+        raise GlassformerError(f"{where}: rotary positions of a part of each head are unknown.")
+    rope: Values = {"rope_type": "default", "rope_theta": value("rope.freq_base", 10000.0)}
+    scaling = metadata.get(f"{family}.rope.scaling.type", "none")
+    if scaling == "linear":
+        rope |= {"rope_type": "linear", "factor": value("rope.scaling.factor")}
+    elif scaling != "none" or "rope_freqs.weight" in file.tensors:
+        raise GlassformerError(
+            f"{where}: its rotary positions are scaled in a way that cannot be imported. Use the "
+            "model's Hugging Face folder."
+        )
+    embedding = file.tensors.get("token_embd.weight")
+    if embedding is None or len(embedding.shape) != 2:
+        raise GlassformerError(f"{where}: token_embd.weight is missing. Download it again.")
+    return {
+        "vocab_size": embedding.shape[0],
+        "max_position_embeddings": value("context_length"),
+        "hidden_size": width,
+        "num_hidden_layers": value("block_count"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": value("attention.head_count_kv", heads),
+        "head_dim": head_dim,
+        "intermediate_size": value("feed_forward_length"),
+        "rms_norm_eps": value("attention.layer_norm_rms_epsilon"),
+        "rope_parameters": rope,
+        "tie_word_embeddings": "output.weight" not in file.tensors,
+        "model_type": family,
+    }
+
+
+class _Renamed:
+    """The tensors of a file by the names of Hugging Face's, with their rows in the usual order."""
+
+    def __init__(self, file: GGUFFile, theirs: Values) -> None:
+        self._file = file
+        self._own = {_usual(name): name for name in file.tensors}
+        self.shapes = {usual: file.shapes[own] for usual, own in self._own.items()}
+        self._heads: dict[str, int] = {}
+        if theirs["model_type"] in PERMUTED:
+            self._heads = {
+                "q_proj": theirs["num_attention_heads"],
+                "k_proj": theirs["num_key_value_heads"],
+            }
+
+    def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+        usual = {self._own[name]: name for name in names}
+        for own, tensor in self._file.read([*usual]):
+            name = usual[own]
+            heads = next((n for part, n in self._heads.items() if f".{part}." in name), None)
+            yield name, tensor if heads is None else _halves(tensor, heads)
+
+
+def _usual(name: str) -> str:
+    """blk.0.attn_q.weight → model.layers.0.self_attn.q_proj.weight"""
+    module, _, kind = name.rpartition(".")
+    if module.startswith("blk."):
+        _, number, part = module.split(".", 2)
+        return f"model.layers.{number}.{NAMES.get(part, part)}.{kind}"
+    return f"{NAMES.get(module, module)}.{kind}"
+
+
+def _halves(x: Tensor, heads: int) -> Tensor:
+    """Rows of each head from pairs side by side to first halves, then second halves."""
+    x = x.unflatten(0, (heads, -1, 2))  # (H, d/2, 2, …)
+    return x.transpose(1, 2).flatten(0, 2)  # (H·d, …)

@@ -1,0 +1,287 @@
+"""The files beside the weights: tokenizers, image processors and settings of generation, both ways.
+
+    tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja     texts
+    preprocessor_config.json                                                               images
+
+A kind of input is a row of the table at the end: how its files are read, and how they are written.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.atomic_files import read_json, write_json
+from glassformer.errors import GlassformerError
+from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.image import ImagePreprocessing
+from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.pretrained.family import Inputs, Values
+from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus
+from glassformer.text.tokenizers import Tokenizer
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
+IMAGES = "preprocessor_config.json"
+LARGEST_TEMPLATE = 2**20  # bytes
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table."""
+
+    read: Callable[[Path, Values], Preprocessing]
+    """From a folder and its config.json."""
+    write: Callable[[Path, Any], Values]
+    """Into a folder. Returns further values of its config.json."""
+
+
+def settings_of(folder: Path, name: str) -> Values:
+    """The content of a JSON file that may be missing."""
+    return read_json(folder / name) if (folder / name).is_file() else {}
+
+
+# --- texts ---
+
+
+def read_text(folder: Path, config: Values) -> TextPreprocessing:
+    return TextPreprocessing(**_of_text(folder, config))
+
+
+def read_masked(folder: Path, config: Values) -> MaskedTextPreprocessing:
+    return MaskedTextPreprocessing(**_of_text(folder, config))
+
+
+def _of_text(folder: Path, config: Values) -> Values:
+    tokenizer = _tokenizer(folder)
+    ends = _ids(settings_of(folder, GENERATION).get("eos_token_id", config.get("eos_token_id")))
+    special = {id: name for name, id in tokenizer.special_tokens.items()}
+    names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
+    return {
+        "tokenizer": tokenizer,
+        "end_tokens": tuple(names),
+        "jinja_template": _template(folder),
+    }
+
+
+def _tokenizer(folder: Path) -> Tokenizer:
+    if not (folder / TOKENIZER).is_file():
+        raise GlassformerError(
+            f"{folder / TOKENIZER} does not exist. If the folder has another kind of vocabulary, "
+            "convert it: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+        )
+    return Tokenizer.load(folder / TOKENIZER)
+
+
+def _ids(value: Any) -> list[int]:
+    several = value if isinstance(value, list) else [value]
+    return [id for id in several if isinstance(id, int)]
+
+
+def _template(folder: Path) -> str | None:
+    path = folder / TEMPLATE
+    if path.is_file() and path.stat().st_size <= LARGEST_TEMPLATE:
+        return path.read_text(encoding="utf-8", errors="replace")
+    found = settings_of(folder, TOKENIZER_CONFIG).get("chat_template")
+    if isinstance(found, list):  # several with names
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else None
+
+
+def write_language(folder: Path, preprocessing: TextPreprocessing) -> Values:
+    before, after = preprocessing.tokenizer.own_frame or ((), ())
+    return _write_text(folder, preprocessing, before, after, adds_blank=False)
+
+
+def write_masked(folder: Path, preprocessing: MaskedTextPreprocessing) -> Values:
+    frame = preprocessing.frame(None)
+    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=False)
+
+
+def write_labelled(folder: Path, preprocessing: TextPreprocessing) -> Values:
+    frame = preprocessing.frame(None)
+    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=True)
+
+
+def _write_text(
+    folder: Path,
+    preprocessing: TextPreprocessing,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    adds_blank: bool,
+) -> Values:
+    tokenizer = preprocessing.tokenizer
+    tokenizer.framed(before, after, adds_blank).save(folder / TOKENIZER)
+    ids: dict[str, int] = {}
+    if before:
+        ids["bos_token"] = before[0]
+    if (end := tokenizer.end_of_text) is not None or after:
+        ids["eos_token"] = after[-1] if end is None else end
+        ids.setdefault("bos_token", ids["eos_token"])
+    if isinstance(preprocessing, MaskedTextPreprocessing):
+        ids["mask_token"] = preprocessing.mask
+    if before and after:
+        ids |= {"cls_token": before[0], "sep_token": after[-1]}
+    ids["pad_token"] = _padding(tokenizer, ids.get("eos_token", 0))
+    values: Values = {name: tokenizer.piece(id) for name, id in ids.items()}
+    if preprocessing.jinja_template is not None:
+        values["chat_template"] = preprocessing.jinja_template
+    _write_tokenizer_config(folder, values)
+    known = {
+        name: id for name, id in ids.items() if name in ("bos_token", "eos_token", "pad_token")
+    }
+    return {f"{name}_id": id for name, id in known.items()}
+
+
+def _padding(tokenizer: Tokenizer, otherwise: int) -> int:
+    for name in ("[PAD]", "<pad>", "<|pad|>"):
+        if name in tokenizer.special_tokens:
+            return tokenizer.special_tokens[name]
+    return otherwise
+
+
+def _write_tokenizer_config(folder: Path, values: Values) -> None:
+    # Texts are decoded as they are here: no space before punctuation is removed.
+    common = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    write_json(folder / TOKENIZER_CONFIG, common | values)
+
+
+# --- pairs of texts ---
+
+
+def read_pair(folder: Path, config: Values) -> PairPreprocessing:
+    start = config.get("decoder_start_token_id", config.get("pad_token_id"))
+    if (folder / SOURCE).is_file() and not (folder / TOKENIZER).is_file():
+        source, target = read_opus(folder)
+        values: Values = {"tokenizer": source, "target_tokenizer": target, "shares_ids": True}
+    else:
+        source = target = _tokenizer(folder)
+        values = {"tokenizer": source}
+    name = None if start is None else target.piece(start)
+    if name is not None and name not in target.special_tokens:
+        raise GlassformerError(
+            f"{folder}: the decoder starts with the token {name!r}, which is not a special token "
+            "of the tokenizer. Copy the tokenizer again."
+        )
+    return PairPreprocessing(**values, start_token=name)
+
+
+def write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:
+    if preprocessing.target_tokenizer is not None:
+        raise GlassformerError(
+            "the model has two tokenizers, one for each language, but a Hugging Face folder has "
+            "one tokenizer.json. Train with tokenizer.shared=true to export it."
+        )
+    tokenizer, end = preprocessing.tokenizer, preprocessing.end
+    tokenizer.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
+    names = {"eos_token": tokenizer.piece(end), "pad_token": tokenizer.piece(preprocessing.start)}
+    _write_tokenizer_config(folder, names)
+    start = {"decoder_start_token_id": preprocessing.start, "pad_token_id": preprocessing.start}
+    return {"eos_token_id": end, **start}
+
+
+# --- images ---
+
+
+def read_images(folder: Path, config: Values) -> ImagePreprocessing:
+    found = settings_of(folder, IMAGES)
+    channels = config.get("num_channels", 3)
+    if not found.get("do_normalize", True):
+        found = found | {"image_mean": [0.0] * channels, "image_std": [1.0] * channels}
+    return ImagePreprocessing(
+        image_size=config.get("image_size", 224),
+        num_channels=channels,
+        image_mean=tuple(found.get("image_mean", [0.5] * channels)),
+        image_std=tuple(found.get("image_std", [0.5] * channels)),
+    )
+
+
+def write_images(folder: Path, preprocessing: ImagePreprocessing) -> Values:
+    height, width = preprocessing.image_size
+    write_json(
+        folder / IMAGES,
+        {
+            "image_processor_type": "ViTImageProcessor",
+            "do_resize": True,
+            "size": {"height": height, "width": width},
+            "resample": 2,  # bilinear
+            "do_rescale": True,
+            "rescale_factor": 1 / 255,
+            "do_normalize": True,
+            "image_mean": list(preprocessing.image_mean),
+            "image_std": list(preprocessing.image_std),
+        },
+    )
+    return {}
+
+
+def read_palette(folder: Path, config: Values) -> PalettePreprocessing:
+    clusters = settings_of(folder, IMAGES).get("clusters")
+    if not clusters:
+        raise GlassformerError(
+            f"{folder / IMAGES} has no clusters, the colours of the palette. Copy it again."
+        )
+    side = round(config["n_positions"] ** 0.5)
+    # Their colours are from -1 to 1.
+    palette = [
+        [min(255, max(0, round((value + 1) * 127.5))) for value in each] for each in clusters
+    ]
+    colors = tuple(map(tuple, palette))
+    return PalettePreprocessing(image_size=side, num_channels=3, palette=colors)
+
+
+def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
+    height, width = preprocessing.image_size
+    colors = [color * 3 if len(color) == 1 else color for color in preprocessing.palette]
+    write_json(
+        folder / IMAGES,
+        {
+            "image_processor_type": "ImageGPTImageProcessor",
+            "clusters": [[value / 127.5 - 1 for value in color] for color in colors],
+            "do_color_quantize": True,
+            "do_normalize": True,
+            "do_resize": True,
+            "resample": 2,
+            "size": {"height": height, "width": width},
+        },
+    )
+    return {}
+
+
+KINDS: dict[Inputs, Kind] = {
+    "text": Kind(read_text, write_language),
+    "labelled text": Kind(read_text, write_labelled),
+    "masked text": Kind(read_masked, write_masked),
+    "pair": Kind(read_pair, write_pair),
+    "image": Kind(read_images, write_images),
+    "palette": Kind(read_palette, write_palette),
+}
+
+# --- generation ---
+
+_SEARCH = ("num_beams", "length_penalty", "no_repeat_ngram_size", "max_new_tokens")
+_SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+SETTINGS: dict[Inputs, tuple[str, ...]] = {"text": (*_SAMPLING, *_SEARCH), "pair": _SEARCH}
+_OFF = {"top_k": 0, "no_repeat_ngram_size": 0}  # how they say that a setting is not used
+# Other keys that change nothing that is written here.
+_HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_length"}
+
+
+def generation_settings(folder: Path, inputs: Inputs, model: str) -> tuple[Values, list[str]]:
+    """Our settings of generation, and the names of theirs that are not applied."""
+    found = settings_of(folder, GENERATION)
+    known = SETTINGS.get(inputs, ()) if model in ("gpt", "translator") else ()
+    values = {
+        key: value
+        for key, value in found.items()
+        if key in known and value is not None and value != _OFF.get(key)
+    }
+    others = [
+        key
+        for key, value in found.items()
+        if key not in (*known, *_HARMLESS) and not key.endswith("_token_id") and value
+    ]
+    return values, others

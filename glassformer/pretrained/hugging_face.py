@@ -1,0 +1,186 @@
+"""A folder as Hugging Face's tools write it becomes a model of ours, and the other way round.
+
+    config.json           which family, and its shape
+    model.safetensors     its weights, perhaps in several files
+    modules.json          of sentence-transformers: how the vectors of a text become one
+
+Code in such a folder is never run: a model of a family that is not in the table is refused.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.atomic_files import read_json
+from glassformer.config import Config
+from glassformer.errors import GlassformerError
+from glassformer.models import MODELS
+from glassformer.preprocessing import Preprocessing
+from glassformer.pretrained.conversion import read_model
+from glassformer.pretrained.families import family_of
+from glassformer.pretrained.families.bert import SENTENCES
+from glassformer.pretrained.family import Layout, Values
+from glassformer.pretrained.foreign_model import ForeignModel
+from glassformer.pretrained.hub_inputs import KINDS, generation_settings
+from glassformer.pretrained.weight_files import INDEX, SINGLE, open_weights
+from glassformer.wording import counted
+
+CONFIG, MODULES = "config.json", "modules.json"
+LARGEST_TEXT = 2**28  # bytes
+# Keys that transformers writes into every config.json, and glassformer into none.
+SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
+TRIALS = {
+    "gpt": ("generate", "Once upon a time"),
+    "bert": ("fill", "Paris is the {mask} of France."),
+    "classifier": ("classify", "A wonderful film."),
+    "tagger": ("tag", "Ada Lovelace lived in London."),
+    "translator": ("translate", "How are you?"),
+    "vit": ("classify", "IMAGE"),
+    "multiscale-vit": ("classify", "IMAGE"),
+    "image-gpt": ("generate", "--out", "samples.png"),
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What config.json says."""
+
+    theirs: Values
+    layout: Layout
+    config: Config
+
+
+def is_hugging_face(folder: Path) -> bool:
+    """Whether a folder has a config.json that is not one of ours."""
+    path = folder / CONFIG
+    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
+        return False
+    values = read_json(path)
+    return any(sign in values for sign in SIGNS) or values.get("model_type") not in MODELS
+
+
+def describe(folder: Path) -> Description:
+    """The family of the model in a folder, and its config as one of ours."""
+    for path in folder.iterdir():
+        if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
+            raise GlassformerError(f"{path} is not a file.")
+        if path.suffix == ".json" and path.stat().st_size > LARGEST_TEXT:
+            raise GlassformerError(f"{path} is far too large for a file of this name.")
+    where = str(folder / CONFIG)
+    theirs = read_json(folder / CONFIG)
+    if "auto_map" in theirs and "model_type" not in theirs:
+        raise GlassformerError(f"{where}: the model needs its own code, which is never run.")
+    family = family_of(theirs.get("model_type"), where)
+    if (folder / MODULES).is_file():
+        theirs = theirs | {SENTENCES: _sentences(folder)}
+    layout = family.layout(theirs.get("architectures"), where)
+    try:
+        return Description(theirs, layout, layout.our_config(theirs, where))
+    except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
+        raise GlassformerError(
+            f"{where} cannot be read as a {layout.architecture}: {error!r}. Copy it again."
+        ) from None
+
+
+def read_preprocessing(folder: Path) -> Preprocessing:
+    found = describe(folder)
+    return _inputs(folder, found)
+
+
+def _inputs(folder: Path, found: Description) -> Preprocessing:
+    try:
+        preprocessing = KINDS[found.layout.inputs].read(folder, found.theirs)
+    except (TypeError, ValueError) as error:  # pydantic's is a ValueError
+        raise GlassformerError(f"{folder}: its preprocessing cannot be read: {error}") from None
+    preprocessing.check_model(found.config, str(folder), "Copy the whole folder.")
+    return preprocessing
+
+
+def read_folder(folder: Path) -> ForeignModel:
+    """The model in a folder, converted to one of ours."""
+    found = describe(folder)
+    layout = found.layout
+    preprocessing = _inputs(folder, found)
+    source = open_weights(folder).renamed(layout.renames)
+    where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
+    model, left_out = read_model(layout, found.config, source, where)
+    generation, ignored = generation_settings(folder, layout.inputs, layout.model)
+    number = sum(parameter.numel() for parameter in model.parameters())
+    notes = []
+    if left_out:
+        shown = ", ".join(left_out[:4]) + (", …" if len(left_out) > 4 else "")
+        notes.append(f"{counted(len(left_out), 'tensor')} left out, which it does not use: {shown}")
+    if source.types - {"float32"}:
+        types = ", ".join(sorted(source.types - {"float32"}))
+        notes.append(f"the weights were stored as {types} and are computed as float32")
+    if ignored:
+        notes.append(f"settings of generation that are not applied: {', '.join(sorted(ignored))}")
+    if layout.model == "bert" and not getattr(found.config, "has_head", True):
+        if SENTENCES not in found.theirs:
+            notes.append(
+                "there is no modules.json: `embed` takes the mean of the vectors of a text"
+            )
+        trial: tuple[str, ...] = ("embed", "A sentence.")
+    else:
+        mask = getattr(preprocessing, "mask_name", "")
+        trial = tuple(word.format(mask=mask) for word in TRIALS[layout.model])
+    about = f"{layout.architecture}, {counted(number, 'parameter')}"
+    return ForeignModel(
+        model, preprocessing, about, trial[0], trial[1:], tuple(notes), generation=generation
+    )
+
+
+def _sentences(folder: Path) -> Values:
+    """What the modules of sentence-transformers do with the vectors of a text."""
+    try:
+        modules: Any = read_json_list(folder / MODULES)
+        kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
+        paths = [str(module.get("path", "")) for module in modules]
+    except (TypeError, KeyError, AttributeError):
+        raise GlassformerError(f"{folder / MODULES} is damaged. Copy it again.") from None
+    if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+        raise GlassformerError(
+            f"{folder / MODULES}: the module {unknown[0]} is unknown. These are known: "
+            "Transformer, Pooling, Normalize."
+        )
+    found: Values = {"normalize": "Normalize" in kinds}
+    if "Pooling" in kinds:
+        place = paths[kinds.index("Pooling")]
+        found["pooling"] = _pooling(folder / place / CONFIG)
+    length = read_optional(folder / "sentence_bert_config.json").get("max_seq_length")
+    if isinstance(length, int):
+        found["sentence_length"] = length
+    return found
+
+
+def _pooling(path: Path) -> str:
+    values = read_json(path)
+    if isinstance(mode := values.get("pooling_mode"), str):  # newer releases name it
+        modes = [mode]
+    else:
+        names = {"mean_tokens": "mean", "cls_token": "cls", "max_tokens": "max"}
+        chosen = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
+        modes = [names.get(key.removeprefix("pooling_mode_"), key) for key in chosen]
+    known = {"mean": "mean", "cls": "first", "max": "max"}
+    if len(modes) != 1 or modes[0] not in known:
+        raise GlassformerError(
+            f"{path}: pooling by {' and '.join(modes) or 'nothing'} is unknown. These are known: "
+            f"{', '.join(known)}."
+        )
+    return known[modes[0]]
+
+
+def read_optional(path: Path) -> Values:
+    return read_json(path) if path.is_file() else {}
+
+
+def read_json_list(path: Path) -> list[Any]:
+    import json
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise GlassformerError(f"{path} is damaged. Copy it again.") from None
+    if not isinstance(found, list):
+        raise GlassformerError(f"{path} is damaged: it is not a list. Copy it again.")
+    return found

@@ -1,0 +1,88 @@
+"""The one place where a model is opened: a folder of ours, a folder or a name of the Hugging Face
+hub, or a file in another format. Models of others are converted in memory."""
+
+import os
+from pathlib import Path
+
+from glassformer.atomic_files import file_digest
+from glassformer.checkpoint.model_folder import WEIGHTS, Saved, load_config, load_model
+from glassformer.config import Config
+from glassformer.data.text_files import DataPath, local_path
+from glassformer.errors import GlassformerError
+from glassformer.models import name_of
+from glassformer.preprocessing import Preprocessing, load_preprocessing
+from glassformer.pretrained.foreign_model import ForeignModel
+from glassformer.pretrained.formats import format_of
+from glassformer.pretrained.hub import downloaded, is_hub_name
+from glassformer.pretrained.hugging_face import (
+    describe,
+    is_hugging_face,
+    read_folder,
+    read_preprocessing,
+)
+from glassformer.wording import cause
+
+Source = str | os.PathLike[str]
+
+
+def located(source: Source) -> DataPath:
+    """The folder or file that a source means; a name of the hub is downloaded."""
+    name = os.fspath(source)
+    return downloaded(name) if is_hub_name(name) else local_path(name)
+
+
+def open_model(source: Source) -> Saved:
+    """The model of a source, with its preprocessing."""
+    path = located(source)
+    if _is_file(path):
+        return _saved(format_of(path).read(path))
+    folder = _folder(path)
+    return _saved(read_folder(folder)) if is_hugging_face(folder) else load_model(folder)
+
+
+def open_config(source: Source) -> tuple[str, Config]:
+    """Name and config of the model of a source; its weights are not read."""
+    path = located(source)
+    if _is_file(path):
+        return format_of(path).description(path)
+    folder = _folder(path)
+    if is_hugging_face(folder):
+        found = describe(folder)
+        return found.layout.model, found.config
+    return load_config(folder)
+
+
+def open_preprocessing(source: Source) -> Preprocessing:
+    """The preprocessing of the model of a source; its weights are not read if that is possible."""
+    path = located(source)
+    if _is_file(path):
+        return format_of(path).read(path).preprocessing
+    folder = _folder(path)
+    return read_preprocessing(folder) if is_hugging_face(folder) else load_preprocessing(folder)
+
+
+def weights_digest(source: Source) -> str:
+    """The SHA-256 of the weights, by which a change is noticed."""
+    path = located(source)
+    files = [path] if _is_file(path) else [_folder(path) / WEIGHTS]
+    if not files[0].exists() and isinstance(path, Path):
+        files = sorted(path.glob("*.safetensors")) or files
+    try:
+        digests = [file_digest(Path(str(file))) for file in files]
+    except OSError as error:
+        raise GlassformerError(
+            f"{files[0]} cannot be read: {cause(error)}. Pass the folder of a trained model."
+        ) from None
+    return digests[0] if len(digests) == 1 else "+".join(digest[:16] for digest in digests)
+
+
+def _is_file(path: DataPath) -> bool:
+    return path.is_file()
+
+
+def _folder(path: DataPath) -> Path:
+    return path if isinstance(path, Path) else Path(str(path))
+
+
+def _saved(found: ForeignModel) -> Saved:
+    return Saved(name_of(found.model), found.model.eval(), found.preprocessing, found.generation)

@@ -1,0 +1,126 @@
+"""The tensors in a folder: one safetensors file, or several with an index.
+
+Files are memory-mapped. Their headers are checked against their size by the safetensors library
+before anything is read, and a tensor is read only when it is asked for, as float32.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.atomic_files import read_json
+from glassformer.errors import GlassformerError
+from glassformer.wording import cause
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth")
+MOST_FILES = 10_000
+_SHAPE = tuple[int, ...]
+
+
+class WeightFiles:
+    """Tensors by name; `shapes` is known from the headers alone."""
+
+    def __init__(self, folder: Path, files: Mapping[str, Path], shapes: Mapping[str, _SHAPE]):
+        self.folder = folder
+        self._files = dict(files)
+        self.shapes = dict(shapes)
+        self.types: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.shapes
+
+    def renamed(self, renames: tuple[tuple[str, str], ...]) -> "WeightFiles":
+        """The same tensors under the names that a layout expects; `renames` are regular
+        expressions."""
+        self._own_names = {}
+        for name in self.shapes:
+            usual = name
+            for old, new in renames:
+                usual = re.sub(old, new, usual)
+            self._own_names[usual] = name
+        self.shapes = {usual: self.shapes[own] for usual, own in self._own_names.items()}
+        return self
+
+    _own_names: dict[str, str] | None = None
+
+    def place(self, name: str) -> Path:
+        """The file that holds a tensor."""
+        return self._files[name if self._own_names is None else self._own_names[name]]
+
+    def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+        """Each tensor with its name, file by file, in float32 and in memory of its own."""
+        own = self._own_names
+        for path in dict.fromkeys(map(self.place, names)):
+            with opened(path) as file:
+                for name in names:
+                    if self.place(name) == path:
+                        tensor = file.get_tensor(name if own is None else own[name])
+                        self.types.add(str(tensor.dtype).removeprefix("torch."))
+                        if not tensor.is_floating_point():
+                            raise GlassformerError(
+                                f"{path}: {name} has the type {tensor.dtype}, not a floating-point "
+                                "one. Quantised weights cannot be imported from safetensors."
+                            )
+                        yield name, tensor.to(torch.float32, copy=True)
+
+
+def open_weights(folder: Path) -> WeightFiles:
+    """The tensors of the model in a folder, from their headers."""
+    if (folder / SINGLE).is_file():
+        paths = [folder / SINGLE]
+        listed: dict[str, Any] | None = None
+    elif (folder / INDEX).is_file():
+        listed = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(listed, dict) or not all(isinstance(n, str) for n in listed.values()):
+            raise GlassformerError(f"{folder / INDEX} has no weight_map. Copy it again.")
+        paths = [folder / name for name in sorted({*listed.values()})]
+        if len(paths) > MOST_FILES or any(path.parent != folder for path in paths):
+            raise GlassformerError(f"{folder / INDEX} names files outside its folder.")
+    else:
+        raise GlassformerError(_no_weights(folder))
+    files, shapes = dict[str, Path](), dict[str, _SHAPE]()
+    for path in paths:
+        with opened(path) as file:
+            for name in file.keys():  # noqa: SIM118
+                files[name], shapes[name] = path, tuple(file.get_slice(name).get_shape())
+    if listed is not None and (lost := sorted(listed.keys() - files.keys())):
+        raise GlassformerError(
+            f"{folder / listed[lost[0]]} should contain {lost[0]}, by {INDEX}, but does not. Copy "
+            "both again."
+        )
+    return WeightFiles(folder, files, shapes)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """An open safetensors file; damage is an error with the name of the file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except FileNotFoundError:
+        raise GlassformerError(f"{path} does not exist. Copy the whole model folder.") from None
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
+    except SafetensorError as error:
+        raise GlassformerError(
+            f"{path} is not a safetensors file, or is damaged: {cause(error)}. Copy it again."
+        ) from None
+
+
+def _no_weights(folder: Path) -> str:
+    for name in PICKLES:
+        if (folder / name).exists():
+            return (
+                f"{folder / name} is a pickle, which can run any code when it is opened, so "
+                f"glassformer does not. Use a release with {SINGLE}, or convert it where you trust "
+                'it: AutoModel.from_pretrained(folder).save_pretrained("other").'
+            )
+    return f"{folder} has a config.json but no weights: there is no {SINGLE} in it."
