@@ -20,13 +20,20 @@ ReadOut = Callable[[Tensor], Tensor]
 
 @torch.inference_mode()
 def lens(
-    hidden: Array, read_out: ReadOut, top: int, device: torch.device
+    hidden: Array,
+    read_out: ReadOut,
+    top: int,
+    device: torch.device,
+    has_several_labels: bool = False,
 ) -> tuple[NDArray[np.int64], Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
-    two arrays (N + 1, T, top). `hidden` are the states (N + 1, T, D)."""
+    two arrays (N + 1, T, top). `hidden` are the states (N + 1, T, D). `read_out` may return one
+    prediction for all positions of a layer; then T is 1. If any number of labels may apply, each
+    has a probability of its own."""
     ids, probabilities = [], []
     for states in hidden:  # one layer at a time: (T, V) is large
-        p = read_out(torch.from_numpy(states).to(device)).float().softmax(-1)  # (T, V)
+        logits = read_out(torch.from_numpy(states).to(device)).float()  # (T, V)
+        p = logits.sigmoid() if has_several_labels else logits.softmax(-1)
         best = p.topk(min(top, p.size(-1)))
         ids.append(best.indices.cpu().numpy())
         probabilities.append(best.values.cpu().numpy())

@@ -48,7 +48,13 @@ class Classifier(TextClassifier):
             self.idf_pooling.see(texts)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
-        x = self.encoder(ids, is_text)  # (B, T, D)
+        return self._pooled(self.encoder(ids, is_text), ids, is_text)
+
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
+        return self.head(self._pooled(self.encoder.final_norm(states), ids, None))
+
+    def _pooled(self, x: Tensor, ids: Tensor, is_text: Tensor | None) -> Tensor:
         if self.idf_pooling is not None:
             pooled = self.idf_pooling(x, ids, is_text)  # (B, D)
         else:
@@ -73,6 +79,10 @@ class Tagger(TokenTagger):
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(ids, is_text)
 
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block: (B, T, D) → (B, T, C)."""
+        return self.head(self.encoder.final_norm(states))
+
 
 class GPTClassifierConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of a text."""
@@ -96,6 +106,10 @@ class GPTClassifier(TextClassifier):
         # Attention is causal, so the text does not see the padding after it.
         return pool(self.gpt.hidden(ids), is_text, self.config.pooling)  # (B, D)
 
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
+        return self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
+
 
 class GPTTaggerConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of its tokens."""
@@ -113,6 +127,10 @@ class GPTTagger(TokenTagger):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.gpt.hidden(ids)
+
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block: (B, T, D) → (B, T, C)."""
+        return self.head(self.gpt.final_norm(states))
 
 
 def _headless(config: GPTConfig) -> GPT:

@@ -13,7 +13,7 @@ from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
-from glassformer.predict.inspecting import InspectsTokens
+from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_masked
@@ -30,7 +30,7 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(InspectsTokens, NeighbourFinder):
+class MaskedPredictor(InspectsText, NeighbourFinder):
     """The verbs of a masked language model: fill, neighbours, inspect and evaluate."""
 
     verbs = ("fill", "neighbours", "inspect", "evaluate")

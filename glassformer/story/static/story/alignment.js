@@ -4,7 +4,7 @@ chapters.push({
   id: "alignment",
   title: "Looking at the source",
   note: "Each token of the translation attends to the source as well. Rows: the token that was read last when the next one was written; columns: the source.",
-  isShown: (scene) => Boolean(scene.main.cross),
+  isShown: (scene) => Boolean(scene.main.cross && !sourceOf(scene).picture),
   draw(place, scene) {
     const source = scene.streams.find(({ name }) => name === scene.main.memory);
     const controls = add(place, "div", { class: "controls" });

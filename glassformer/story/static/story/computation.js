@@ -17,32 +17,36 @@ chapters.push({
 const strip = (vector) => Array.from(vector);
 
 function writeOut(box, stream) {
-  const { token: query, layer, head } = state;
+  const { layer, head } = state, query = positionIn(stream, layer, state.token);
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores);
   const best = weights.indexOf(Math.max(...weights));
   const key = state.key === null || scores[state.key] === undefined ? best : state.key;
   const parts = headOf(stream.layers[layer], head);
   const asks = vectorAt(parts.query, parts.width, query), answers = vectorAt(parts.key, parts.width, key);
   const products = strip(asks).map((each, n) => each * answers[n]);
-  const [from, to] = [query, key].map((n) => quoted(stream.tokens[n]));
+  const [from, to] = [query, key].map((n) => quoted(nameIn(stream, layer, n)));
   addStep(box, "query", `query of ${from}`, strip(asks));
   addStep(box, "key", `key of ${to}`, strip(answers));
   addStep(box, "", "products, number by number", products);
   const sum = products.reduce((a, b) => a + b, 0), root = Math.sqrt(parts.width);
-  const bias = biasOf(stream, head, query, key);
+  const bias = biasOf(stream, layer, head, query, key);
   const added = bias ? ` + ${number(bias)} for the distance` : "";
   addLine(box, `their sum ${number(sum)} / √${parts.width}${added} = score ${number(sum / root + bias)}`);
   if (stream.causal && key > query) {
     addLine(box, `${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`);
     return;
   }
-  const allowed = stream.causal ? query + 1 : stream.tokens.length;
-  const total = Array.from(scores).slice(0, allowed).reduce((a, score) => a + Math.exp(score), 0);
-  addLine(box, `softmax over ${allowed} ${allowed === 1 ? "token" : "tokens"}: e^${number(sum / root + bias)} / ${number(total)} = weight ${percent(weights[key], 2)}`);
+  if (scores[key] === -Infinity) {
+    addLine(box, `${to} is in another window, so the weight is exactly 0.`);
+    return;
+  }
+  const allowed = Array.from(scores).filter(Number.isFinite).length;
+  const total = Array.from(scores).reduce((a, score) => a + Math.exp(score), 0);
+  addLine(box, `softmax over ${allowed} ${allowed === 1 ? unitsOf(stream).replace(/e?s$/, "") : unitsOf(stream)}: e^${number(sum / root + bias)} / ${number(total)} = weight ${percent(weights[key], 2)}`);
   const table = add(box, "div", { class: "shares" });
-  drawBars(table, weights.map((weight, n) => ({ weight, n })).filter(({ n }) => n < allowed)
+  drawBars(table, weights.map((weight, n) => ({ weight, n })).filter(({ n }) => Number.isFinite(scores[n]))
     .sort((a, b) => b.weight - a.weight).slice(0, 8)
-    .map(({ weight, n }) => ({ name: stream.tokens[n], value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "" })), Math.max(...weights));
+    .map(({ weight, n }) => ({ name: nameIn(stream, layer, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "" })), Math.max(...weights));
   const mean = new Array(parts.width).fill(0);
   weights.forEach((weight, n) => vectorAt(parts.value, parts.width, n).forEach((each, at) => { mean[at] += weight * each; }));
   addStep(box, "value", `value of ${to}, which enters with ${percent(weights[key], 2)}`, strip(vectorAt(parts.value, parts.width, key)));

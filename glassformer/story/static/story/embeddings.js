@@ -57,9 +57,10 @@ function keepLabelsApart(groups) {
 // Bars with names and numbers, the largest first; `most` is the value of a full bar.
 function drawBars(parent, rows, most) {
   const table = add(parent, "table", { class: "bars" });
-  for (const { name, value, text, style } of rows) {
+  for (const { name, value, text, style, swatch } of rows) {
     const row = add(table, "tr", { class: style ?? "" });
-    add(row, "th", { dir: "auto" }, short(visible(name), 22));
+    const head = add(row, "th", { dir: "auto" }, short(visible(name), 22));
+    if (swatch) add(head, "span", { class: "swatch" }).style.background = swatch;
     const cell = add(row, "td", { class: "bar-cell" });
     const bar = add(cell, "span", { class: "bar-fill" });
     bar.style.width = `${100 * Math.max(0, Math.min(1, value / most))}%`;

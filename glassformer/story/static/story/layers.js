@@ -4,11 +4,13 @@ chapters.push({
   id: "layers",
   title: "Layer by layer",
   note: "Each layer adds to the vector of every token. The lens reads these vectors as if the layer were the last.",
-  isShown: (scene) => Boolean(scene.path),
+  isShown: (scene) => Boolean(scene.path || scene.effects),
   draw(place, scene) {
-    if (scene.lens) drawLens(place, scene);
+    if (scene.lens && scene.predicts === "whole") drawLabelLens(place, scene);
+    else if (scene.lens && scene.main.picture) drawPaintedLens(place, scene);
+    else if (scene.lens) drawLens(place, scene);
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
-    drawPath(place, scene);
+    if (scene.path) drawPath(place, scene);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout) {
@@ -66,13 +68,16 @@ function drawPath(place, scene) {
   const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "paths of the tokens through the layers" });
   const x = scale(domainOf(places.flat().map(([a]) => a)), [room, width - 3 * room]);
   const y = scale(domainOf(places.flat().map(([, b]) => b)), [height - room, room]);
+  const { picture } = scene.main, first = picture?.num_extra ?? 0;
+  if (picture) addSource(svg, scene.main, "patches-on-their-way");
   const groups = scene.main.tokens.map((token, number) => {
     const points = places.map((layer) => [x(layer[number][0]), y(layer[number][1])]);
     const group = add(svg, "g", { class: "path" });
     add(group, "path", { d: pathOf(points) });
     points.forEach(([a, b], n) => add(group, "circle", { cx: a, cy: b, r: n === points.length - 1 ? 4 : 2 }));
     const [a, b] = points[points.length - 1];
-    add(group, "text", { x: a + 6, y: b + 4 }, short(visible(token), 12));
+    if (picture && number >= first) addCrop(group, scene.main, number - first, "patches-on-their-way", a, b, 12);
+    add(group, "text", { x: a + (picture ? 10 : 6), y: b + 4 }, short(visible(token), 12));
     group.addEventListener("mouseenter", () => choose({ token: number }));
     return group;
   });
@@ -80,6 +85,7 @@ function drawPath(place, scene) {
   const list = add(grid, "div", { class: "list" });
   follow(["token"], () => {
     groups.forEach((group, number) => group.classList.toggle("chosen", number === state.token));
+    svg.append(groups[state.token]); // on top of the others
     list.textContent = "";
     add(list, "p", { class: "said" }, `${quoted(scene.main.tokens[state.token])}: how much each layer turns it`);
     drawBars(list, similar.map((row, layer) => {
@@ -100,18 +106,20 @@ function drawEffects(place, scene) {
   const last = scene.predictions[scene.focus].options[0];
   const where = { next: "after", same: "at" }[scene.predicts];
   const what = where ? `the prediction ${where} ${quoted(scene.main.tokens[scene.focus])}` : "the predicted label";
+  const most = Math.max(1e-9, ...divergence.flat());
   add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.` + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
   const said = add(place, "p", { class: "said" });
   const table = add(add(place, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   divergence[0].forEach((_, n) => add(head, "th", {}, `head ${n}`));
-  const body = add(table, "tbody"), most = Math.max(1e-9, ...divergence.flat());
+  const body = add(table, "tbody");
   let worst = null;
   divergence.forEach((row, layer) => {
     const line = add(body, "tr");
     add(line, "th", {}, `layer ${layer}`);
     row.forEach((value, n) => {
+      if (value === null) return; // this layer has fewer heads
       const cell = add(line, "td", { tabindex: 0 }, effect(value));
       cell.style.setProperty("--share", value / most);
       const tell = () => {

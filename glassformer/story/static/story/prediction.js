@@ -7,11 +7,18 @@ chapters.push({
   title: "Prediction",
   note: "",
   draw(place, scene) {
-    const what = { next: "the token after the text", same: "the chosen token", whole: "the label of the text" }[scene.predicts];
+    const isPicture = Boolean(scene.main.picture);
+    const what = {
+      next: isPicture ? "the pixel after the chosen one" : "the token after the text",
+      same: "the chosen token", whole: `the label of the ${isPicture ? "picture" : "text"}`,
+    }[scene.predicts];
+    if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);
     add(place, "p", { class: "hint" }, `What the model predicts for ${what}.`);
-    if (scene.predicts === "next") drawSampling(place, scene);
+    if (scene.predicts === "next" && !isPicture) drawSampling(place, scene);
     else drawOptions(place, scene);
-    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(place, scene);
+    if (scene.contributions) drawContributions(place, scene);
+    if (isPicture && scene.predicts === "next") drawSurprisePicture(place, scene);
+    else if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(place, scene);
   },
 });
 
@@ -21,8 +28,13 @@ function drawOptions(place, scene) {
     box.textContent = "";
     const isWhole = scene.predicts === "whole";
     const found = scene.predictions[isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1)];
-    if (!isWhole) add(box, "p", { class: "said" }, `At ${quoted(scene.main.tokens[state.token])}`);
-    drawBars(box, found.options.map(({ token, probability }) => ({ name: token, value: probability, text: percent(probability) })), found.options[0].probability);
+    const where = scene.predicts === "next" ? "After" : "At";
+    if (!isWhole) add(box, "p", { class: "said" }, `${where} ${quoted(scene.main.tokens[state.token])}`);
+    const isColour = scene.main.picture?.unit === "pixel";
+    drawBars(box, found.options.map(({ token, probability }) => ({
+      name: token, value: probability, text: percent(probability), swatch: isColour ? token : null,
+      style: isColour && token === found.actual ? "chosen" : "",
+    })), found.options[0].probability);
   });
 }
 

@@ -3,6 +3,7 @@
 
 const state = { token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1 };
 const followers = [];
+const chapters = []; // of the page, in their order; each file of a chapter adds its own
 
 // `draw` is called now and whenever one of these values changes.
 function follow(names, draw) {

@@ -8,7 +8,10 @@ function sceneOf(found) {
   for (const stream of found.streams) {
     for (const layer of stream.layers ?? []) {
       for (const name of ["query", "key", "value"]) layer[name] = unpacked(layer[name]);
+      if (layer.bias) layer.bias = unpacked(layer.bias); // of windows
     }
+    const places = stream.picture?.places;
+    if (places?.similar) places.similar = unpacked(places.similar);
     for (const layer of stream.cross ?? []) layer.weights = unpacked(layer.weights);
     if (stream.bias) stream.bias = unpacked(stream.bias);
   }
@@ -19,9 +22,10 @@ function sceneOf(found) {
 
 function aboutScene(scene) {
   const { layers, tokens } = scene.main;
-  const shape = layers ? `${layers.length} layers of ${layers[0].query.shape[0]} heads; ` : "";
+  const heads = [...new Set((layers ?? []).map(({ query }) => query.shape[0]))].join(" or ");
+  const shape = layers ? `${layers.length} layers of ${heads} heads; ` : "";
   const notes = scene.notes.map((note) => `Note: ${note}.`).join(" ");
-  return `${scene.model}: ${shape}${tokens.length} tokens. Every number on this page is the model's own. ${notes}`;
+  return `${scene.model}: ${shape}${tokens.length} ${unitsOf(scene.main)}. Every number on this page is the model's own. ${scene.absent ?? ""} ${notes}`;
 }
 
 const main = document.getElementById("main"), nav = document.getElementById("nav");
@@ -33,10 +37,11 @@ function show(next) {
   followers.length = 0;
   waiting.length = 0;
   const { tokens, layers } = scene.main;
-  const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
+  const usual = scene.first_token ?? (scene.predicts === "whole" ? tokens.length - 1 : scene.focus);
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
   if (layers) state.layer = Math.min(state.layer, layers.length - 1);
+  if (layers) state.head = Math.min(state.head, layers[state.layer].query.shape[0] - 1);
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
@@ -99,9 +104,9 @@ async function comeAlive() {
 fromAddress({
   token: scene.main.tokens.length - 1,
   layer: (scene.main.layers?.length ?? 1) - 1,
-  head: (scene.main.layers?.[0].query.shape[0] ?? 1) - 1,
+  head: Math.max(1, ...(scene.main.layers ?? []).map(({ query }) => query.shape[0])) - 1,
   key: scene.main.tokens.length - 1,
-  temperature: 2, topK: 50, topP: 1,
+  temperature: 2, topK: 50, topP: 1, ...pictureLimits(scene),
 });
 addThemeButton(document.getElementById("top"));
 show(written);

@@ -1,7 +1,5 @@
 // Chapter 1: the text cut up.
 
-const chapters = [];
-
 // A token in a sentence: without quotes, a full stop would read as the end of it.
 const quoted = (token) => `“${isolated(visible(token))}”`;
 
@@ -9,8 +7,9 @@ chapters.push({
   id: "tokens",
   title: "Tokens",
   note: "The model reads pieces of text, each with a number. Choose one: every picture below follows.",
+  isShown: (scene) => scene.streams.some(({ picture }) => !picture),
   draw(place, scene) {
-    for (const stream of scene.streams) {
+    for (const stream of scene.streams.filter(({ picture }) => !picture)) {
       if (scene.streams.length > 1) add(place, "h3", {}, stream.name);
       const row = add(place, "div", { class: "chips", dir: "auto", role: "listbox", "aria-label": `tokens of the ${stream.name}` });
       const chips = stream.tokens.map((token, number) => addChip(row, stream, token, number));
