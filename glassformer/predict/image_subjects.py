@@ -125,6 +125,7 @@ def of_caption(
         read_out=getattr(model, "read_out", None),
         embedding=model.token_vectors,
         positions=None if decoder is None else _module(model, "positions"),
+        focus=(len(ids) - 1) // 3,  # what follows a whole caption is only its end
     )
 
 

@@ -173,8 +173,8 @@ def _check_size(*captures: Capture | WindowLayer) -> None:
 
 
 def _distribution(seen: Inspection) -> dict[str, Any] | None:
-    """All logits of the last prediction, the highest first, and the names of the first ones."""
-    logits = seen.logits[-1]
+    """All logits of the prediction in focus, the highest first, and the names of the first ones."""
+    logits = seen.logits[seen.subject.focus]
     order = np.argsort(-logits, kind="stable")
     names = [seen.subject.name_of(int(id)) for id in order[:200]]
     return {"names": names, "logits": packed(logits[order], np.float32)}

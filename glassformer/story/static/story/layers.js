@@ -72,7 +72,7 @@ function drawPath(place, scene) {
   if (picture) addSource(svg, scene.main, "patches-on-their-way");
   const groups = scene.main.tokens.map((token, number) => {
     const points = places.map((layer) => [x(layer[number][0]), y(layer[number][1])]);
-    const group = add(svg, "g", { class: "path" });
+    const group = add(svg, "g", { class: picture && number >= first ? "path of-place" : "path" });
     add(group, "path", { d: pathOf(points) });
     points.forEach(([a, b], n) => add(group, "circle", { cx: a, cy: b, r: n === points.length - 1 ? 4 : 2 }));
     const [a, b] = points[points.length - 1];

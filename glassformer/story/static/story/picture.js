@@ -34,6 +34,12 @@ function whereIs({ picture }, token) {
   return place < 0 ? "" : ` (row ${Math.floor(place / columns) + 1}, column ${(place % columns) + 1})`;
 }
 
+// 64 patches and a class token
+function countedTokens(stream) {
+  const extra = stream.picture?.num_extra ?? 0, first = extra ? ` and a ${stream.tokens[0].replace(/ token$/, "")} token` : "";
+  return `${stream.tokens.length - extra} ${unitsOf(stream)}${first}`;
+}
+
 const unitsOf = (stream) => (stream.picture ? { patch: "patches", pixel: "pixels" }[stream.picture.unit] : "tokens");
 
 // The position in a layer of a token: where places are merged, several tokens share one.
@@ -124,7 +130,7 @@ function listenTo({ box, svg, columns, rows }, { point, leave, choose: pick, cur
 function lightUp({ cells }, weights, least = 0) {
   const most = Math.max(...weights, least + 1e-9);
   cells.forEach((cell, place) => {
-    const share = Math.max(0, (weights[place] - least) / (most - least));
+    const share = Math.max(0, ((weights[place] ?? least) - least) / (most - least)); // the last pixel is no token
     cell.setAttribute("fill", heat(share));
     cell.setAttribute("fill-opacity", (0.88 * share ** 0.6).toFixed(3));
   });
@@ -137,11 +143,15 @@ function addScale(parent, least, most) {
   add(line, "span", {}, percent(most));
 }
 
-// Small maps: a pixel for each place.
+// Small maps: a pixel for each place. An even share is dark and six times as much is brightest, so
+// that heads can be compared: one that looks everywhere stays dull.
 function paintPlaces(canvas, weights, columns) {
-  const most = Math.max(...weights, 1e-9), rows = [];
+  const rows = [], even = 1 / weights.length;
   for (let first = 0; first < weights.length; first += columns) rows.push(Array.from(weights.slice(first, first + columns)));
-  paint(canvas, rows, (value) => [...heatColour(value / most), 255 * 0.92 * (value / most) ** 0.5]);
+  paint(canvas, rows, (value) => {
+    const share = Math.min(1, value / (6 * even)) ** 0.7;
+    return [...heatColour(share), 255 * 0.92 * Math.sqrt(share)];
+  });
 }
 
 // What the model read at one place, cut out of its image. `id` is that of the image in the <defs> of

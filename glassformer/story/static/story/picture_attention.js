@@ -40,8 +40,7 @@ function drawLooking(place, scene, stream) {
     act: { point: (number) => lookAs(number + first), choose: (number) => lookAs(number + first), current: () => state[names.token] - first },
   });
   asks.svg.classList.add("ruled");
-  const extras = addExtras(asking, answering, stream, lookAs);
-  const room = add(answering, "div");
+  const room = add(answering, "div"), extras = addExtras(asking, answering, stream, lookAs);
   let answers = null, drawnFor = null;
   follow([names.layer, names.head, names.token], () => {
     const layer = state[names.layer], grid = gridOf(stream, layer);
@@ -118,7 +117,7 @@ function drawMapThumbs(place, stream, names) {
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   for (let n = 0; n < most; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads; each as the chosen one looks. The brightest place has the largest weight.");
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads; each as the chosen one looks. Dark: an even share; bright: six times as much or more.");
   const body = add(table, "tbody"), first = stream.picture.num_extra;
   const [wide, high] = drawnSize(stream.picture.size, 52);
   const thumbs = stream.layers.flatMap((parts, layer) => {
@@ -152,13 +151,14 @@ function drawMapThumbs(place, stream, names) {
 function drawRollout(place, scene) {
   const { picture } = scene.main, weights = scene.rollout.flat();
   add(place, "h3", {}, "Followed through all layers");
-  add(place, "p", { class: "hint" }, "Rollout: from the vector that is classified back to the picture. In each layer, half of a place's vector is its own and the other half comes from where it looked, as the mean of all heads.");
-  const said = add(place, "p", { class: "said" }), least = Math.min(...weights), most = Math.max(...weights);
+  const side = add(place, "div", { class: "pair" }), figure = add(side, "figure"), words = add(side, "div", { class: "beside" });
+  add(words, "p", { class: "hint" }, "Rollout: from the vector that is classified back to the picture. In each layer, half of a place's vector is its own and the other half comes from where it looked, as the mean of all heads.");
+  const said = add(words, "p", { class: "said", "aria-live": "polite" }), least = Math.min(...weights), most = Math.max(...weights);
   const columns = scene.rollout[0].length;
   const tell = (number) => { said.textContent = `row ${Math.floor(number / columns) + 1}, column ${(number % columns) + 1} contributes ${percent(weights[number], 2)}`; };
-  const drawn = drawPicture(place, picture, "rollout over the picture", { grid: [scene.rollout.length, columns], isGrey: true, act: { point: tell } });
+  const drawn = drawPicture(figure, picture, "rollout over the picture", { grid: [scene.rollout.length, columns], isGrey: true, act: { point: tell } });
   lightUp(drawn, weights, most > least ? least : 0);
   drawn.frame([weights.indexOf(most)], "of-key");
-  addScale(place, least, most);
+  addScale(figure, least, most);
   tell(weights.indexOf(most));
 }

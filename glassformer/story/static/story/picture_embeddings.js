@@ -7,9 +7,9 @@ chapters.push({
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) {
-      const { places } = stream.picture;
-      if (places?.places) drawPatchMap(place, scene, stream);
-      if (places?.similar) drawPlacesAlike(place, scene, stream);
+      const { places } = stream.picture, row = add(place, "div", { class: "columns" });
+      if (places?.places) drawPatchMap(add(row, "div"), scene, stream);
+      if (places?.similar) drawPlacesAlike(add(row, "div"), scene, stream);
     }
   },
 });
@@ -17,9 +17,10 @@ chapters.push({
 function drawPatchMap(parent, scene, stream) {
   const { picture } = stream, names = chosenNames(scene, stream), first = picture.num_extra;
   const { places, share } = picture.places;
+  add(parent, "h3", {}, "What they look like");
+  add(parent, "p", { class: "hint" }, `Patches on a map of the directions in which their vectors differ most, before positions are added; it holds ${percent(share, 0)} of all differences.`);
   const figure = add(parent, "figure");
-  add(figure, "figcaption", {}, `Patches on a map of the directions in which their vectors differ most, without their positions; they hold ${percent(share, 0)} of all differences.`);
-  const width = Math.min(680, figure.clientWidth || 680), height = 400, room = 30;
+  const width = Math.min(560, figure.clientWidth || 560), height = 400, room = 30;
   const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "map of the patches" });
   addSource(svg, stream, `patches-of-${names.token}`);
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - room]);
@@ -44,18 +45,20 @@ function drawPlacesAlike(parent, scene, stream) {
   const { picture } = stream, names = chosenNames(scene, stream), first = picture.num_extra;
   const { data: values, shape: [count] } = picture.places.similar, [rows, columns] = picture.grid;
   const alike = (one, other) => values[one * count + other];
-  add(parent, "h3", {}, "Positions");
+  add(parent, "h3", {}, "Where they are");
   add(parent, "p", { class: "hint" }, "How alike the vectors of positions are (cosine; blue: alike, orange: opposite). Nobody told the model that the sequence is a grid: if near positions are alike, it has learned so.");
   const row = add(parent, "div", { class: "maps" });
-  const one = add(row, "figure"), [wide, high] = drawnSize(picture.size, 240);
+  const one = add(row, "figure"), [wide, high] = drawnSize(picture.size, 190);
   const canvas = add(one, "canvas", { width: columns, height: rows, role: "img", "aria-label": "the chosen position and all others" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
+  one.style.width = `${wide}px`;
   const caption = add(one, "figcaption", {});
   const all = add(row, "figure"), gap = 1;
   const size = [rows * (rows + gap) - gap, columns * (columns + gap) - gap];
-  const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 360);
+  const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 330);
   const mosaic = add(all, "canvas", { width: size[1], height: size[0], role: "img", "aria-label": "each position and all others" });
   Object.assign(mosaic.style, { width: `${wider}px`, height: `${higher}px`, cursor: "pointer" });
+  all.style.width = `${wider}px`;
   add(all, "figcaption", {}, "all of them: each tile is the map of the position at its place");
   later(() => paintMosaic(mosaic, rows, columns, gap, count, alike));
   mosaic.addEventListener("click", (event) => {

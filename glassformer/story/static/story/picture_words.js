@@ -121,7 +121,7 @@ function drawWordThumbs(place, stream, picture, picked) {
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. Click one to see it alone, again for the mean of all.");
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads; each for the word that is shown. Dark: an even share; bright: six times as much or more. Click one to see it alone, again for the mean of all.");
   const body = add(table, "tbody"), [wide, high] = drawnSize(picture.size, 64);
   let shown = { layer: null, head: null };
   const thumbs = stream.cross.flatMap((_, layer) => {

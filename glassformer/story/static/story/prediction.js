@@ -9,7 +9,7 @@ chapters.push({
   draw(place, scene) {
     const isPicture = Boolean(scene.main.picture);
     const what = {
-      next: isPicture ? "the pixel after the chosen one" : "the token after the text",
+      next: isPicture ? "the pixel after the chosen one" : scene.focus === scene.main.tokens.length - 1 ? "the token after the text" : `the token after ${quoted(scene.main.tokens[scene.focus])}`,
       same: "the chosen token", whole: `the label of the ${isPicture ? "picture" : "text"}`,
     }[scene.predicts];
     if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);

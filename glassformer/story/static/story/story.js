@@ -21,11 +21,11 @@ function sceneOf(found) {
 }
 
 function aboutScene(scene) {
-  const { layers, tokens } = scene.main;
+  const { layers } = scene.main;
   const heads = [...new Set((layers ?? []).map(({ query }) => query.shape[0]))].join(" or ");
   const shape = layers ? `${layers.length} layers of ${heads} heads; ` : "";
   const notes = scene.notes.map((note) => `Note: ${note}.`).join(" ");
-  return `${scene.model}: ${shape}${tokens.length} ${unitsOf(scene.main)}. Every number on this page is the model's own. ${scene.absent ?? ""} ${notes}`;
+  return `${scene.model}: ${shape}${scene.streams.map(countedTokens).join(" → ")}. Every number on this page is the model's own. ${scene.absent ?? ""} ${notes}`;
 }
 
 const main = document.getElementById("main"), nav = document.getElementById("nav");
