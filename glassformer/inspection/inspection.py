@@ -111,10 +111,12 @@ class Subject:
     rollout: Callable[[], Array] | None = None
     """(rows, columns): how much each place of an image contributes to the answer, if attention is
     followed through all layers."""
-    contributions: Callable[[], Array] | None = None
-    """(T, C): how much each token adds to each logit, if the model is a sum over tokens."""
+    contributions: Array | None = None
+    """(T, C): how much each token adds to each logit, if the logits are a sum over tokens."""
     bias: Array | None = None
     """(C,) what is added to this sum."""
+    reads_words_alone: bool = False
+    """What a token adds depends on its own words only."""
 
     @property
     def name_of_token(self) -> Callable[[int], str]:
@@ -321,7 +323,7 @@ class Inspection:
         if self.subject.rollout is not None:
             found["rollout"] = self.subject.rollout().tolist()
         if self.subject.contributions is not None:
-            found["contributions"] = self.subject.contributions().tolist()
+            found["contributions"] = self.subject.contributions.tolist()
         for stream in self.subject.streams:
             found |= {} if stream.picture is None else stream.picture.as_json()
         for stream in self.subject.streams[:-1]:

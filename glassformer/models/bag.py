@@ -60,6 +60,7 @@ class Bag(TextClassifier):
     """Labels a text by its words, regardless of their order."""
 
     default_words = 2**16  # however rare
+    reads_words_alone = True
     default_context = None  # a long text takes no more parameters than a short one
     config: BagConfig
     idf: Tensor
@@ -108,9 +109,8 @@ class Bag(TextClassifier):
 
     @torch.inference_mode()
     def contributions(self, ids: Tensor) -> Tensor:
-        """How much each token of a text (T,) adds to each logit: (T, C). Together with the bias of
-        the head, they sum to the logits. What a pair or a sequence of characters adds is divided
-        equally among the tokens that it comes from."""
+        """What a pair or a sequence of characters adds is divided equally among the tokens that it
+        comes from."""
         row, term, count = self._terms(ids[None], None)
         weight = self._weights(row, term, count, 1)  # (terms,)
         adds = (weight[:, None] * self.embedding.weight[term]) @ self.head.weight.T  # (terms, C)

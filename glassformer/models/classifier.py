@@ -7,6 +7,7 @@ logits = head(dropout(body(ids)))             (B, T, C) tagger
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from glassformer.models.encoder import Encoder, EncoderConfig
@@ -53,6 +54,17 @@ class Classifier(TextClassifier):
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
         return self.head(self._pooled(self.encoder.final_norm(states), ids, None))
+
+    @torch.inference_mode()
+    def contributions(self, ids: Tensor) -> Tensor | None:
+        """Each token adds its last state, if these are summed up and only the head follows."""
+        if self.pooler is not None or self.config.pooling not in ("mean", "idf"):
+            return None
+        states = self.encoder(ids[None])[0]  # (T, D)
+        weights = torch.full_like(states[:, 0], 1 / len(ids))
+        if self.idf_pooling is not None:
+            weights = self.idf_pooling.weights(ids[None])[0]
+        return weights[:, None] * (states @ self.head.weight.T)  # (T, C)
 
     def _pooled(self, x: Tensor, ids: Tensor, is_text: Tensor | None) -> Tensor:
         if self.idf_pooling is not None:

@@ -95,13 +95,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         logits = model.read_out(states[None], inputs) / model.temperature
         return logits if logits.dim() == 2 else logits[0]
 
-    def contribute() -> Array:
-        found = model.contributions(inputs[0]) / model.temperature  # (T, C)
-        return found.float().cpu().numpy()
-
     is_tagger = isinstance(model, TokenTagger)
     read_out = getattr(model, "read_out", None)
-    contributions = getattr(model, "contributions", None)
     tokenizer = preprocessing.tokenizer
     frame = preprocessing.frame(model.context_length)
     return Subject(
@@ -120,7 +115,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         embedding=_token_table(model, tokenizer),
         positions=_part(model, "positions"),
         read_out=None if read_out is None else read,
-        contributions=None if contributions is None else contribute,
+        contributions=_contributions(model, inputs[0]),
+        reads_words_alone=model.reads_words_alone,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
     )
@@ -220,3 +216,9 @@ def _token_table(model: Labeller, tokenizer: Tokenizer) -> Tensor | None:
     """(V, D) the vectors of the tokens; a bag of words has some for sequences of them as well."""
     weight = getattr(_part(model, "embedding"), "weight", None)
     return None if weight is None else weight[: tokenizer.vocab_size]
+
+
+@torch.inference_mode()
+def _contributions(model: Labeller, ids: Tensor) -> Array | None:
+    found = model.contributions(ids)
+    return None if found is None else (found / model.temperature).float().cpu().numpy()

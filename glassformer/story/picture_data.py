@@ -55,9 +55,14 @@ def contributions_of(seen: Inspection) -> dict[str, Any] | None:
     subject = seen.subject
     if subject.contributions is None:
         return None
-    values = subject.contributions()  # (T, C)
+    values = subject.contributions  # (T, C)
     bias = np.zeros(values.shape[1]) if subject.bias is None else subject.bias
-    return {"values": values.T.tolist(), "bias": bias.tolist(), "logits": seen.logits[0].tolist()}
+    return {
+        "values": values.T.tolist(),
+        "bias": bias.tolist(),
+        "logits": seen.logits[0].tolist(),
+        "is_alone": subject.reads_words_alone,
+    }
 
 
 def _nested(values: Any) -> list[list[float | None]]:

@@ -23,7 +23,12 @@ from glassformer.models.classifier import (
     Tagger,
     TaggerConfig,
 )
-from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
+from glassformer.models.rnn import (
+    RNNClassifier,
+    RNNClassifierConfig,
+    RNNLanguageModel,
+    RNNLanguageModelConfig,
+)
 from glassformer.nn.observe import listening
 from glassformer.predict.classify import ClassifyPredictor
 from glassformer.predict.language import LanguagePredictor
@@ -207,12 +212,34 @@ def test_what_the_words_of_a_bag_add_is_its_score(weighting: Any, ngrams: Any) -
     seen = predictor.inspect(TEXT)
     assert seen.subject.contributions is not None
     assert seen.subject.bias is not None
-    parts = seen.subject.contributions()
+    parts = seen.subject.contributions
     assert parts.shape == (6, 3)
     assert np.allclose(parts.sum(0) + seen.subject.bias, seen.logits[0], atol=1e-4)
     assert np.allclose(seen.as_json()["contributions"], parts)
     if ngrams == {"ngrams": 1}:
         assert np.allclose(parts[1], parts[3])  # the same word adds the same
+
+
+@pytest.mark.parametrize("pooling", ["mean", "idf", "max"])
+@pytest.mark.parametrize("kind", ["classifier", "rnn-classifier"])
+def test_pooled_tokens_add_up_to_the_score(kind: str, pooling: Any) -> None:
+    known = words()
+    sizes = {"vocab_size": known.tokenizer.vocab_size, "labels": ("x", "y"), "pooling": pooling}
+    if kind == "classifier":
+        shape = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 8}
+        model: Any = Classifier(ClassifierConfig(**shape, **sizes))
+    else:
+        model = RNNClassifier(RNNClassifierConfig(**sizes, d_model=8, d_embedding=8))
+    model.see([torch.tensor([1, 2, 3]), torch.tensor([1])])
+    seen = ClassifyPredictor(shaken(model), known).inspect(TEXT)
+    parts, bias = seen.subject.contributions, seen.subject.bias
+    if pooling == "max":
+        assert parts is None
+        return
+    assert parts is not None
+    assert bias is not None
+    assert np.allclose(parts.sum(0) + bias, seen.logits[0], atol=1e-4)
+    assert not seen.subject.reads_words_alone
 
 
 def test_only_views_that_a_model_can_show_are_listed() -> None:

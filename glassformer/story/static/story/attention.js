@@ -6,8 +6,12 @@ chapters.push({
   id: "attention",
   title: "Attention",
   note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
-  isShown: (scene) => Boolean(scene.main.layers && !scene.main.picture),
+  isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
+    if (scene.main.picture) {
+      drawPictureAttention(place, scene);
+      return;
+    }
     if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; ${sourceOf(scene).picture ? "“Words and the picture” above" : "the last chapter"} shows how they look at the ${scene.main.memory}.`);
     const layout = add(place, "div", { class: "attention" });
     drawThumbs(add(layout, "div", { class: "heads" }), scene.main);

@@ -10,14 +10,13 @@ chapters.push({
     const grid = add(place, "div", { class: "side" });
     const figure = add(grid, "figure");
     add(figure, "figcaption", {}, `The directions in which these vectors differ most; they hold ${percent(share, 0)} of all differences.`);
-    const points = drawMap(figure, names, places, inText);
+    const points = drawMap(figure, names, places, inText, scene.main.picture?.unit === "pixel");
     const list = add(grid, "div", { class: "list" });
     follow(["token"], () => {
       const id = scene.main.ids[state.token], number = ids.indexOf(id);
-      const chosen = names.indexOf(scene.main.tokens[state.token]);
-      points.forEach((point, at) => point.classList.toggle("chosen", at === chosen));
+      points.forEach((point, at) => point.classList.toggle("chosen", at === number)); // those of the text come first
       list.textContent = "";
-      add(list, "p", { class: "said" }, `Nearest to ${quoted(scene.main.tokens[state.token])}`);
+      add(list, "p", { class: "said" }, `Nearest to ${quoted(names[number])}`);
       drawBars(list, neighbours[number].map(([name, value]) => ({ name, value, text: value.toFixed(3) })), 1);
       add(list, "p", { class: "hint" }, "Cosine of the angle between the vectors.");
     });
@@ -25,15 +24,16 @@ chapters.push({
   },
 });
 
-function drawMap(figure, names, places, inText) {
+function drawMap(figure, names, places, inText, areColours = false) {
   const width = Math.min(560, figure.clientWidth || 560), height = 380, room = 30;
   const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "map of the embeddings" });
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - 4 * room]);
   const y = scale(domainOf(places.map(([, b]) => b)), [height - room, room]);
   const points = places.map(([a, b], number) => {
     const group = add(svg, "g", { class: inText[number] ? "point known" : "point" });
-    add(group, "circle", { cx: x(a), cy: y(b), r: inText[number] ? 5 : 3 });
-    add(group, "text", { x: x(a) + 8, y: y(b) + 4 }, short(visible(names[number]), 14));
+    const circle = add(group, "circle", { cx: x(a), cy: y(b), r: areColours ? 8 : inText[number] ? 5 : 3 });
+    if (areColours && names[number].startsWith("#")) circle.style.fill = names[number];
+    add(group, "text", { x: x(a) + (areColours ? 12 : 8), y: y(b) + 4 }, short(visible(names[number]), 14));
     add(group, "title", {}, visible(names[number]));
     return group;
   });

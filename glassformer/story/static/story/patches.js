@@ -68,7 +68,7 @@ function colourOf(scene, { picture, tokens }, token) {
 }
 
 function numberCells({ svg, cells, across, down, columns }) {
-  const size = Math.min(14, across / 2.6, down / 1.6);
+  const size = Math.min(12, across / 2.8, down / 1.8);
   cells.forEach((_, place) => {
     const [row, column] = [Math.floor(place / columns), place % columns];
     add(svg, "text", { class: "place-number", x: column * across + 3, y: row * down + size + 1, "font-size": size }, String(place));

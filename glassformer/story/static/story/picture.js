@@ -1,5 +1,6 @@
 // Pictures: an image with a cell for each place of a grid, which can be lit, framed and pointed at.
 
+const BRIGHTEST = 0.72; // opacity of the largest weight: the picture shows through
 const SHARP_SIDE = 128; // pixels of an image, up to which each is drawn as a square
 const MOST_ASPECT = 6; // a longer strip is drawn as if it were this long
 
@@ -132,7 +133,7 @@ function lightUp({ cells }, weights, least = 0) {
   cells.forEach((cell, place) => {
     const share = Math.max(0, ((weights[place] ?? least) - least) / (most - least)); // the last pixel is no token
     cell.setAttribute("fill", heat(share));
-    cell.setAttribute("fill-opacity", (0.88 * share ** 0.6).toFixed(3));
+    cell.setAttribute("fill-opacity", (BRIGHTEST * share ** 0.6).toFixed(3));
   });
 }
 
@@ -146,7 +147,7 @@ function addScale(parent, least, most) {
 // Small maps: a pixel for each place. An even share is dark and six times as much is brightest, so
 // that heads can be compared: one that looks everywhere stays dull.
 function paintPlaces(canvas, weights, columns) {
-  const rows = [], even = 1 / weights.length;
+  const rows = [], even = 1 / Array.from(weights).filter((weight) => weight > 0).length; // without what is masked
   for (let first = 0; first < weights.length; first += columns) rows.push(Array.from(weights.slice(first, first + columns)));
   paint(canvas, rows, (value) => {
     const share = Math.min(1, value / (6 * even)) ** 0.7;

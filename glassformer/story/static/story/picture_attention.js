@@ -11,17 +11,12 @@ chapters.push({
   },
 });
 
-chapters.push({
-  id: "attention",
-  title: "Attention",
-  note: "In every layer, every head lets each place look at others and take a weighted mean of what it finds. Point at the left picture to choose who looks; the right one shows where.",
-  isShown: (scene) => Boolean(scene.main.picture && scene.main.layers),
-  draw(place, scene) {
-    drawLooking(place, scene, scene.main);
-    if (scene.rollout) drawRollout(place, scene);
-    add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
-  },
-});
+// The chapter on attention, of a model that reads nothing but the picture.
+function drawPictureAttention(place, scene) {
+  drawLooking(place, scene, scene.main);
+  if (scene.rollout) drawRollout(place, scene);
+  add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
+}
 
 function drawLooking(place, scene, stream) {
   const names = chosenNames(scene, stream), { picture } = stream, first = picture.num_extra;

@@ -4,13 +4,23 @@ chapters.push({
   id: "patch-embeddings",
   title: "Patch embeddings",
   note: "Each patch begins as a vector that is computed from its pixels. A learned vector is added to say where it is.",
-  isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places),
+  isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places && picture.unit === "patch"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) {
       const { places } = stream.picture, row = add(place, "div", { class: "columns" });
       if (places?.places) drawPatchMap(add(row, "div"), scene, stream);
       if (places?.similar) drawPlacesAlike(add(row, "div"), scene, stream);
     }
+  },
+});
+
+chapters.push({
+  id: "positions",
+  title: "Positions",
+  note: "A learned vector is added to the colour of each pixel, to say where it is.",
+  isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places?.similar && picture.unit === "pixel"),
+  draw(place, scene) {
+    for (const stream of picturesOf(scene)) drawPlacesAlike(place, scene, stream);
   },
 });
 
