@@ -106,6 +106,8 @@ class Subject:
     """The name of an id of the last stream, if predictions are something else."""
     title: str = ""
     """What a page is called, if not as the input."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the input."""
     first_token: int | None = None
     """The token that a page shows first (default: the one whose prediction is in focus)."""
     rollout: Callable[[], Array] | None = None
@@ -338,8 +340,9 @@ class Inspection:
     def notes(self) -> tuple[str, ...]:
         number, shown = self.subject.num_left_out, len(self.tokens)
         if not number:
-            return ()
+            return self.subject.notes
         return (
+            *self.subject.notes,
             f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
             f"{self.subject.part_left_out} of the text are left out",
         )

@@ -30,6 +30,7 @@ from glassformer.preprocessing.palette import PalettePreprocessing
 
 LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
 CLASS_TOKEN, START_TOKEN = "class token", "start"
+CUT_OFF = "the caption reached the maximum length and was cut off"
 SPARE_STEPS = 4  # by which a caption that is searched may exceed the one that is shown
 
 
@@ -125,6 +126,7 @@ def of_caption(
         read_out=getattr(model, "read_out", None),
         embedding=model.token_vectors,
         positions=None if decoder is None else _module(model, "positions"),
+        notes=() if ids[-1] == preprocessing.end else (CUT_OFF,),
         focus=(len(ids) - 1) // 3,  # what follows a whole caption is only its end
     )
 

@@ -1,7 +1,8 @@
 """Models with an input, as `inspection` looks at them: what differs between tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,12 +92,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         logits = model(inputs) / model.temperature  # (1, C), or (1, T, C) for a tagger
         return logits if logits.dim() == 2 else logits[0]
 
-    def read(states: Tensor) -> Tensor:
-        logits = model.read_out(states[None], inputs) / model.temperature
-        return logits if logits.dim() == 2 else logits[0]
-
     is_tagger = isinstance(model, TokenTagger)
-    read_out = getattr(model, "read_out", None)
+    read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
     tokenizer = preprocessing.tokenizer
     frame = preprocessing.frame(model.context_length)
     return Subject(
@@ -114,7 +111,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         separator=_separator(tokenizer),
         embedding=_token_table(model, tokenizer),
         positions=_part(model, "positions"),
-        read_out=None if read_out is None else read,
+        read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
         contributions=_contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
@@ -216,6 +213,14 @@ def _token_table(model: Labeller, tokenizer: Tokenizer) -> Tensor | None:
     """(V, D) the vectors of the tokens; a bag of words has some for sequences of them as well."""
     weight = getattr(_part(model, "embedding"), "weight", None)
     return None if weight is None else weight[: tokenizer.vocab_size]
+
+
+def _read_out(
+    model: Labeller, read: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, states: Tensor
+) -> Tensor:
+    """Logits (1, C) or (T, C) from the states of a layer (T, D)."""
+    logits = read(states[None], inputs) / model.temperature
+    return logits if logits.dim() == 2 else logits[0]
 
 
 @torch.inference_mode()

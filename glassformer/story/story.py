@@ -149,18 +149,17 @@ def absent(seen: Inspection) -> str:
     """Why chapters are missing that other models have, if any are."""
     if seen.has_layers:
         return ""
-    name = seen.subject.model
     if seen.windows():
         return (
-            f"A {name} has stages of different widths, so its layers cannot be read one by one: "
-            "there is no lens."
+            "The stages of this model have different widths, so its layers cannot be read one by "
+            "one: there is no lens."
         )
     if seen.cross_attention is not None:
         return (
-            f"A {name} is recurrent: it has no layers of self-attention, so the chapters on them "
+            "This model is recurrent: it has no layers of self-attention, so the chapters on them "
             "are absent. What it attends to in its source is shown."
         )
-    return f"A {name} has no layers of self-attention, so the chapters on them are absent."
+    return "This model has no layers of self-attention, so the chapters on them are absent."
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:

@@ -227,7 +227,7 @@ def test_a_bag_shows_what_each_word_adds_and_says_what_it_lacks(tmp_path: Path) 
       step: textOf("prediction", ".step"), data: scene.contributions };"""
     found = shown(seen, body % SECTIONS, tmp_path)
     assert found["sections"] == ["tokens", "embeddings", "prediction"]
-    assert "A bag has no layers of self-attention" in found["about"]
+    assert "This model has no layers of self-attention" in found["about"]
     best = ["good", "bad"].index(seen.predictions[0].options[0].token)
     data = found["data"]
     total = sum(data["values"][best]) + data["bias"][best]

@@ -28,8 +28,8 @@ function drawLooking(place, scene, stream) {
   const said = add(view, "p", { class: "said", "aria-live": "polite" });
   const pair = add(view, "div", { class: "pair" });
   const asking = add(pair, "figure"), answering = add(pair, "figure");
-  add(asking, "figcaption", { class: "of-query" }, "query: point at the one that looks");
-  add(answering, "figcaption", { class: "of-key" }, "keys: what it looks at");
+  add(asking, "figcaption", { class: "of-query" }, "query: who looks");
+  add(answering, "figcaption", { class: "of-key" }, "keys: where it looks");
   const lookAs = (token) => token < stream.tokens.length && choose({ [names.token]: token, key: null });
   const asks = drawPicture(asking, picture, "who looks; arrow keys choose a place", {
     act: { point: (number) => lookAs(number + first), choose: (number) => lookAs(number + first), current: () => state[names.token] - first },
