@@ -90,8 +90,7 @@ def test_the_story_of_a_caption_has_its_words_and_the_patches(
     found = json.loads(glassformer(*given).out)
     assert [each["actual"] for each in found["predictions"]] == ["a", "red", "square", "<end>"]
     assert (found["image"], found["grid"]) == (str(image), [4, 4])
-    layers, heads, words, places = np.shape(found["cross_attention"])
-    assert (words, places) == (4, 16)
+    assert np.shape(found["cross_attention"])[2:] == (4, 16)  # words, patches
     done = glassformer("inspect", run, image, "--out", tmp_path / "story.html")
     assert (done.code, done.err) == (0, f"wrote {tmp_path / 'story.html'}\n")
     assert "Words and the picture" in (tmp_path / "story.html").read_text()
