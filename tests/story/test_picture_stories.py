@@ -176,6 +176,17 @@ def test_a_painter_has_its_pixels_its_lens_and_their_bits(tmp_path: Path) -> Non
 
 
 @needs_chromium
+@pytest.mark.parametrize("shape", [(1, 1), (1, 400), (700, 3)])
+def test_pictures_of_any_shape_are_drawn(shape: tuple[int, int], tmp_path: Path) -> None:
+    seen = vit().inspect(picture(*shape))
+    body = """return [...document.querySelectorAll(".picture svg")]
+      .map(({ viewBox: { baseVal: { width, height } } }) => [width, height]);"""
+    boxes = shown(seen, body, tmp_path)
+    assert len(boxes) == 5  # cut up, as read, query, keys, rollout
+    assert all(min(box) > 50 and max(box) == 320 for box in boxes)
+
+
+@needs_chromium
 def test_hostile_names_of_files_stay_text(tmp_path: Path) -> None:
     name = "<img src=x onerror=hacked=1>&amp;\u202e\"'.png"
     Image.fromarray(picture()).save(tmp_path / name)
