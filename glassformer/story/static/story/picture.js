@@ -87,7 +87,7 @@ function drawPicture(parent, picture, label, { most = 320, grid = picture.grid, 
     cells.push(add(layer, "rect", { class: "place", "fill-opacity": 0, ...rect }));
   }
   const frames = add(svg, "g");
-  const drawn = { box, svg, cells, wide, high, across, down, columns, rows };
+  const drawn = { box, svg, image, cells, wide, high, across, down, columns, rows };
   drawn.frame = (places, kind) => {
     for (const old of [...frames.children]) if (old.classList.contains(kind)) old.remove();
     for (const place of places) {

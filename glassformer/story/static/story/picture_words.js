@@ -48,6 +48,7 @@ chapters.push({
     function showWord(number) {
       const looked = weights[number], best = looked.indexOf(Math.max(...looked));
       lightUp(drawn, looked);
+      drawn.image.classList.toggle("dim", true);
       drawn.frame([best], "of-key");
       drawn.frame([], "of-query");
       buttons.forEach(({ button, fill }, each) => {
@@ -64,13 +65,14 @@ chapters.push({
     function showPlace(spot) {
       const shares = weights.map((looked) => looked[spot]), most = Math.max(...shares, 1e-9);
       drawn.cells.forEach((cell) => cell.setAttribute("fill-opacity", 0));
+      drawn.image.classList.toggle("dim", false); // nothing is lit: show it as it is
       drawn.frame([spot], "of-query");
       drawn.frame([], "of-key");
       drawn.scale.textContent = "";
       buttons.forEach(({ button, fill }, each) => {
         button.classList.toggle("chosen", false);
         button.setAttribute("aria-pressed", false);
-        fill.style.opacity = 0.85 * (shares[each] / most);
+        fill.style.opacity = 0.55 * (shares[each] / most);
       });
       const order = shares.map((share, word) => ({ share, word })).sort((a, b) => b.share - a.share).slice(0, 3);
       said.textContent = `Row ${Math.floor(spot / drawn.columns) + 1}, column ${(spot % drawn.columns) + 1}: looked at most by ${order.map(({ share, word }) => `${quoted(words[word])} ${percent(share)}`).join(", ")}`;
