@@ -38,7 +38,7 @@ def classify(
       glassformer classify runs/vit-images photo.jpg more/*.png
       glassformer classify runs/bag-reviews --data test.csv --json
     """
-    from glassformer.predict.classify import ClassifyPredictor
+    from glassformer.predict.classify import LabelPredictor
     from glassformer.tasks import load_for
 
     check_text_or_data(text, paths, text_column)
@@ -46,7 +46,7 @@ def classify(
         raise UsageError("--image-column needs --data: it names a column of a table.")
     if not all(each.strip() for each in text or ()):
         raise UsageError("the text is empty.")
-    predictor = load_for(model, ClassifyPredictor, "classify")
+    predictor = load_for(model, LabelPredictor, "classify")
     inputs = predictor.preprocessing
     # A file is one input, or contains one text; the lines of stdin are one each.
     content = str if inputs.reads_files else text_of

@@ -14,7 +14,7 @@ from glassformer.errors import UsageError
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
 VIEWS = (
     "What to show, such as story, heads or lens; an unknown name lists all views of the model "
-    "(default: story for models that read text)."
+    "(default: story)."
 )
 _view = partial(options.option, rich_help_panel="View")
 
@@ -27,7 +27,7 @@ def inspect(
     ] = None,
     view: Annotated[str | None, _view("NAME", VIEWS)] = None,
     target: Annotated[
-        str | None, _view("TEXT", "Translation to align (default: the model's own).")
+        str | None, _view("TEXT", "Translation or caption to use (default: the model's own).")
     ] = None,
     layer: Annotated[
         int | None, _view("N", "Layer, counted from 0 (default: all, or their mean).", min=0)
@@ -46,7 +46,7 @@ def inspect(
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
-      glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
+      glassformer inspect runs/vit-images photo.jpg --out story.html
     """
     values = {"target": target, "layer": layer, "head": head, "words": words}
 

@@ -139,6 +139,15 @@ def resized(pixels: Pixels, size: Size) -> Pixels:
     return scaled.reshape(height, width, pixels.shape[2])
 
 
+def at_most(pixels: Pixels, side: int) -> Pixels:
+    """An image of at most so many pixels on its longer side, in its own aspect ratio."""
+    height, width = pixels.shape[:2]
+    scale = side / max(height, width)
+    if scale >= 1:
+        return pixels
+    return resized(pixels, (max(1, round(height * scale)), max(1, round(width * scale))))
+
+
 # --- opening ---
 
 

@@ -3,7 +3,7 @@
 effect = KL(p with all heads ‖ p without this head)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,12 @@ from torch.nn.functional import logsigmoid
 
 from glassformer.inspection.capture import Array
 from glassformer.nn.blocks import Stack
-from glassformer.nn.observe import without_heads
+from glassformer.nn.observe import Tap, without_heads
+from glassformer.nn.patches import Grid
+from glassformer.nn.windows import WindowAttention
+
+Heads = Sequence[Sequence[tuple[Tap, list[int]]]]
+"""For each layer and head, what has to be switched off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,16 +26,32 @@ class HeadEffects:
     """What a prediction loses with each head."""
 
     divergence: Array
-    """(N, H) KL divergence of the prediction without the head, in nats; 0: it changes nothing."""
+    """(N, H) KL divergence of the prediction without the head, in nats; 0: it changes nothing. NaN
+    where a layer has fewer heads than others."""
     change: Array
     """(N, H) change of the log-probability of the token that all heads together find likeliest."""
 
 
+def heads_of(stack: Stack) -> Heads:
+    return [[(each.tap, [head]) for head in range(each.num_heads)] for each in stack.attentions]
+
+
+def heads_in_windows(layers: Sequence[tuple[WindowAttention, Grid]]) -> Heads:
+    """Windows are computed as further heads: a head is switched off in all of them."""
+    found = []
+    for attention, grid in layers:
+        count, heads = len(attention.places(grid)), attention.num_heads
+        found.append(
+            [(attention.tap, list(range(head, count * heads, heads))) for head in range(heads)]
+        )
+    return found
+
+
 @torch.inference_mode()
 def head_effects(
-    stack: Stack, logits_of: Callable[[], Tensor], has_several_labels: bool = False
+    heads: Heads | Stack, logits_of: Callable[[], Tensor], has_several_labels: bool = False
 ) -> HeadEffects:
-    """`logits_of` computes one prediction (V,) by running the stack. If any number of labels may
+    """`logits_of` computes one prediction (V,) by running the model. If any number of labels may
     apply, it is a yes/no decision for each, and their divergences add up."""
 
     def logprobs() -> Tensor:
@@ -41,11 +62,12 @@ def head_effects(
 
     whole = logprobs()
     best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
-    shape = (len(stack), stack.attentions[0].num_heads)
-    divergence, change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    for layer, attention in enumerate(stack.attentions):
-        for head in range(shape[1]):
-            with without_heads({attention.tap: [head]}):
+    layers = heads_of(heads) if isinstance(heads, Stack) else heads
+    shape = (len(layers), max(map(len, layers)))
+    divergence, change = np.full((2, *shape), np.nan, np.float32)
+    for layer, switches in enumerate(layers):
+        for head, (tap, places) in enumerate(switches):
+            with without_heads({tap: places}):
                 without = logprobs()
             # A token with probability 0 contributes nothing, whatever its logarithms are.
             gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))

@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from glassformer.inspection.capture import Array
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.inspection import Inspection, Stream, Subject
 
 NEIGHBOURS = 8
 MOST_POSITIONS = 64
 MOST_NUMBERS = 1_000_000  # in the vectors of all neighbours; beyond, only those of the map
+MOST_PLACES = 1024  # of an image, whose positions are compared with each other
 
 
 @torch.inference_mode()
@@ -26,8 +28,9 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     similar = unit[ids] @ unit.T  # (tokens, V)
     similar[torch.arange(len(ids)), ids] = -2  # not itself
     best = similar.topk(min(NEIGHBOURS, len(unit) - 1))
+    name_of = subject.name_of_token
     neighbours = [
-        [[subject.name_of(other), value, other] for other, value in zip(*row, strict=True)]
+        [[name_of(other), value, other] for other, value in zip(*row, strict=True)]
         for row in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
     shown = list(dict.fromkeys([*ids, *best.indices[:, :3].flatten().tolist()]))
@@ -41,7 +44,7 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
         "ids": ids,
         "neighbours": neighbours,
         "shown": shown,
-        "names": [subject.name_of(id) for id in shown],
+        "names": [name_of(id) for id in shown],
         "is_in_text": [id in set(ids) for id in shown],
         "places": places.tolist(),
         "share": share,
@@ -65,18 +68,49 @@ def main_directions(vectors: Array) -> tuple[Array, float]:
 
 def _positions(subject: Subject) -> dict[str, Any] | None:
     """What is added at each position, and how alike these vectors are."""
-    add = getattr(subject.positions, "add", None)
-    if add is None or subject.embedding is None:
-        return None
     stack = subject.streams[-1].stack
     if stack is None:
         return None
-    norm = next(stack.parameters())
     width = stack.attentions[0].query.in_features
     length = min(MOST_POSITIONS, len(subject.streams[-1].ids))
-    places = torch.arange(length, device=norm.device)
-    vectors = add(torch.zeros(length, width, device=norm.device), places).float()  # (T, D)
-    if not vectors.any():  # rotary and relative positions add nothing
+    device = next(stack.parameters()).device
+    vectors = position_vectors(subject.positions, length, width, device)
+    if vectors is None:
         return None
     unit = torch.nn.functional.normalize(vectors, dim=-1)
     return {"vectors": vectors.cpu().tolist(), "similar": (unit @ unit.T).cpu().tolist()}
+
+
+@torch.inference_mode()
+def position_vectors(
+    positions: nn.Module | None, length: int, width: int, device: torch.device
+) -> Tensor | None:
+    """(T, D) what is added at each position; None: nothing, as for rotary positions."""
+    add = getattr(positions, "add", None)
+    if add is None:
+        return None
+    places = torch.arange(length, device=device)
+    vectors: Tensor = add(torch.zeros(length, width, device=device), places).float()
+    return vectors if vectors.any() else None
+
+
+@torch.inference_mode()
+def place_facts(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
+    """The same for the places of an image: a map of their vectors before positions are added, and
+    how alike the positions of any two places are, (N, N). None if neither is known."""
+    picture = stream.picture
+    if picture is None:
+        return None
+    found: dict[str, Any] = {"places": None, "share": None, "similar": None}
+    added, first = picture.positions, picture.num_extra
+    if picture.unit == "patch" and seen.has_capture(stream):
+        vectors = seen.capture(stream).hidden[0].copy()  # (T, D)
+        if added is not None:
+            vectors -= added.cpu().numpy()
+        directions, found["share"] = main_directions(vectors[first:])
+        centred = vectors[first:] - vectors[first:].mean(0)
+        found["places"] = (centred @ directions.T).tolist()
+    if added is not None and len(added) - first <= MOST_PLACES:
+        unit = torch.nn.functional.normalize(added[first:].float(), dim=-1)
+        found["similar"] = (unit @ unit.T).cpu().numpy()
+    return None if found["places"] is None and found["similar"] is None else found

@@ -3,7 +3,7 @@
     tokens → states after every layer → attention of every head → predictions
 
 A predictor describes its model and its input as a `Subject`. The rest is the same for all models:
-GPT, BERT, translators, taggers and classifiers.
+GPT, BERT, translators, taggers and classifiers, of texts and of images.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +21,16 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from glassformer.errors import UsageError
-from glassformer.inspection.ablation import HeadEffects, head_effects
+from glassformer.inspection.ablation import (
+    HeadEffects,
+    head_effects,
+    heads_in_windows,
+    heads_of,
+)
 from glassformer.inspection.capture import Array, Capture, capturing
 from glassformer.inspection.lens import lens
+from glassformer.inspection.picture import Picture
+from glassformer.inspection.window_capture import WindowedLayer, WindowLayer, capturing_windows
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
 from glassformer.tables import aligned, html_table
@@ -36,7 +44,8 @@ Predicts = Literal["next", "same", "whole"]
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A sequence that a model reads or writes: a text, a source sentence, its translation."""
+    """A sequence that a model reads or writes: a text, a source sentence, its translation, the
+    patches of an image."""
 
     name: str
     tokens: list[str]
@@ -49,6 +58,12 @@ class Stream:
     """Where it does so, if not in its stack: a tap for each layer."""
     tokenizer: Tokenizer | None = None
     """What cut it into tokens."""
+    is_causal: bool = False
+    """No token attends to a later one."""
+    picture: Picture | None = None
+    """The image whose places are its tokens."""
+    windows: Sequence[WindowedLayer] = ()
+    """The layers that read it, if they attend in windows of a grid instead of a stack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +72,7 @@ class Subject:
 
     model: str
     text: str
+    """The input: a text, or the name of an image."""
     streams: tuple[Stream, ...]
     """The last one is what predictions are made from."""
     run: Callable[[], Tensor]
@@ -88,6 +104,34 @@ class Subject:
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
     """Any number of labels may apply: each has a probability of its own."""
+    labels: Sequence[str] = ()
+    """What is predicted, if these are labels and not tokens."""
+    token_of: Callable[[int], str] | None = None
+    """The name of an id of the last stream, if predictions are something else."""
+    title: str = ""
+    """What a page is called, if not as the input."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the input."""
+    first_token: int | None = None
+    """The token that a page shows first (default: the one whose prediction is in focus)."""
+    rollout: Callable[[], Array] | None = None
+    """(rows, columns): how much each place of an image contributes to the answer, if attention is
+    followed through all layers."""
+    contributions: Array | None = None
+    """(T, C): how much each token adds to each logit, if the logits are a sum over tokens."""
+    bias: Array | None = None
+    """(C,) what is added to this sum."""
+    reads_words_alone: bool = False
+    """What a token adds depends on its own words only."""
+
+    @property
+    def name_of_token(self) -> Callable[[int], str]:
+        return self.token_of or self.name_of
+
+    @property
+    def input_name(self) -> str:
+        """The key of the input in JSON."""
+        return "text" if self.streams[0].picture is None else "image"
 
 
 @dataclass(frozen=True)
@@ -124,12 +168,16 @@ class Inspection:
         """`layers` and `heads` limit the attention that is kept (default: all)."""
         self.subject = subject
         self._captures: dict[str, Capture] = {}
+        self._windows: dict[str, list[WindowLayer]] = {}
         memory: list[list[Tensor]] = []
         with torch.inference_mode(), ExitStack() as around:
             for stream in subject.streams:
                 if stream.stack is not None:
                     seen = capturing(stream.stack, layers, heads)
                     self._captures[stream.name] = around.enter_context(seen)
+                elif stream.windows:
+                    in_windows = capturing_windows(stream.windows, layers, heads)
+                    self._windows[stream.name] = around.enter_context(in_windows)
                 elif stream.memory_taps:
                     memory = around.enter_context(listening(stream.memory_taps))
             logits = subject.run()
@@ -163,6 +211,10 @@ class Inspection:
     @property
     def has_layers(self) -> bool:
         return self.has_capture(self.stream)
+
+    def windows(self, stream: Stream | None = None) -> list[WindowLayer]:
+        """The layers that attend in windows of an image, if the model has such."""
+        return self._windows.get((stream or self.stream).name, [])
 
     # --- what it computed ---
 
@@ -219,8 +271,8 @@ class Inspection:
 
     @cached_property
     def lens(self) -> list[list[list[Likely]]]:
-        """What the model would predict if it stopped after each layer: N + 1 layers, T positions,
-        the likeliest first."""
+        """What the model would predict if it stopped after each layer: N + 1 layers, T positions
+        (one if the prediction is about the whole input), the likeliest first."""
         ids, p, _ = self._lens
         name = self.subject.name_of
         return [
@@ -241,7 +293,8 @@ class Inspection:
         read_out = self.subject.read_out
         if read_out is None:
             raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
-        return lens(self.hidden, read_out, TOP, self._stack_device)
+        several = self.subject.has_several_labels
+        return lens(self.hidden, read_out, TOP, self._stack_device, several)
 
     @property
     def _stack(self) -> Stack:
@@ -258,7 +311,9 @@ class Inspection:
         """How one prediction changes without each head (default: the one in focus)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
-        return head_effects(self._stack, lambda: subject.run()[place], subject.has_several_labels)
+        windows = self.stream.windows
+        heads = heads_in_windows(windows) if windows else heads_of(self._stack)
+        return head_effects(heads, lambda: subject.run()[place], subject.has_several_labels)
 
     # --- for programs and notebooks ---
 
@@ -266,7 +321,7 @@ class Inspection:
         """Every number behind the pictures, unrounded."""
         found: dict[str, Any] = {
             "model": self.subject.model,
-            "text": self.subject.text,
+            self.subject.input_name: self.subject.text,
             "tokens": self.tokens,
             "ids": self.stream.ids,
             "num_tokens_left_out": self.subject.num_left_out,
@@ -277,6 +332,14 @@ class Inspection:
             capture = self.capture()
             found |= {"layers": capture.layers, "heads": capture.heads}
             found["attention"] = capture.attention.tolist()
+        elif windows := self.windows():
+            found["windows"] = [each.as_json() for each in windows]
+        if self.subject.rollout is not None:
+            found["rollout"] = self.subject.rollout().tolist()
+        if self.subject.contributions is not None:
+            found["contributions"] = self.subject.contributions.tolist()
+        for stream in self.subject.streams:
+            found |= {} if stream.picture is None else stream.picture.as_json()
         for stream in self.subject.streams[:-1]:
             found[f"{stream.name}_tokens"] = stream.tokens
             if stream.name in self._captures:
@@ -289,8 +352,9 @@ class Inspection:
     def notes(self) -> tuple[str, ...]:
         number, shown = self.subject.num_left_out, len(self.tokens)
         if not number:
-            return ()
+            return self.subject.notes
         return (
+            *self.subject.notes,
             f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
             f"{self.subject.part_left_out} of the text are left out",
         )
@@ -300,14 +364,20 @@ class Inspection:
         return aligned(*self._table())
 
     def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return html_table(*self._table())
+        """The same for notebooks, below the image, if there is one."""
+        table = html_table(*self._table())
+        picture = self.subject.streams[0].picture
+        if picture is None:
+            return table
+        name = escape(picture.name, quote=True)
+        return f'<img src="{picture.image}" alt="{name}" style="max-height: 20rem">{table}'
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         names = ["token", "prediction", "probability of what is there"]
         rows = []
         for each in self.predictions:
-            place = "the whole text" if each.position is None else repr(self.tokens[each.position])
+            whole = f"the whole {self.subject.input_name}"
+            place = whole if each.position is None else repr(self.tokens[each.position])
             best = ", ".join(f"{one.token!r} {one.probability:.1%}" for one in each.options[:3])
             known = "" if each.logprob is None else f"{each.actual!r} {math.exp(each.logprob):.1%}"
             rows.append([place, best, known])

@@ -74,6 +74,13 @@ class HeadsView(TextView):
 class LensView(TextView):
     """What the model would predict if it stopped after each layer."""
 
+    @property
+    def places(self) -> list[str]:
+        """What each prediction is about: a token, or all of the input."""
+        if self.seen.subject.predicts == "whole":
+            return ["all tokens"]
+        return [repr(token) for token in self.seen.tokens]
+
     def as_json(self) -> dict[str, Any]:
         return self.about() | {
             "lens": [[[each.__dict__ for each in place] for place in row] for row in self.seen.lens]
@@ -84,8 +91,8 @@ class LensView(TextView):
         layers = self.seen.lens
         names = ["input", *(f"layer {number}" for number in range(len(layers) - 1))]
         rows = [
-            [repr(token), *(_shown(layer[place][0]) for layer in layers)]
-            for place, token in enumerate(self.seen.tokens)
+            [place, *(_shown(layer[number][0]) for layer in layers)]
+            for number, place in enumerate(self.places)
         ]
         return aligned(["token", *names], rows)
 

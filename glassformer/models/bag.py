@@ -60,6 +60,7 @@ class Bag(TextClassifier):
     """Labels a text by its words, regardless of their order."""
 
     default_words = 2**16  # however rare
+    reads_words_alone = True
     default_context = None  # a long text takes no more parameters than a short one
     config: BagConfig
     idf: Tensor
@@ -106,6 +107,46 @@ class Bag(TextClassifier):
             per_sample_weights=weight.to(self.embedding.weight.dtype),
         )
 
+    @torch.inference_mode()
+    def contributions(self, ids: Tensor) -> Tensor:
+        """What a pair or a sequence of characters adds is divided equally among the tokens that it
+        comes from."""
+        row, term, count = self._terms(ids[None], None)
+        weight = self._weights(row, term, count, 1)  # (terms,)
+        adds = (weight[:, None] * self.embedding.weight[term]) @ self.head.weight.T  # (terms, C)
+        place, terms, share = self._occurrences(ids)
+        number = torch.searchsorted(term, terms)  # terms are sorted
+        parts = adds[number] * (share / count[number])[:, None]  # (occurrences, C)
+        return parts.new_zeros(len(ids), len(self.labels)).index_add_(0, place, parts)
+
+    def _occurrences(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Each place of a text (T,) that a term comes from: the token, the term, and its share of
+        this occurrence. All shares of a term sum to its count."""
+        places = torch.arange(len(ids), device=ids.device)
+        found = [(places, ids, torch.ones_like(ids, dtype=torch.float32))]
+        hashed = ids
+        for length in range(2, min(self.config.ngrams, len(ids)) + 1):
+            hashed = self._joined(hashed[None], ids[None, length - 1 :])[0]
+            bucket = self._bucket(hashed)
+            for offset in range(length):
+                share = torch.full_like(bucket, 1 / length, dtype=torch.float32)
+                found.append((places[: len(bucket)] + offset, bucket, share))
+        if self.config.char_ngrams:
+            spelled = self.spelling[ids].long()  # (T, MOST_PER_WORD)
+            which, where = (spelled >= 0).nonzero(as_tuple=True)
+            share = torch.ones_like(which, dtype=torch.float32)
+            found.append((which, spelled[which, where], share))
+        place, term, share = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return place, term, share
+
+    def _joined(self, hashed: Tensor, ids: Tensor) -> Tensor:
+        """The hashes of sequences that are one token longer: (B, T) and (B, T - 1) → (B, T - 1)."""
+        return (hashed[:, :-1] * PRIME + ids + 1) % (2**31 - 1)
+
+    def _bucket(self, hashed: Tensor) -> Tensor:
+        """The number of the embedding of a sequence of tokens."""
+        return self.vocab_size + hashed % self.config.num_buckets
+
     def _terms(self, ids: Tensor, is_text: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """The distinct words and n-grams of each row of a batch, sorted: the row, the number of the
         embedding, and how often it occurs there."""
@@ -116,9 +157,9 @@ class Bag(TextClassifier):
         hashed = ids
         for length in range(2, self.config.ngrams + 1):
             later = length - 1
-            hashed = (hashed[:, :-1] * PRIME + ids[:, later:] + 1) % (2**31 - 1)
+            hashed = self._joined(hashed, ids[:, later:])
             whole = real[:, later:]  # padding is on the right
-            bucket = self.vocab_size + hashed[whole] % self.config.num_buckets
+            bucket = self._bucket(hashed[whole])
             found.append((rows[:, later:][whole], bucket, torch.ones_like(bucket)))
         if self.config.char_ngrams:
             spelled = self.spelling[word].long()  # (distinct words, MOST_PER_WORD)

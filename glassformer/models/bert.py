@@ -19,7 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.headed_model import HeadedModel
 from glassformer.models.stack import initialize, make_norm
-from glassformer.models.wiring import Stream, Wiring
+from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 
@@ -104,7 +104,7 @@ class Bert(HeadedModel):
         return self.predict(self.encoder.final_norm(states))
 
     def wiring(self) -> Wiring:
-        tokens = Stream(
+        tokens = StreamWiring(
             stack="encoder.blocks",
             embedding="encoder.embedding",
             segments="encoder.segments" if self.config.num_segments else None,

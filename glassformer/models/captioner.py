@@ -90,6 +90,10 @@ class Captioner(CaptionDecoder):
         x, rules = self.positions.causal(self.embedding(target), written)  # (B, T, D)
         return self.decoder_norm(self.decoder(self.dropout(x), rules, written, memory))
 
+    def read_out(self, states: Tensor) -> Tensor:
+        """Logits of the next token from the states after any decoder block: (…, D) → (…, V)."""
+        return self.head(self.decoder_norm(states))
+
     def start(self, memory: StackMemory, padding: Tensor, capacity: int) -> MemoryState:
         dtype = self.head.weight.dtype
         return MemoryState(memory, stack.make_cache(self.config, padding, capacity, dtype))

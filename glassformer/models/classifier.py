@@ -7,6 +7,7 @@ logits = head(dropout(body(ids)))             (B, T, C) tagger
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from glassformer.models.encoder import Encoder, EncoderConfig
@@ -50,7 +51,24 @@ class Classifier(TextClassifier):
             self.idf_pooling.see(texts)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
-        x = self.encoder(ids, is_text)  # (B, T, D)
+        return self._pooled(self.encoder(ids, is_text), ids, is_text)
+
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
+        return self.head(self._pooled(self.encoder.final_norm(states), ids, None))
+
+    @torch.inference_mode()
+    def contributions(self, ids: Tensor) -> Tensor | None:
+        """Each token adds its last state, if these are summed up and only the head follows."""
+        if self.pooler is not None or self.config.pooling not in ("mean", "idf"):
+            return None
+        states = self.encoder(ids[None])[0]  # (T, D)
+        weights = torch.full_like(states[:, 0], 1 / len(ids))
+        if self.idf_pooling is not None:
+            weights = self.idf_pooling.weights(ids[None])[0]
+        return weights[:, None] * (states @ self.head.weight.T)  # (T, C)
+
+    def _pooled(self, x: Tensor, ids: Tensor, is_text: Tensor | None) -> Tensor:
         if self.idf_pooling is not None:
             pooled = self.idf_pooling(x, ids, is_text)  # (B, D)
         else:
@@ -78,6 +96,10 @@ class Tagger(TokenTagger):
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(ids, is_text)
 
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block: (B, T, D) → (B, T, C)."""
+        return self.head(self.encoder.final_norm(states))
+
 
 class GPTClassifierConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of a text."""
@@ -101,6 +123,10 @@ class GPTClassifier(TextClassifier):
         # Attention is causal, so the text does not see the padding after it.
         return pool(self.gpt.hidden(ids), is_text, self.config.pooling)  # (B, D)
 
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
+        return self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
+
 
 class GPTTaggerConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of its tokens."""
@@ -118,6 +144,10 @@ class GPTTagger(TokenTagger):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.gpt.hidden(ids)
+
+    def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Logits from the states after any block: (B, T, D) → (B, T, C)."""
+        return self.head(self.gpt.final_norm(states))
 
 
 def _headless(config: GPTConfig) -> GPT:

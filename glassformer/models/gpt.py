@@ -18,7 +18,7 @@ from glassformer.models import stack
 from glassformer.models.fields import Context, Heads, Layers, VocabSize, Width, check_length
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import Stream, Wiring
+from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
@@ -143,7 +143,7 @@ class GPT(LanguageModel):
         return self.head(self.final_norm(states))
 
     def wiring(self) -> Wiring:
-        tokens = Stream(
+        tokens = StreamWiring(
             stack="blocks",
             embedding="embedding",
             widen="widen",

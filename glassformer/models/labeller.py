@@ -48,6 +48,8 @@ class Labeller(HeadedModel, ABC):
     """Number of words in its vocabulary by default; None: as the amount of text suggests."""
     is_causal: ClassVar[bool] = False
     """Each position sees only itself and the past."""
+    reads_words_alone: ClassVar[bool] = False
+    """What a token adds depends on its own words only, not on what it took up from the others."""
     body_name: ClassVar[str | None] = None
     """Name of the attribute that holds the part that may come pre-trained."""
 
@@ -82,6 +84,11 @@ class Labeller(HeadedModel, ABC):
     def forward(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """Logits of the labels. Padding is on the right, where `is_text` is False."""
         return self.head(self.head_dropout(self.represent(ids, is_text)))
+
+    def contributions(self, ids: Tensor) -> Tensor | None:
+        """How much each token of a text (T,) adds to each logit: (T, C). With the bias of the head,
+        they sum to the logits. None: the logits are no sum over tokens."""
+        return None
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """One per label. They sum to one, unless any number of labels may apply."""

@@ -89,6 +89,19 @@ class RNNClassifier(TextClassifier):
         directions = 2 if self.config.bidirectional else 1
         return torch.cat([*carried[0][-directions:]], dim=-1)  # last layer: (B, D)
 
+    @torch.inference_mode()
+    def contributions(self, ids: Tensor) -> Tensor | None:
+        """Each token adds its output, if these are summed up."""
+        if self.config.pooling not in ("mean", "idf"):
+            return None
+        x = self.embedding(ids[None])  # (1, T, d_embedding)
+        output, _ = self.recurrence(x)
+        weights = output.new_full((len(ids),), 1 / len(ids))
+        if self.idf_pooling is not None:
+            output = torch.cat([output, x], dim=-1)
+            weights = self.idf_pooling.weights(ids[None])[0]
+        return weights[:, None] * (output[0] @ self.head.weight.T)  # (T, C)
+
 
 class RNNLanguageModelConfig(Config):
     """The shape of a recurrent language model."""

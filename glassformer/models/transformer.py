@@ -19,7 +19,7 @@ from glassformer.models.fields import Layers, Rate, check_length
 from glassformer.models.memory_decoder import MemoryState
 from glassformer.models.stack import StackConfig
 from glassformer.models.translator import Translator, TranslatorConfig
-from glassformer.models.wiring import Stream, Wiring
+from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
@@ -94,7 +94,7 @@ class Transformer(Translator):
 
     def wiring(self) -> Wiring:
         is_scaled = self.config.scale_embedding
-        source = Stream(
+        source = StreamWiring(
             stack="encoder",
             embedding="embedding",
             is_scaled=is_scaled,
@@ -102,7 +102,7 @@ class Transformer(Translator):
             final_norm="encoder_norm",
             is_causal=False,
         )
-        target = Stream(
+        target = StreamWiring(
             stack="decoder",
             embedding="target_embedding",
             is_scaled=is_scaled,

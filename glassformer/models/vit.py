@@ -129,7 +129,13 @@ class ViT(ImageClassifier):
         return None if self.pooler is None else self.pooler.tap
 
     def represent(self, pixels: Tensor, is_text: Tensor | None = None) -> Tensor:
-        states = self.encoder(pixels)  # (B, N, D)
+        return self._pooled(self.encoder(pixels))
+
+    def read_out(self, states: Tensor) -> Tensor:
+        """Logits from the states after any block: (B, N, D) → (B, C)."""
+        return self.head(self._pooled(self.encoder.final_norm(states)))
+
+    def _pooled(self, states: Tensor) -> Tensor:
         if self.pooler is not None:
             return self.pooler(states)  # (B, D)
         return pool(states, pooling="first" if self.config.pooling == "class" else "mean")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class StreamWiring:
     """One sequence of tokens on its way through one stack. None: there is no such part."""
 
     stack: str
@@ -35,5 +35,5 @@ class Stream:
 class Wiring:
     """The streams in the order of their computation, and the modules that read the last one out."""
 
-    streams: tuple[Stream, ...]
+    streams: tuple[StreamWiring, ...]
     read_out: tuple[str, ...]

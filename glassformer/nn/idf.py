@@ -35,8 +35,11 @@ class IdfPooling(nn.Module):
 
     def forward(self, x: Tensor, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """Vectors (B, T, D) of the tokens (B, T) → (B, D). `is_text` None: there is no padding."""
-        weight = self.idf[ids].to(x)  # (B, T)
+        return (self.weights(ids, is_text).to(x)[:, None] @ x).squeeze(1)  # (B, 1, T) · (B, T, D)
+
+    def weights(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
+        """How much each token counts: (B, T)."""
+        weight = self.idf[ids]  # (B, T)
         if is_text is not None:
             weight = weight.masked_fill(~is_text, 0)
-        norm = weight.norm(dim=1, keepdim=True).clamp(min=1)  # 0 only if there is no token
-        return ((weight / norm)[:, None] @ x).squeeze(1)  # (B, 1, T) · (B, T, D)
+        return weight / weight.norm(dim=1, keepdim=True).clamp(min=1)  # 0 only if there is no token

@@ -11,7 +11,7 @@ import torch
 
 from glassformer.data.caption_batches import CaptionRows, ChosenImages
 from glassformer.data.captioned_images import CaptionedImage, read_captions
-from glassformer.data.images import resized
+from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
 from glassformer.evaluation.captions import (
     CaptionResult,
@@ -20,11 +20,14 @@ from glassformer.evaluation.captions import (
     mean_loss,
     search_captions,
 )
+from glassformer.inspection.inspection import Inspection, Subject
 from glassformer.inspection.word_places import WordPlaces, in_words
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.predict.captions import Caption, Captions, CaptionSettings, PoorCaption
-from glassformer.predict.predictor import Predictor, View, names_of
+from glassformer.predict.image_subjects import LARGEST_PICTURE, of_caption
+from glassformer.predict.inspecting_images import IMAGE_VIEWS, InspectsImages
+from glassformer.predict.predictor import View, names_of
 from glassformer.predict.word_alignment import (
     attention_to,
     chosen_weights,
@@ -34,14 +37,12 @@ from glassformer.predict.word_alignment import (
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImageInput
 
-LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
 
-
-class CaptionPredictor(Predictor):
+class CaptionPredictor(InspectsImages):
     """The verbs of a captioner: caption, look, evaluate."""
 
     verbs = ("caption", "inspect", "evaluate")
-    views: ClassVar = {
+    views: ClassVar = IMAGE_VIEWS | {
         "words": View("look", "the place of an image that each word looks at", reads_file=True)
     }
     preprocessing_class = CaptionPreprocessing
@@ -109,12 +110,7 @@ class CaptionPredictor(Predictor):
         original = known.original(image).pixels  # (H, W, C)
         small = np.stack([resized(original, known.image_size)])  # (1, H, W, C)
         pixels = known.pixels(small).to(self.model.device)
-        if target is None:
-            chosen = self.settings(settings)
-            best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
-            ids = [known.start, *best.ids, *([known.end] if best.is_complete else [])]
-        else:
-            ids = self._row(" ".join(target.split()))
+        ids = self._written(small, target, settings)
         with torch.inference_mode():
             memory = self.model.encode(pixels)
         heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
@@ -129,9 +125,41 @@ class CaptionPredictor(Predictor):
             heads=heads.unflatten(-1, grid).double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
-            pixels=_at_most(original, LARGEST_PICTURE),
+            pixels=at_most(original, LARGEST_PICTURE),
         )
         return in_words(found, word_starts(known.tokenizer, ids[1:])) if words else found
+
+    def _written(self, small: Pixels, target: str | None, settings: dict[str, Any]) -> list[int]:
+        """A caption of an image (1, H, W, C), from its start to its end: `target`, or the model's
+        own, which may have been cut off before its end."""
+        if target is not None:
+            return self._row(" ".join(target.split()))
+        known, chosen = self.preprocessing, self.settings(settings)
+        best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
+        return [known.start, *best.ids, *([known.end] if best.is_complete else [])]
+
+    def inspect(
+        self,
+        image: ImageInput,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+        target: str | None = None,
+    ) -> Inspection:
+        """What the model computes on an image while it writes its caption, or `target`, another
+        one: patches, attention of words to patches, predictions. `layers` and `heads` limit the
+        attention that is kept.
+
+        >>> seen = model.inspect("scene.png")
+        >>> seen.cross_attention.shape[2] == len(seen.predictions)
+        True
+        """
+        return Inspection(self._subject(image, target), layers, heads)
+
+    def _subject(self, image: ImageInput, target: str | None = None) -> Subject:
+        original = self.preprocessing.original(image).pixels
+        small = np.stack([resized(original, self.preprocessing.image_size)])  # (1, H, W, C)
+        ids = self._written(small, target, {})
+        return of_caption(self.model, self.preprocessing, image, original, ids)
 
     @torch.inference_mode()
     def _score(self, memory: Any, ids: Sequence[int]) -> float:
@@ -230,12 +258,3 @@ class CaptionPredictor(Predictor):
                 f"reads at most {room:,}. Use a shorter one."
             )
         return ids
-
-
-def _at_most(pixels: Any, side: int) -> Any:
-    """An image of at most so many pixels on its longer side."""
-    height, width = pixels.shape[:2]
-    scale = side / max(height, width)
-    if scale >= 1:
-        return pixels
-    return resized(pixels, (max(1, round(height * scale)), max(1, round(width * scale))))

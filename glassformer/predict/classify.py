@@ -17,7 +17,7 @@ from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_er
 from glassformer.inspection.inspection import Subject
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.inspecting import InspectsText
-from glassformer.predict.predictor import names_of
+from glassformer.predict.predictor import Predictor, View, names_of
 from glassformer.predict.subjects import of_labels
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
@@ -68,10 +68,10 @@ class Inputs(Sequence[Any]):
         return self._examples[place].input
 
 
-class ClassifyPredictor(InspectsText):
-    """The verbs of a classifier: classify and evaluate."""
+class LabelPredictor(Predictor):
+    """The verbs of every classifier, whatever it reads: classify and evaluate."""
 
-    verbs: ClassVar[tuple[str, ...]] = ("classify", "inspect", "evaluate")
+    verbs: ClassVar[tuple[str, ...]] = ("classify", "evaluate")
     preprocessing_class: ClassVar[type[Preprocessing]] = LabelledInputs
     model: TextClassifier
     preprocessing: LabelledInputs
@@ -129,11 +129,6 @@ class ClassifyPredictor(InspectsText):
         targets, dtype = [0] * len(rows), self.preprocessing.dtype
         unlabelled = LabelledRows.of(rows, targets, dtype, is_per_item=False)
         return read_logits(self.model, unlabelled), is_shortened
-
-    def _subject(self, text: str) -> Subject:
-        if not isinstance(self.preprocessing, TextPreprocessing):
-            raise UsageError("only models that read text can be inspected in this way.")
-        return of_labels(self.model, self.preprocessing, text)
 
     def evaluate(
         self,
@@ -215,3 +210,24 @@ class ClassifyPredictor(InspectsText):
 
     def targets(self, examples: Sequence[LabelledExample]) -> Tensor:
         return torch.tensor(targets_of(examples, self.model.labels, self.model.config.multi_label))
+
+
+class ClassifyPredictor(LabelPredictor, InspectsText):
+    """The verbs of a classifier of texts or time series: classify, inspect and evaluate."""
+
+    verbs = ("classify", "inspect", "evaluate")
+
+    @property
+    def usable_views(self) -> dict[str, View]:
+        """A time series has no tokens to show."""
+        return super().usable_views if self._text is not None else {}
+
+    @property
+    def _text(self) -> TextPreprocessing | None:
+        known = self.preprocessing
+        return known if isinstance(known, TextPreprocessing) else None
+
+    def _subject(self, text: str) -> Subject:
+        if self._text is None:
+            raise UsageError("only models that read text can be inspected in this way.")
+        return of_labels(self.model, self._text, text)

@@ -9,20 +9,23 @@ from torch import Tensor
 from glassformer.data.images import Pixels
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.inspection.image_attention import ImageAttention
+from glassformer.inspection.inspection import Subject
 from glassformer.inspection.rollout import attention_maps, rollout
 from glassformer.models import name_of
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.predict.image_attention import chosen_map, watch
 from glassformer.predict.image_labels import ImageLabelPredictor
+from glassformer.predict.image_subjects import of_image
+from glassformer.predict.inspecting_images import IMAGE_VIEWS, InspectsImages
 from glassformer.predict.predictor import View
 from glassformer.preprocessing.image import ImageInput, ImagePreprocessing
 
 
-class ClassifyImagesPredictor(ImageLabelPredictor):
+class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
     """The verbs of an image classifier: classify, inspect and evaluate."""
 
     verbs = ("classify", "inspect", "evaluate")
-    views: ClassVar = {
+    views: ClassVar = IMAGE_VIEWS | {
         "attention": View("attention", "where its attention goes in an image", reads_file=True),
         "rollout": View("rollout", "attention followed through all layers", reads_file=True),
     }
@@ -70,6 +73,9 @@ class ClassifyImagesPredictor(ImageLabelPredictor):
         """
         logits, layers, pooled, pixels = self._watched(image)
         return self._seen("rollout", image, pixels, rollout(layers, pooled), logits)
+
+    def _subject(self, image: ImageInput) -> Subject:
+        return of_image(self.model, self.preprocessing, image)
 
     def _watched(self, image: ImageInput) -> tuple[Tensor, Any, Any, Pixels]:
         pixels = self.preprocessing.original(image).pixels

@@ -1,20 +1,14 @@
 """Classifiers of images: what image classifiers and probes share."""
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 from glassformer.evaluation.classification import Classification
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.predictor import View
+from glassformer.predict.classify import LabelPredictor
 from glassformer.preprocessing.labelled import LabelledExample
 
 
-class ImageLabelPredictor(ClassifyPredictor):
+class ImageLabelPredictor(LabelPredictor):
     """The verbs of every classifier of images: classify and evaluate."""
-
-    verbs: ClassVar[tuple[str, ...]] = ("classify", "evaluate")
-    views: ClassVar[Mapping[str, View]] = {}
-    usual_view: ClassVar[str | None] = None
 
     def _shown(self, example: LabelledExample) -> str:
         return example.source

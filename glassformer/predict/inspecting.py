@@ -4,18 +4,28 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from glassformer.inspection.capture import stacks_of
 from glassformer.inspection.inspection import Inspection, Subject
 from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
 from glassformer.predict.predictor import Predictor, View
 
+
+def has_layers(model: Any) -> bool:
+    return bool(stacks_of(model))
+
+
+def can_be_read_out(model: Any) -> bool:
+    """Whether the states after any layer can be turned into a prediction."""
+    return has_layers(model) and hasattr(model, "read_out")
+
+
 TEXT_VIEWS: dict[str, View] = {
     "story": View("inspect", "all of it on one page"),
-    "heads": View("heads", "what each head attends to"),
-    "ablation": View("ablation", "how the prediction changes without each head"),
+    "heads": View("heads", "what each head attends to", suits=has_layers),
+    "lens": View("lens", "what each layer would predict", suits=can_be_read_out),
+    "ablation": View("ablation", "how the prediction changes without each head", suits=has_layers),
     "prediction": View("prediction", "what is predicted at each position"),
 }
-
-TOKEN_VIEWS = TEXT_VIEWS | {"lens": View("lens", "what each layer would predict")}
 
 
 class InspectsText(Predictor):
@@ -71,12 +81,6 @@ class InspectsText(Predictor):
         >>> print(model.prediction("the quick brown").text())
         """
         return PredictionView(self.inspect(text))
-
-
-class InspectsTokens(InspectsText):
-    """The same for a model that predicts a token at each position."""
-
-    views: ClassVar[Mapping[str, View]] = TOKEN_VIEWS
 
     def lens(self, text: str) -> LensView:
         """What the model would predict if it stopped after each layer.

@@ -15,7 +15,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
-from glassformer.predict.inspecting import InspectsTokens
+from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, given, names_of
 from glassformer.predict.subjects import of_language
@@ -25,7 +25,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.byte_count import notes_on_bytes
 
 
-class LanguagePredictor(InspectsTokens, NeighbourFinder):
+class LanguagePredictor(InspectsText, NeighbourFinder):
     """The verbs of a language model: generate, stream, next_tokens, score, neighbours, inspect and
     evaluate."""
 

@@ -15,7 +15,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.inspection import Subject
 from glassformer.models.bert import Bert
 from glassformer.predict.embedding import EmbedsTexts
-from glassformer.predict.inspecting import InspectsTokens
+from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
 from glassformer.predict.subjects import of_masked
@@ -32,7 +32,7 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(EmbedsTexts, InspectsTokens, NeighbourFinder):
+class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
     """The verbs of a masked language model: fill, embed, neighbours, inspect and evaluate."""
 
     verbs = ("fill", "embed", "neighbours", "inspect", "evaluate")

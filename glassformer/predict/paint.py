@@ -15,9 +15,12 @@ from glassformer.errors import UsageError
 from glassformer.evaluation.painting import PaintResult, evaluate_painting
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
+from glassformer.inspection.inspection import Subject
 from glassformer.inspection.paintings import Completed, Paintings
 from glassformer.models.image_gpt import ImageGPT
-from glassformer.predict.predictor import Predictor, names_of
+from glassformer.predict.image_subjects import of_painting
+from glassformer.predict.inspecting_images import InspectsImages
+from glassformer.predict.predictor import names_of
 from glassformer.preprocessing.image import ImageInput
 from glassformer.preprocessing.palette import PalettePreprocessing
 
@@ -38,10 +41,10 @@ class PaintSettings(Sampling):
         return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
 
 
-class PaintPredictor(Predictor):
-    """The verbs of a painter: generate, complete and evaluate."""
+class PaintPredictor(InspectsImages):
+    """The verbs of a painter: generate, complete, inspect and evaluate."""
 
-    verbs = ("generate", "complete", "evaluate")
+    verbs = ("generate", "complete", "inspect", "evaluate")
     draws: ClassVar[bool] = True
     preprocessing_class = PalettePreprocessing
     settings_class = PaintSettings
@@ -112,6 +115,9 @@ class PaintPredictor(Predictor):
             whole = np.concatenate((np.repeat(some, each, axis=0), painted), axis=1)
             found.extend(self.preprocessing.pixels(whole))
         return found
+
+    def _subject(self, image: ImageInput) -> Subject:
+        return of_painting(self.model, self.preprocessing, image)
 
     def evaluate(
         self,

@@ -1,7 +1,7 @@
 """What every predictor has: a model, its preprocessing, and a way to be evaluated."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +35,8 @@ class View:
     """What is shown, in a few words."""
     reads_file: bool = False
     """The input is the name of a file, such as an image, and not a text."""
+    suits: Callable[[Any], bool] = lambda model: True
+    """Whether a model has what is shown."""
 
 
 class Predictor(ABC):
@@ -71,18 +73,23 @@ class Predictor(ABC):
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
 
+    @property
+    def usable_views(self) -> dict[str, View]:
+        """Those of its views that its model can show."""
+        return {name: view for name, view in self.views.items() if view.suits(self.model)}
+
     def view(self, name: str | None, model: Any) -> View:
         """The view of that name; `model` is what the user calls this model."""
-        wanted = name or self.usual_view
-        if wanted is not None and wanted in self.views:
-            return self.views[wanted]
-        if not self.views:
-            *most, last = self.verbs
+        wanted, views = name or self.usual_view, self.usable_views
+        if wanted is not None and wanted in views:
+            return views[wanted]
+        if not views:
+            *most, last = (verb for verb in self.verbs if verb != "inspect")
             raise UsageError(
                 f"{model} has nothing to inspect. This model supports "
                 f"{', '.join(most)}{' and ' if most else ''}{last}."
             )
-        shown = "; ".join(f"{each} ({view.about})" for each, view in self.views.items())
+        shown = "; ".join(f"{each} ({view.about})" for each, view in views.items())
         problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
         raise UsageError(f"{problem}. Pass --view with one of: {shown}.")
 

@@ -1,14 +1,15 @@
 """Models with an input, as `inspection` looks at them: what differs between tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import UsageError
-from glassformer.inspection.capture import stacks_of
+from glassformer.inspection.capture import Array, stacks_of
 from glassformer.inspection.inspection import Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
@@ -34,7 +35,7 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", tokenizer, ids),),
+        streams=(_stream(model, "text", tokenizer, ids, is_causal=True),),
         run=lambda: model(row)[0],
         name_of=tokenizer.token,
         predicts="next",
@@ -92,17 +93,28 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         return logits if logits.dim() == 2 else logits[0]
 
     is_tagger = isinstance(model, TokenTagger)
+    read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
+    tokenizer = preprocessing.tokenizer
     frame = preprocessing.frame(model.context_length)
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", preprocessing.tokenizer, ids),),
+        streams=(_stream(model, "text", tokenizer, ids, is_causal=model.is_causal),),
         run=run,
         name_of=model.labels.__getitem__,
+        token_of=tokenizer.token,
+        labels=model.labels,
         predicts="same" if is_tagger else "whole",
         actual=[None] * (len(ids) if is_tagger else 1),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
         focus=_last(ids, frame) if is_tagger else 0,
+        separator=_separator(tokenizer),
+        embedding=_token_table(model, tokenizer),
+        positions=_part(model, "positions"),
+        read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
+        contributions=_contributions(model, inputs[0]),
+        reads_words_alone=model.reads_words_alone,
+        bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
     )
 
@@ -119,7 +131,7 @@ def of_translation(
     tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
-    written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source")
+    written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source", is_causal=True)
     taps = () if "decoder" in stacks else model.taps
     return Subject(
         model=name_of(model),
@@ -171,12 +183,13 @@ def _stream(
     ids: list[int],
     stack: str | None = None,
     memory: str | None = None,
+    is_causal: bool = False,
 ) -> Stream:
     """`stack` is the place of the blocks in the model; None: the first there are."""
     stacks = stacks_of(model)
     blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
     tokens = [tokenizer.token(id) for id in ids]
-    return Stream(name, tokens, ids, blocks, memory, tokenizer=tokenizer)
+    return Stream(name, tokens, ids, blocks, memory, tokenizer=tokenizer, is_causal=is_causal)
 
 
 def _inside(model: Any, body: str = "") -> dict[str, Any]:
@@ -189,3 +202,28 @@ def _inside(model: Any, body: str = "") -> dict[str, Any]:
         "positions": modules.get(f"{body}positions"),
         "read_out": getattr(model, "read_out", None),
     }
+
+
+def _part(model: Labeller, name: str) -> Any:
+    """A part of the body of a labeller, or of itself if it has no body."""
+    return getattr(model.body or model, name, None)
+
+
+def _token_table(model: Labeller, tokenizer: Tokenizer) -> Tensor | None:
+    """(V, D) the vectors of the tokens; a bag of words has some for sequences of them as well."""
+    weight = getattr(_part(model, "embedding"), "weight", None)
+    return None if weight is None else weight[: tokenizer.vocab_size]
+
+
+def _read_out(
+    model: Labeller, read: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, states: Tensor
+) -> Tensor:
+    """Logits (1, C) or (T, C) from the states of a layer (T, D)."""
+    logits = read(states[None], inputs) / model.temperature
+    return logits if logits.dim() == 2 else logits[0]
+
+
+@torch.inference_mode()
+def _contributions(model: Labeller, ids: Tensor) -> Array | None:
+    found = model.contributions(ids)
+    return None if found is None else (found / model.temperature).float().cpu().numpy()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLES = ("page.css", "image_attention.css")
-SCRIPTS = ("elements.js", "image_attention.js")
+SCRIPTS = ("elements.js", "heat_colours.js", "image_attention.js")
 SMALL = 128  # pixels of a side, up to which single pixels are drawn as squares
 DIM = 0.35  # brightness of what was not looked at
 LARGEST = 1024  # pixels of a side of the image in a page

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import Stream, Wiring
+from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.positions import Positions
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.text_input import TextInput
@@ -115,7 +115,7 @@ def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
 # --- how it is connected ---
 
 
-def _num_layers(model: nn.Module, stream: Stream) -> int:
+def _num_layers(model: nn.Module, stream: StreamWiring) -> int:
     return len(cast(nn.ModuleList, model.get_submodule(stream.stack)))
 
 

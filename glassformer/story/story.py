@@ -1,10 +1,9 @@
-"""The story of a text inside a model, as one page that works offline.
+"""The story of a text or an image inside a model, as one page that works offline.
 
 The page draws from plain data: tokens, and for every layer the queries, keys and values, from which
 it computes the attention of a head when the reader looks at it. Large arrays are binary.
 """
 
-import base64
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,16 @@ from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.inspection.spelling import spelling
+from glassformer.inspection.window_capture import WindowLayer
 from glassformer.story.live import LIVE_SCRIPTS, live
+from glassformer.story.packed_arrays import packed
 from glassformer.story.page import assembled, part
+from glassformer.story.picture_data import (
+    contributions_of,
+    effects_of,
+    layer_in_windows,
+    picture_of,
+)
 
 STYLES = ("page.css", "report.css", "story/story.css")
 CHAPTERS = (
@@ -33,10 +40,12 @@ CHAPTERS = (
     "alignment",
 )
 SHARED = ("arrays", "state", "keyboard", "sources", "figures", "saving", "prose", "matrix")
+PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
 SCRIPTS = (
-    *("elements.js", "scales.js", "heat_map.js"),
-    *(f"story/{name}.js" for name in SHARED),
+    *("elements.js", "scales.js", "heat_map.js", "heat_colours.js"),
+    *(f"story/{name}.js" for name in (*SHARED, *PICTURES)),
     *(f"story/{name}.js" for name in CHAPTERS),
+    *("story/picture_layers.js", "story/labels.js"),
     *LIVE_SCRIPTS,
     *("story/live_scene.js", "story/operations.js", "story/story.js"),
 )
@@ -61,9 +70,8 @@ def draw(seen: Inspection, path: Path) -> None:
 
 def page(seen: Inspection) -> str:
     """One HTML page. Equal inspections give equal bytes."""
-    return assembled(
-        "The story of a text", part("story/story.html"), STYLES, SCRIPTS, story_data(seen)
-    )
+    title = "The story of a text" if seen.subject.input_name == "text" else "The story of an image"
+    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, story_data(seen))
 
 
 def story_data(seen: Inspection) -> dict[str, Any]:
@@ -72,8 +80,9 @@ def story_data(seen: Inspection) -> dict[str, Any]:
     found: dict[str, Any] = {
         "model": subject.model,
         "version": __version__,
-        "text": subject.text,
+        "text": subject.title or subject.text,
         "notes": list(seen.notes),
+        "absent": absent(seen),
         "predicts": subject.predicts,
         "separator": subject.separator,
         "streams": [_stream(seen, stream) for stream in subject.streams],
@@ -83,6 +92,10 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "embeddings": _embeddings(seen),
         "beams": None if subject.search is None else subject.search(),
         "focus": subject.focus % len(seen.predictions),
+        "first_token": subject.first_token,
+        "labels": list(subject.labels),
+        "contributions": contributions_of(seen),
+        "rollout": None if subject.rollout is None else subject.rollout().tolist(),
         "lens": None,
         "effects": None,
         "path": None,
@@ -92,19 +105,19 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
+        options = len(seen.predictions[0].options) if subject.predicts == "whole" else 5
         if subject.read_out is not None:
             found["lens"] = [
-                [[[each.token, each.probability] for each in place[:5]] for place in layer]
+                [[[each.token, each.probability] for each in place[:options]] for place in layer]
                 for layer in seen.lens
             ]
             found["lens_totals"] = seen.lens_totals.tolist()
         capture = seen.capture()
         if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
-            effects = seen.effects()
-            found["effects"] = {
-                "divergence": effects.divergence.tolist(),
-                "change": effects.change.tolist(),
-            }
+            found["effects"] = effects_of(seen)
+    elif windows := seen.windows():
+        if sum(len(layer.heads) for layer in windows) <= MOST_SWITCHED:
+            found["effects"] = effects_of(seen)
     elif (cross := seen.cross_attention) is not None:
         found["streams"][-1]["cross"] = [{"weights": packed(each)} for each in cross]
     return found
@@ -116,6 +129,8 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
         "tokens": stream.tokens,
         "ids": stream.ids,
         "memory": stream.memory,
+        "causal": stream.is_causal,
+        "picture": picture_of(seen, stream),
         "layers": None,
         "cross": None,
         "spelling": None if stream.tokenizer is None else spelling(stream.tokenizer, stream.ids),
@@ -123,7 +138,6 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     if seen.has_capture(stream):
         capture = seen.capture(stream)
         _check_size(capture)
-        found["causal"] = _is_causal(capture)
         found["layers"] = [
             {"query": packed(query), "key": packed(key), "value": packed(value)}
             for query, key, value in zip(capture.queries, capture.keys, capture.values, strict=True)
@@ -132,11 +146,31 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
             found["bias"] = packed(bias)
         if (cross := capture.cross_attention) is not None:
             found["cross"] = [{"weights": packed(each)} for each in cross]
+    elif windows := seen.windows(stream):
+        _check_size(*windows)
+        found["layers"] = [layer_in_windows(each) for each in windows]
     return found
 
 
-def _check_size(capture: Capture) -> None:
-    size = capture.queries.nbytes + capture.keys.nbytes + capture.values.nbytes
+def absent(seen: Inspection) -> str:
+    """Why chapters are missing that other models have, if any are."""
+    if seen.has_layers:
+        return ""
+    if seen.windows():
+        return (
+            "The stages of this model have different widths, so its layers cannot be read one by "
+            "one: there is no lens."
+        )
+    if seen.cross_attention is not None:
+        return (
+            "This model is recurrent: it has no layers of self-attention, so the chapters on them "
+            "are absent. What it attends to in its source is shown."
+        )
+    return "This model has no layers of self-attention, so the chapters on them are absent."
+
+
+def _check_size(*captures: Capture | WindowLayer) -> None:
+    size = sum(each.queries.nbytes + each.keys.nbytes + each.values.nbytes for each in captures)
     if size > 2 * MOST_BYTES:  # as float16
         raise UsageError(
             f"a page of {size / 2e6:,.0f} MB would be too large. Use a shorter text, or look at "
@@ -144,15 +178,9 @@ def _check_size(capture: Capture) -> None:
         )
 
 
-def _is_causal(capture: Capture) -> bool:
-    """Whether no position attends to a later one. A model that reads both ways always does."""
-    weights = capture.attention
-    return bool(weights.shape[-1] > 1 and not np.triu(weights, 1).any())
-
-
 def _distribution(seen: Inspection) -> dict[str, Any] | None:
-    """All logits of the last prediction, the highest first, and the names of the first ones."""
-    logits = seen.logits[-1]
+    """All logits of the prediction in focus, the highest first, and the names of the first ones."""
+    logits = seen.logits[seen.subject.focus]
     order = np.argsort(-logits, kind="stable")
     names = [seen.subject.name_of(int(id)) for id in order[:200]]
     return {"names": names, "logits": packed(logits[order], np.float32)}
@@ -189,17 +217,4 @@ def _path(hidden: Array) -> dict[str, Any]:
         "share": share,
         "norms": norms.tolist(),
         "similar": similar.tolist(),
-    }
-
-
-def packed(values: Array, dtype: Any = np.float16) -> dict[str, Any]:
-    """An array as the page reads it. float16 keeps three digits, which is more than a picture
-    shows; its range suffices for all but extreme values, which are then float32."""
-    if dtype == np.float16 and np.abs(values).max(initial=0) > np.finfo(np.float16).max:
-        dtype = np.float32
-    data = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
-    return {
-        "dtype": np.dtype(dtype).name,
-        "shape": list(values.shape),
-        "data": base64.b64encode(data.tobytes()).decode(),
     }

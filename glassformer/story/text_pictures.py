@@ -103,7 +103,7 @@ def lens_figure(view: LensView) -> "Figure":
     from matplotlib.figure import Figure
 
     seen = view.seen
-    if len(seen.tokens) > MOST_CELLS:
+    if len(seen.lens[0]) > MOST_CELLS:
         raise UsageError(
             f"the lens of {len(seen.tokens):,} tokens does not fit into a picture. Use a text of "
             f"at most {MOST_CELLS} tokens, or write a page (.html)."
@@ -111,7 +111,7 @@ def lens_figure(view: LensView) -> "Figure":
     layers = seen.lens
     best = [[place[0] for place in layer] for layer in layers]
     p = np.array([[each.probability for each in row] for row in best])  # (N + 1, T)
-    wide, high = 0.95 * p.shape[1], 0.34 * p.shape[0]
+    wide, high = max(2.5, 0.95 * p.shape[1]), 0.34 * p.shape[0]
     figure = Figure(figsize=(wide, high), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.pcolormesh(p, cmap="Blues", vmin=0, vmax=1.25, edgecolors="white", linewidth=2)
@@ -130,7 +130,8 @@ def lens_figure(view: LensView) -> "Figure":
                 parse_math=False,
             )
     _plain(axes)
-    names = _names(seen.tokens, 11)
+    is_whole = seen.subject.predicts == "whole"
+    names = ["all tokens"] if is_whole else _names(seen.tokens, 11)
     axes.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=9, parse_math=False)
     steps = ["input", *(f"layer {n}" for n in range(len(layers) - 1))]
     axes.set_yticks(np.arange(len(steps)) + 0.5, steps)

@@ -82,6 +82,20 @@ def test_attention_is_drawn_for_every_word(
     assert json.loads(given.out)["words"][:3] == ["a", "red", "square"]
 
 
+def test_the_story_of_a_caption_has_its_words_and_the_patches(
+    run: Path, home: Path, tmp_path: Path, glassformer: Any
+) -> None:
+    image = home / "images" / "test-001.png"
+    given = ("inspect", run, image, "--target", "a red square", "--json")
+    found = json.loads(glassformer(*given).out)
+    assert [each["actual"] for each in found["predictions"]] == ["a", "red", "square", "<end>"]
+    assert (found["image"], found["grid"]) == (str(image), [4, 4])
+    assert np.shape(found["cross_attention"])[2:] == (4, 16)  # words, patches
+    done = glassformer("inspect", run, image, "--out", tmp_path / "story.html")
+    assert (done.code, done.err) == (0, f"wrote {tmp_path / 'story.html'}\n")
+    assert "Words and the picture" in (tmp_path / "story.html").read_text()
+
+
 def test_it_is_evaluated_against_all_references(run: Path, home: Path, glassformer: Any) -> None:
     found = json.loads(glassformer("evaluate", run, "--data", home / "test.csv", "--json").out)
     assert found.keys() >= {"bleu", "cider_d", "chrf", "exact_match", "loss", "perplexity"}

@@ -87,6 +87,21 @@ def test_the_picture_is_written_in_the_format_of_its_name(
     assert out.read_bytes() == content  # equal results, equal bytes
 
 
+def test_the_story_of_an_image_is_a_page_or_its_numbers(
+    home: Path, run: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "story.html"
+    result = run("inspect", "runs/vit-images", image(home, 1, 2), "--out", out)
+    assert (result.code, result.out, result.err) == (0, "", f"wrote {out}\n")
+    assert b"data:image/png;base64," in out.read_bytes()
+    found = json.loads(run("inspect", "runs/vit-images", image(home, 1, 2), "--json").out)
+    assert found["image"] == str(image(home, 1, 2))
+    assert (found["size"], found["grid"]) == ([12, 12], [3, 3])
+    assert found["predictions"][0]["options"][0]["token"] == "right"
+    assert np.unravel_index(np.argmax(found["rollout"]), (3, 3)) == (1, 2)  # where the square is
+    assert np.shape(found["attention"])[:2] == (2, 2)
+
+
 def test_the_picture_is_bright_where_the_square_is(home: Path, run: Any, tmp_path: Path) -> None:
     out = tmp_path / "a.png"
     run("inspect", "runs/vit-images", image(home, 1, 2), "--view", "rollout", "--out", out)
@@ -151,7 +166,8 @@ def test_an_image_of_one_pixel_is_read(run: Any, tmp_path: Path) -> None:
         (("classify", "runs/vit-images", "nothing.png"), 1, "nothing.png"),
         (("inspect", "runs/vit-images", "notes.txt", "--view", "rollout"), 1, "notes.txt"),
         (("inspect", "runs/vit-images", "--view", "rollout"), 2, "no image"),
-        (("inspect", "runs/vit-images", "x.png"), 2, "no view was chosen. Pass --view with one of"),
+        (("inspect", "runs/vit-images", "x.png"), 1, "x.png does not exist"),
+        (("inspect", "runs/vit-images", "notes.txt"), 1, "notes.txt is not an image"),
         (("inspect", "runs/vit-images", "x.png", "--view", "words"), 2, 'no view "words"'),
         (
             ("inspect", "runs/vit-images", "x.png", "--view", "rollout", "--head", "1"),

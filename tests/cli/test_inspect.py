@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer import tasks
 from glassformer.inspection.alignment import Alignment
-from glassformer.predict.paint import PaintPredictor
+from glassformer.predict.probe import ProbePredictor
 from glassformer.predict.translate import TranslatePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing
 
@@ -21,6 +21,7 @@ class Translator(TranslatePredictor):
 
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
+        self.model = nn.Identity()  # type: ignore[assignment]  # it has no layers
 
     def align(
         self,
@@ -144,12 +145,12 @@ def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.Mon
     preprocessing = PalettePreprocessing(
         image_size=(2, 2), num_channels=1, palette=((0,), (128,), (255,))
     )
-    other = PaintPredictor(nn.Identity(), preprocessing)
+    other = ProbePredictor(nn.Identity(), preprocessing)
     monkeypatch.setattr(tasks, "load", lambda path: other)
-    result = glassformer("inspect", "runs/painter", "Hallo", "--view", "alignment")
+    result = glassformer("inspect", "runs/probe", "Hallo", "--view", "alignment")
     assert result.code == 2
     assert result.error == (
-        "runs/painter has nothing to inspect. This model supports generate, complete and evaluate."
+        "runs/probe has nothing to inspect. This model supports classify and evaluate."
     )
 
 

@@ -53,6 +53,16 @@ def test_complete_draws_a_grid(home: Path, run: Any) -> None:
     assert (home / "again.png").read_bytes() == (home / "grid.png").read_bytes()
 
 
+def test_the_story_of_a_painter_predicts_every_pixel(home: Path, run: Any) -> None:
+    (image,) = some_images(home, 1)
+    result = run("inspect", RUN, image, "--out", "story.html", "--json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert len(found["predictions"]) == 36
+    assert all(each["actual"].startswith("#") for each in found["predictions"])
+    assert (home / "story.html").read_bytes().startswith(b"<!doctype html>")
+
+
 def test_generate_paints_from_nothing(home: Path, run: Any) -> None:
     result = run("generate", RUN, "--num-return-sequences", "5", "--seed", "1", "--out", "s.png")
     assert result.code == 0, result.err

@@ -9,15 +9,6 @@ document.title = data.title;
 byId("title").textContent = data.title;
 addThemeButton(byId("top"));
 
-// Black, purple, red, orange, yellow, at equal steps.
-const HEAT = [[0, 0, 4], [107, 24, 110], [221, 81, 58], [252, 165, 10], [252, 255, 164]];
-function heat(share) {
-  const place = Math.min(share, 1) * (HEAT.length - 1);
-  const low = Math.min(Math.floor(place), HEAT.length - 2);
-  const mix = HEAT[low].map((value, n) => Math.round(value + (HEAT[low + 1][n] - value) * (place - low)));
-  return `rgb(${mix.join(" ")})`;
-}
-
 function picture(svg, opacity) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width * scale);

@@ -5,7 +5,7 @@ chapters.push({
   title: "Looking at the source",
   equation: ["weights = softmax(", { text: "query", kind: "query" }, " · ", { text: "key of the source", kind: "key" }, " / √d)"],
   note: "Each token of the translation attends to the source as well. Rows: the token that was read last when the next one was written; columns: the source.",
-  isShown: (scene) => Boolean(scene.main.cross),
+  isShown: (scene) => Boolean(scene.main.cross && !sourceOf(scene).picture),
   draw(place, scene) {
     const source = scene.streams[sourceNumber()], { cross } = scene.main;
     const heads = cross[0].weights.shape[0], said = add(place, "p", { class: "said" });

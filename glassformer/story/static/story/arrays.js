@@ -30,6 +30,8 @@ function fromHalves(buffer) {
   return Float32Array.from(new Uint16Array(buffer), (bits) => halves[bits]);
 }
 
+const headsOf = (layer) => layer.heads ?? layer.query.shape[0]; // without unpacking it
+
 // The parts of one head: query, key and value vectors as views, without copying.
 function headOf(layer, head) {
   const [heads, length, width] = layer.query.shape;
@@ -56,17 +58,33 @@ function dotOf(a, b) {
 function scoresOf(stream, layer, head, query) {
   const parts = headOf(stream.layers[layer], head);
   const asks = vectorAt(parts.query, parts.width, query);
-  const scores = new Float64Array(parts.length);
+  const scores = new Float64Array(parts.length), seen = windowOf(stream.layers[layer], head, query);
   for (let key = 0; key < parts.length; key += 1) {
-    const isHidden = stream.causal && key > query;
+    const isHidden = (stream.causal && key > query) || (seen && !seen.has(key));
     scores[key] = isHidden ? -Infinity
       : dotOf(asks, vectorAt(parts.key, parts.width, key)) / Math.sqrt(parts.width)
-        + biasOf(stream, head, query, key);
+        + (seen ? seen.get(key) : biasOf(stream, layer, head, query, key));
   }
   return scores;
 }
 
-function biasOf(stream, head, query, key) {
+// Where a layer attends in windows of a picture: the keys that a query may look at, with the bias of
+// their distance. Null without windows.
+function windowOf(layer, head, query) {
+  if (!layer.windows) return null;
+  layer.where ??= new Map(layer.windows.flatMap((window, n) => window.map((place, at) => [place, [n, at]])));
+  const [number, at] = layer.where.get(query), size = layer.bias.shape[1];
+  const regions = layer.regions[number], keys = new Map();
+  layer.windows[number].forEach((place, position) => {
+    if (place < 0 || regions[position] !== regions[at]) return;
+    keys.set(place, layer.bias.data[(head * size + at) * size + position]);
+  });
+  return keys;
+}
+
+function biasOf(stream, layer, head, query, key) {
+  const seen = windowOf(stream.layers[layer], head, query);
+  if (seen) return seen.get(key) ?? 0;
   if (!stream.bias) return 0;
   const [, rows, columns] = stream.bias.shape;
   return stream.bias.data[(head * rows + query) * columns + key];
@@ -89,7 +107,8 @@ function weightsOf(stream, layer, head) {
   if (stream.kept.size > KEPT_HEADS) stream.kept.clear();
   const name = `${layer}/${head}`;
   if (!stream.kept.has(name)) {
-    const rows = stream.tokens.map((_, query) => weightsAt(stream, layer, head, query));
+    const count = stream.layers[layer].query.shape[1];
+    const rows = Array.from({ length: count }, (_, query) => weightsAt(stream, layer, head, query));
     stream.kept.set(name, rows);
   }
   return stream.kept.get(name);

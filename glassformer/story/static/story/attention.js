@@ -9,7 +9,11 @@ chapters.push({
   note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a token to see where it looks, click to keep it.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
-    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the chapter “Looking at the source” shows how they look at the ${scene.main.memory}.`);
+    if (scene.main.picture) {
+      drawPictureAttention(place, scene);
+      return;
+    }
+    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; ${sourceOf(scene).picture ? "“Words and the picture” above" : "the chapter “Looking at the source”"} shows how they look at the ${scene.main.memory}.`);
     const layout = add(place, "div", { class: "attention" });
     const left = add(layout, "div", { class: "heads" });
     const grid = addFigure(left, { name: "All heads", caption: "A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head." });

@@ -20,34 +20,44 @@ chapters.push({
 const shownKey = (weights) => (state.key === null || weights[state.key] === undefined ? weights.indexOf(Math.max(...weights)) : state.key);
 
 function writeOut(box, stream, said) {
-  const { token: query, layer, head } = state, at = [mainStream(), layer, head];
+  const { layer, head } = state, query = positionIn(stream, layer, state.token), at = [mainStream(), layer, head];
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores), key = shownKey(weights);
   const parts = headOf(stream.layers[layer], head), { width } = parts;
   const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
-  const [from, to] = [query, key].map((n) => quoted(stream.tokens[n]));
-  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", tokenPick(stream, "token", query, "query token", "query"), " looks at ", tokenPick(stream, "key", key, "key token", "key"), "."]);
+  const [from, to] = [query, key].map((n) => quoted(nameIn(stream, layer, n)));
+  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick(stream, layer, "token", query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
   addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
   addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
   addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);
-  const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, head, query, key);
+  const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, layer, head, query, key);
   const score = term(number(sum / root + bias), "score", ref("score", ...at, query, key));
   addLine(box, ["their sum ", number(sum), ` / √${width}`, bias ? ` + ${number(bias)} for the distance` : "", " = score ", score]);
   if (stream.causal && key > query) {
     addLine(box, [`${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`]);
     return;
   }
-  const allowed = stream.causal ? query + 1 : stream.tokens.length;
-  const total = Array.from(scores).slice(0, allowed).reduce((a, each) => a + Math.exp(each), 0);
-  addLine(box, [`softmax over ${allowed} ${allowed === 1 ? "token" : "tokens"}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
-  const order = strongest(weights.slice(0, allowed), 8);
+  if (scores[key] === -Infinity) {
+    addLine(box, [`${to} is in another window, so the weight is exactly 0.`]);
+    return;
+  }
+  const allowed = Array.from(scores).filter(Number.isFinite).length;
+  const total = Array.from(scores).reduce((a, each) => a + Math.exp(each), 0);
+  const units = allowed === 1 ? unitsOf(stream).replace(/(?<=h)es$|s$/, "") : unitsOf(stream);
+  addLine(box, [`softmax over ${allowed} ${units}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
+  const order = strongest(weights, Math.min(8, allowed));
   drawBars(add(box, "div", { class: "shares" }), order.map(({ weight, key: n }) => ({
-    name: stream.tokens[n], value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
+    name: nameIn(stream, layer, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
   })), order[0].weight, "key");
   const mean = new Float64Array(width);
   weights.forEach((weight, n) => { if (weight) vectorAt(parts.value, width, n).forEach((each, k) => { mean[k] += weight * each; }); });
   addStep(box, "value", `value of ${to}, which enters with ${percent(weights[key], 2)}`, vectorAt(parts.value, width, key), ["value", ...at, key]);
   addStep(box, "output", `output of the head for ${from}: the sum of all weighted values`, mean, ["output", ...at, query]);
 }
+
+// A token to choose; where places of a picture are merged, a position is no token.
+const placePick = (stream, layer, name, at, label, kind) => (
+  stream.layers[layer].grid ? term(quoted(nameIn(stream, layer, at)), kind) : tokenPick(stream, name, at, label, kind)
+);
 
 function addLine(box, parts) {
   writeProse(add(box, "p", { class: "step" }), parts);

@@ -10,7 +10,7 @@ chapters.push({
     const { names, places, share, shown, is_in_text: inText, positions } = scene.embeddings;
     const grid = add(place, "div", { class: "side" });
     const box = addFigure(grid, { name: "Map of the embeddings", of: ["token"], caption: `The two directions in which these vectors differ most (PCA); they hold ${percent(share, 0)} of all differences. Filled: tokens of the text. Hollow: their neighbours.` });
-    const points = drawMap(box, names, places, inText);
+    const points = drawMap(box, names, places, inText, scene.main.picture?.unit === "pixel");
     describe(box, `Places on the map: ${names.slice(0, 40).map((name, n) => `${quoted(name)} ${places[n].map((each) => each.toFixed(2)).join(", ")}`).join("; ")}`);
     const near = addFigure(grid, { name: "Nearest tokens", of: ["token"], caption: "Cosine of the angle between the vectors: 1 is the same direction." });
     follow(["token"], () => {
@@ -30,15 +30,16 @@ function drawNeighbours(box, scene, id) {
   drawBars(box, found.map(([name, value, other]) => ({ name, value, text: value.toFixed(3), of: ["cosine", id, other] })), 1, "token");
 }
 
-function drawMap(figure, names, places, inText) {
+function drawMap(figure, names, places, inText, areColours = false) {
   const width = Math.min(560, figure.clientWidth || 560), height = 380, room = 30;
   const svg = add(figure, "svg", { width, height, role: "group", "aria-label": "map of the embeddings; arrow keys move from token to token" });
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - 4 * room]);
   const y = scale(domainOf(places.map(([, b]) => b)), [height - room, room]);
   const points = places.map(([a, b], number) => {
     const group = add(svg, "g", { class: inText[number] ? "point known" : "point", role: "img", "aria-label": `${visible(names[number])} at ${a.toFixed(2)}, ${b.toFixed(2)}` });
-    add(group, "circle", { cx: x(a), cy: y(b), r: inText[number] ? 5 : 3.5 });
-    add(group, "text", { x: x(a) + 8, y: y(b) + 4 }, short(visible(names[number]), 14));
+    const circle = add(group, "circle", { cx: x(a), cy: y(b), r: areColours ? 8 : inText[number] ? 5 : 3.5 });
+    if (areColours && names[number].startsWith("#")) circle.style.fill = names[number];
+    add(group, "text", { x: x(a) + (areColours ? 12 : 8), y: y(b) + 4 }, short(visible(names[number]), 14));
     return means(group, "place", number);
   });
   rove(svg, points);
@@ -67,9 +68,10 @@ function drawBars(parent, rows, most, label = "name") {
   const head = add(add(table, "thead", { class: "spoken" }), "tr");
   for (const name of [label, "bar", "value"]) add(head, "th", { scope: "col" }, name);
   const body = add(table, "tbody"), items = [];
-  for (const { name, value, text, style, of } of rows) {
+  for (const { name, value, text, style, of, swatch } of rows) {
     const row = add(body, "tr", { class: style ?? "" });
-    add(row, "th", { dir: "auto", scope: "row" }, short(visible(name), 22));
+    const title = add(row, "th", { dir: "auto", scope: "row" }, short(visible(name), 22));
+    if (swatch) add(title, "span", { class: "swatch" }).style.background = swatch;
     const cell = add(row, "td", { class: "bar-cell" });
     const bar = add(cell, "span", { class: "bar-fill" });
     bar.style.width = `${100 * Math.max(0, Math.min(1, value / most))}%`;

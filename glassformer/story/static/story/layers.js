@@ -7,11 +7,13 @@ chapters.push({
   title: "Layer by layer",
   equation: ["x ← x + ", { text: "attention", kind: "output" }, "(x);  x ← x + feed-forward(x)"],
   note: "Each layer adds to the vector of every token. The lens reads these vectors as if the layer were the last.",
-  isShown: (scene) => Boolean(scene.path),
+  isShown: (scene) => Boolean(scene.path || scene.effects),
   draw(place, scene) {
-    if (scene.lens) drawLens(place, scene);
+    if (scene.lens && scene.predicts === "whole") drawLabelLens(place, scene);
+    else if (scene.lens && scene.main.picture) drawPaintedLens(place, scene);
+    else if (scene.lens) drawLens(place, scene);
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
-    drawPath(place, scene);
+    if (scene.path) drawPath(place, scene);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout) {
@@ -96,6 +98,7 @@ function drawPath(place, scene) {
 function drawPaths(box, scene, places) {
   const width = Math.min(560, box.clientWidth || 560), height = 360, room = 26;
   const svg = add(box, "svg", { width, height, role: "group", "aria-label": "paths of the tokens through the layers" });
+  if (scene.main.picture) addSource(svg, scene.main, "patches-on-their-way");
   const extent = (axis) => domainOf(places.map((layer) => layer.map((each) => each[axis])).flat());
   const x = scale(extent(0), [room, width - 3 * room]), y = scale(extent(1), [height - room, room]);
   const pointsOf = (token) => places.map((layer) => [rounded(x(layer[token][0])), rounded(y(layer[token][1]))]);
@@ -116,12 +119,14 @@ function drawPaths(box, scene, places) {
 }
 
 function addPath(parent, scene, token, points) {
-  const name = visible(scene.main.tokens[token]);
-  const group = add(parent, "g", { class: "path", role: "button", tabindex: -1, "aria-label": `path of ${short(name, 12)}` });
+  const name = visible(scene.main.tokens[token]), { picture } = scene.main, first = picture?.num_extra ?? 0;
+  const isPlace = picture && token >= first;
+  const group = add(parent, "g", { class: isPlace ? "path of-place" : "path", role: "button", tabindex: -1, "aria-label": `path of ${short(name, 12)}` });
   add(group, "path", { d: pathOf(points) });
   points.forEach(([a, b], layer) => means(add(group, "circle", { cx: a, cy: b, r: layer === points.length - 1 ? 4.5 : 2.5 }), "state", layer, token));
   const [a, b] = points.at(-1);
-  add(group, "text", { x: a + 7, y: b + 4 }, short(name, 12));
+  if (isPlace) addCrop(group, scene.main, token - first, "patches-on-their-way", a, b, 12);
+  add(group, "text", { x: a + (picture ? 10 : 7), y: b + 4 }, short(name, 12));
   pressable(group, () => choose({ token, key: null }));
   return group;
 }
@@ -149,18 +154,21 @@ function drawEffects(place, shown) {
   divergence.forEach((row, layer) => {
     const line = add(body, "tr");
     add(line, "th", { scope: "row" }, `layer ${layer}`);
-    row.forEach((value, n) => cells.push(addEffect(line, shown, layer, n, value / most, effect(value))));
+    row.forEach((value, n) => {
+      if (value === null) return; // this layer has fewer heads
+      cells.push({ cell: addEffect(line, shown, layer, n, value / most, effect(value)), layer, head: n, value });
+    });
   });
-  const tell = (layer, n) => {
+  const tell = ({ layer, head: n }) => {
     const after = last.probability * Math.exp(change[layer][n]);
     said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
   };
-  const heads = divergence[0].length, worst = divergence.flat().indexOf(Math.max(...divergence.flat()));
-  cells.forEach((cell, at) => {
-    for (const kind of ["pointerenter", "focus"]) cell.addEventListener(kind, () => tell(Math.floor(at / heads), at % heads));
-  });
-  rove(body, cells, heads, worst);
-  tell(Math.floor(worst / heads), worst % heads);
+  const worst = cells.reduce((best, { value }, at) => (value > cells[best].value ? at : best), 0);
+  for (const each of cells) {
+    for (const kind of ["pointerenter", "focus"]) each.cell.addEventListener(kind, () => tell(each));
+  }
+  rove(body, cells.map(({ cell }) => cell), divergence[0].length, worst);
+  tell(cells[worst]);
 }
 
 function addEffect(line, shown, layer, head, share, text) {

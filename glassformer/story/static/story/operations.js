@@ -58,7 +58,7 @@ declare("score", {
     const terms = Array.from(a, (each, n) => [each * b[n], [
       term(signed(each), "query", ref("query", stream, layer, head, query, n)), " · ", term(signed(b[n]), "key", ref("key", stream, layer, head, key, n)),
     ]]);
-    const bias = biasOf(own, head, query, key);
+    const bias = biasOf(own, layer, head, query, key);
     return [
       [`score of `, term(tokenAt(stream, key), "key"), ` for the query `, term(tokenAt(stream, query), "query"), headTitle(layer, head)],
       ["query · key / √d = (", ...sumParts(terms), `) / √${width}`, ...(bias ? [` + ${inSum(bias)} for the distance`] : []), ...equals(dotOf(a, b) / Math.sqrt(width) + bias)],

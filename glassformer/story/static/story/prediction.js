@@ -8,12 +8,19 @@ chapters.push({
   equation: ["p = softmax(logits / temperature)"],
   note: "",
   draw(place, scene) {
-    const what = { next: "the token after the text", same: "the chosen token", whole: "the label of the text" }[scene.predicts];
+    const isPicture = Boolean(scene.main.picture);
+    const what = {
+      next: isPicture ? "the pixel after the chosen one" : scene.focus === scene.main.tokens.length - 1 ? "the token after the text" : `the token after ${quoted(scene.main.tokens[scene.focus])}`,
+      same: "the chosen token", whole: `the label of the ${isPicture ? "picture" : "text"}`,
+    }[scene.predicts];
+    if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);
     add(place, "p", { class: "lead" }, `What the model predicts for ${what}.`);
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
-    if (scene.predicts === "next") drawSampling(add(sides, "div"), scene, controls);
+    if (scene.predicts === "next" && !isPicture) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);
-    if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
+    if (scene.contributions) drawContributions(place, scene);
+    if (isPicture && scene.predicts === "next") drawSurprisePicture(add(sides, "div"), scene);
+    else if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
   },
 });
 
@@ -22,9 +29,13 @@ function drawOptions(place, scene) {
   const box = addFigure(place, { name: "Probabilities", of: isWhole ? [] : ["token"], caption: isWhole ? "The labels and their probabilities." : "The likeliest tokens and their probabilities." });
   follow(["token"], () => {
     box.textContent = "";
-    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options } = scene.predictions[at];
-    if (!isWhole) writeProse(add(box, "p", { class: "said" }), ["At ", tokenPick(scene.main, "token", state.token, "token", "query")]);
-    drawBars(box, options.map(({ token, probability }, n) => ({ name: token, value: probability, text: percent(probability), of: ["option", at, n] })), options[0].probability, isWhole ? "label" : "token");
+    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options, actual } = scene.predictions[at];
+    const where = scene.predicts === "next" ? "After " : "At ", isColour = scene.main.picture?.unit === "pixel";
+    if (!isWhole) writeProse(add(box, "p", { class: "said" }), [where, tokenPick(scene.main, "token", state.token, "token", "query")]);
+    drawBars(box, options.map(({ token, probability }, n) => ({
+      name: token, value: probability, text: percent(probability), of: ["option", at, n],
+      swatch: isColour ? token : null, style: isColour && token === actual ? "chosen" : "",
+    })), options[0].probability, isWhole ? "label" : "token");
   });
 }
 

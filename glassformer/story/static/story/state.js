@@ -10,6 +10,7 @@ const state = {
 };
 const usualState = { ...state };
 const followers = [], watchers = [], afterwards = [];
+const chapters = []; // of the page, in their order; each file of a chapter adds its own
 
 // `draw` is called now and whenever one of these values changes, until the page is drawn anew.
 function follow(names, draw) {

@@ -7,8 +7,12 @@ const data = JSON.parse(document.getElementById("data").textContent);
 function sceneOf(found) {
   for (const stream of found.streams) {
     for (const layer of stream.layers ?? []) {
+      layer.heads = layer.query.shape[0];
       for (const name of ["query", "key", "value"]) unpackLater(layer, name);
+      if (layer.bias) unpackLater(layer, "bias"); // of windows
     }
+    const places = stream.picture?.places;
+    if (places?.similar) unpackLater(places, "similar");
     for (const layer of stream.cross ?? []) unpackLater(layer, "weights");
     if (stream.bias) unpackLater(stream, "bias");
   }
@@ -29,10 +33,11 @@ function readEmbeddings(found) {
 }
 
 function aboutScene(scene) {
-  const { layers, tokens } = scene.main;
-  const shape = layers ? `${layers.length} layers of ${layers[0].query.shape[0]} heads; ` : "";
+  const { layers } = scene.main;
+  const heads = [...new Set((layers ?? []).map(headsOf))].join(" or ");
+  const shape = layers ? `${layers.length} layers of ${heads} heads; ` : "";
   const notes = scene.notes.map((note) => `Note: ${note}.`).join(" ");
-  return `${scene.model}: ${shape}${tokens.length} tokens. Every number on this page is the model's own: point at one to see where it comes from. ${notes}`;
+  return `${scene.model}: ${shape}${scene.streams.map(countedTokens).join(" → ")}. Every number on this page is the model's own: point at one to see where it comes from. ${scene.absent ?? ""} ${notes}`;
 }
 
 const main = document.getElementById("main"), nav = document.getElementById("nav");
@@ -44,13 +49,13 @@ function show(next) {
   followers.length = 0;
   waiting.length = 0;
   const { tokens, layers } = scene.main;
-  const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
+  const usual = scene.first_token ?? (scene.predicts === "whole" ? tokens.length - 1 : scene.focus);
   usualState.token = usual;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
   if (layers) {
     state.layer = Math.min(state.layer, layers.length - 1);
-    state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
+    state.head = Math.min(state.head, headsOf(layers[state.layer]) - 1);
   }
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
@@ -146,7 +151,7 @@ async function comeAlive() {
   draw();
 }
 
-const possibleHeads = ({ layers }) => headsOff().filter(([layer, head]) => layer < layers.length && head < layers[0].query.shape[0]);
+const possibleHeads = ({ layers }) => headsOff().filter(([layer, head]) => layer < layers.length && head < headsOf(layers[layer]));
 
 // --- the address ---
 
@@ -154,8 +159,8 @@ const possibleHeads = ({ layers }) => headsOff().filter(([layer, head]) => layer
 function readAddress(address) {
   const { tokens, layers } = scene.main, last = (state.text === null ? tokens.length : MOST_TYPED) - 1;
   fromAddress({
-    token: last, key: last, layer: (layers?.length ?? 1) - 1, head: (layers?.[0].query.shape[0] ?? 1) - 1,
-    temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0,
+    token: last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
+    temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
   }, address);
 }
 

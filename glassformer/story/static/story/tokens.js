@@ -1,7 +1,5 @@
 // Chapter 1: the text cut up.
 
-const chapters = [];
-
 // A token in a sentence: without quotes, a full stop would read as the end of it.
 const quoted = (token) => `“${isolated(visible(token))}”`;
 const pieceText = (token) => (token.startsWith(" ") && token.trim() ? `␣${visible(token)}` : visible(token));
@@ -11,8 +9,10 @@ chapters.push({
   title: "Tokens",
   equation: ["text → tokens → ids"],
   note: "The model reads pieces of text, each with a number. Choose one: every picture below follows.",
+  isShown: (scene) => scene.streams.some(({ picture }) => !picture),
   draw(place, scene) {
     scene.streams.forEach((stream, number) => {
+      if (stream.picture) return;
       if (scene.streams.length > 1) add(place, "h3", {}, stream.name);
       const isMain = stream === scene.main;
       const caption = stream.spelling ? "Tokens with their ids; ␣ is a space that belongs to the token." : "Tokens with their ids.";

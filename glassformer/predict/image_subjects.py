@@ -1,0 +1,224 @@
+"""Models with an image, as `inspection` looks at them: classifiers, captioners and painters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.data.images import Pixels, at_most, resized
+from glassformer.data.thumbnails import data_uri
+from glassformer.inspection.capture import stacks_of
+from glassformer.inspection.embeddings import position_vectors
+from glassformer.inspection.inspection import Stream, Subject
+from glassformer.inspection.picture import Picture
+from glassformer.inspection.rollout import rollout
+from glassformer.models import name_of
+from glassformer.models.caption_decoder import CaptionDecoder
+from glassformer.models.image_classifier import ImageClassifier
+from glassformer.models.image_gpt import ImageGPT
+from glassformer.nn.blocks import Stack
+from glassformer.nn.windows import WindowAttention
+from glassformer.predict.image_attention import watch
+from glassformer.predict.search_tree import search_tree
+from glassformer.predict.word_alignment import shown_tokens
+from glassformer.preprocessing.caption import CaptionPreprocessing
+from glassformer.preprocessing.image import ImageInput, ImageInputs, ImagePreprocessing
+from glassformer.preprocessing.palette import PalettePreprocessing
+
+LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
+CLASS_TOKEN, START_TOKEN = "class token", "start"
+CUT_OFF = "the caption reached the maximum length and was cut off"
+SPARE_STEPS = 4  # by which a caption that is searched may exceed the one that is shown
+
+
+def of_image(
+    model: ImageClassifier, preprocessing: ImagePreprocessing, image: ImageInput
+) -> Subject:
+    """An image that a classifier reads: one label for all of it."""
+    original, small, pixels = _read(model, preprocessing, image)
+    stacks, layers = stacks_of(model), model.layers
+    grid = layers[0][1]  # of the first layer, which is the finest
+    stack = next(iter(stacks.values()), None)
+    positions = _module(model, "encoder.positions")
+    picture = _picture(preprocessing, image, original, small, grid, model.num_extra)
+    picture = _with_positions(picture, positions, stack)
+    in_windows = [(each, own) for each, own in layers if isinstance(each, WindowAttention)]
+    read_out = getattr(model, "read_out", None)
+    return Subject(
+        model=name_of(model),
+        text=picture.name,
+        streams=(
+            Stream(
+                "image",
+                picture.names(CLASS_TOKEN),
+                [],
+                stack,
+                picture=picture,
+                windows=() if stack is not None else in_windows,
+            ),
+        ),
+        run=lambda: model(pixels) / model.temperature,  # (1, C)
+        name_of=model.labels.__getitem__,
+        predicts="whole",
+        actual=[None],
+        read_out=None if read_out is None else lambda x: read_out(x[None]) / model.temperature,
+        focus=0,
+        first_token=0 if model.num_extra else _middle(grid),
+        labels=model.labels,
+        rollout=lambda: rollout(*watch(model, pixels)[1:]),
+    )
+
+
+def of_caption(
+    model: CaptionDecoder,
+    preprocessing: CaptionPreprocessing,
+    image: ImageInput,
+    original: Pixels,
+    ids: Sequence[int],
+) -> Subject:
+    """An image and its caption, as ids from start to end; each token predicts the next one."""
+    small = resized(original, preprocessing.image_size)
+    pixels = preprocessing.pixels(np.stack([small])).to(model.device)
+    tokenizer, stacks = preprocessing.tokenizer, stacks_of(model)
+    encoder, decoder = stacks.get("encoder.blocks"), stacks.get("decoder")
+    picture = _picture(preprocessing, image, original, small, model.grid)
+    of_places = _module(model, "encoder.positions") or _module(model, "positions")
+    picture = _with_positions(picture, of_places, encoder)
+    row = torch.tensor([[*ids[:-1]]], device=model.device)
+    caption = preprocessing.decode(ids[1:])
+
+    def named(id: int) -> str:
+        return shown_tokens(tokenizer, [id])[0]
+
+    return Subject(
+        model=name_of(model),
+        text=picture.name,
+        title=f"{picture.name} → {caption or '(empty)'}",
+        streams=(
+            Stream("image", picture.names(CLASS_TOKEN), [], encoder, picture=picture),
+            Stream(
+                "caption",
+                shown_tokens(tokenizer, ids[:-1]),
+                [*ids[:-1]],
+                decoder,
+                memory="image",
+                memory_taps=() if decoder is not None else model.taps,
+                is_causal=True,
+            ),
+        ),
+        run=lambda: model(pixels, row)[0],
+        name_of=named,
+        predicts="next",
+        actual=[*ids[1:]],
+        separator="" if tokenizer.keeps_spacing else " ",
+        search=lambda: search_tree(
+            model,
+            ids[:1],
+            named,
+            end=preprocessing.end,
+            device=model.device,
+            memory=lambda: _encoded(model, pixels),
+            steps=min(len(ids) + SPARE_STEPS, model.context_length),
+        ),
+        read_out=getattr(model, "read_out", None),
+        embedding=model.token_vectors,
+        positions=None if decoder is None else _module(model, "positions"),
+        notes=() if ids[-1] == preprocessing.end else (CUT_OFF,),
+        focus=(len(ids) - 1) // 3,  # what follows a whole caption is only its end
+    )
+
+
+def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: ImageInput) -> Subject:
+    """An image as the colours of its pixels, row by row; each token predicts the next pixel."""
+    original = preprocessing.original(image).pixels
+    (colours,) = preprocessing.encode([original])
+    ids = [preprocessing.start, *map(int, colours[:-1])]
+    (painted,) = preprocessing.pixels(colours[None])  # (H, W, C)
+    grid = preprocessing.image_size
+    picture = _picture(preprocessing, image, original, painted, grid, 1, "pixel")
+    stack = next(iter(stacks_of(model).values()))
+    picture = _with_positions(picture, model.positions, stack)
+    row = torch.tensor([ids], device=model.device)
+
+    def colour(id: int) -> str:
+        if id == preprocessing.start:
+            return START_TOKEN
+        shade = preprocessing.palette[id]
+        red, green, blue = shade if len(shade) == 3 else shade * 3
+        return f"#{red:02x}{green:02x}{blue:02x}"
+
+    names = picture.names(START_TOKEN)[: len(ids)]
+    return Subject(
+        model=name_of(model),
+        text=picture.name,
+        streams=(Stream("image", names, ids, stack, is_causal=True, picture=picture),),
+        run=lambda: model(row)[0],
+        name_of=colour,
+        predicts="next",
+        actual=[int(each) for each in colours],
+        embedding=model.token_vectors,
+        read_out=model.read_out,
+        focus=_middle(grid),
+    )
+
+
+# --- parts ---
+
+
+def _read(
+    model: Any, preprocessing: ImagePreprocessing, image: ImageInput
+) -> tuple[Pixels, Pixels, Tensor]:
+    """The original, what is left of it in the size of the model, and the model's input."""
+    original = preprocessing.original(image).pixels  # (H, W, C)
+    small = resized(original, preprocessing.image_size)
+    return original, small, preprocessing.pixels(np.stack([small])).to(model.device)
+
+
+def _picture(
+    preprocessing: ImageInputs,
+    image: ImageInput,
+    original: Pixels,
+    small: Pixels,
+    grid: tuple[int, int],
+    num_extra: int = 0,
+    unit: Literal["patch", "pixel"] = "patch",
+) -> Picture:
+    return Picture(
+        name=preprocessing.shown(image),
+        size=(original.shape[0], original.shape[1]),
+        image=data_uri(at_most(original, LARGEST_PICTURE)),
+        seen=data_uri(at_most(small, LARGEST_PICTURE)),
+        seen_size=(small.shape[0], small.shape[1]),
+        grid=grid,
+        num_extra=num_extra,
+        unit=unit,
+    )
+
+
+def _with_positions(picture: Picture, positions: Any, stack: Stack | None) -> Picture:
+    """What is added to each token."""
+    table = getattr(getattr(positions, "table", None), "weight", None)
+    if stack is None:  # convolutions have learned positions, or none
+        return replace(picture, positions=None if table is None else table.detach())
+    last = picture.num_places - (picture.unit == "pixel")  # the last pixel is only predicted
+    width, device = stack.attentions[0].query.in_features, next(stack.parameters()).device
+    vectors = position_vectors(positions, picture.num_extra + last, width, device)
+    return replace(picture, positions=vectors)
+
+
+def _module(model: nn.Module, name: str) -> nn.Module | None:
+    return dict(model.named_modules()).get(name)
+
+
+def _middle(grid: tuple[int, int]) -> int:
+    """The number of the place in the middle of an image."""
+    rows, columns = grid
+    return (rows // 2) * columns + columns // 2
+
+
+@torch.inference_mode()
+def _encoded(model: CaptionDecoder, pixels: Tensor) -> Any:
+    return model.encode(pixels)

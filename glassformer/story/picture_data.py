@@ -1,0 +1,69 @@
+"""What a page shows of an image: the picture with its grid, and attention in windows of it."""
+
+from typing import Any
+
+import numpy as np
+
+from glassformer.inspection.embeddings import place_facts
+from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.inspection.window_capture import WindowLayer
+from glassformer.story.packed_arrays import packed
+
+
+def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
+    """The picture whose places are the tokens of a stream, if they are."""
+    picture = stream.picture
+    if picture is None:
+        return None
+    places = place_facts(seen, stream)
+    if places is not None and places["similar"] is not None:
+        places["similar"] = packed(places["similar"])
+    return {
+        "name": picture.name,
+        "image": picture.image,
+        "size": list(picture.size),
+        "seen": picture.seen,
+        "seen_size": list(picture.seen_size),
+        "grid": list(picture.grid),
+        "num_extra": picture.num_extra,
+        "unit": picture.unit,
+        "places": places,
+    }
+
+
+def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
+    """A layer as the page computes with it; the places are those of the layer's own grid."""
+    return {
+        "query": packed(layer.queries),
+        "key": packed(layer.keys),
+        "value": packed(layer.values),
+        "bias": packed(layer.bias),
+        "grid": list(layer.grid),
+        "windows": layer.places.tolist(),
+        "regions": layer.regions.tolist(),
+    }
+
+
+def effects_of(seen: Inspection) -> dict[str, Any]:
+    """What the prediction loses without each head; null where a layer has fewer heads."""
+    effects = seen.effects()
+    return {"divergence": _nested(effects.divergence), "change": _nested(effects.change)}
+
+
+def contributions_of(seen: Inspection) -> dict[str, Any] | None:
+    """How much each token adds to the logit of each label, the label itself, and their sums."""
+    subject = seen.subject
+    if subject.contributions is None:
+        return None
+    values = subject.contributions  # (T, C)
+    bias = np.zeros(values.shape[1]) if subject.bias is None else subject.bias
+    return {
+        "values": values.T.tolist(),
+        "bias": bias.tolist(),
+        "logits": seen.logits[0].tolist(),
+        "is_alone": subject.reads_words_alone,
+    }
+
+
+def _nested(values: Any) -> list[list[float | None]]:
+    return [[None if np.isnan(each) else float(each) for each in row] for row in values]

@@ -1,0 +1,84 @@
+// Labels: what each layer would choose, the tags of a sentence, and what each word adds to a label.
+
+const TAG_COLOURS = 7;
+
+// The colour of a label: parts of one entity (B-NAME, I-NAME) share theirs; "O" has none.
+const kindOf = (label) => label.replace(/^[BILUES]-/, "");
+const isOutside = (label) => label === "O" || label === "_";
+
+function tagColours(labels) {
+  const kinds = [...new Set(labels.filter((label) => !isOutside(label)).map(kindOf))];
+  return (label) => (isOutside(label) ? -1 : kinds.indexOf(kindOf(label)) % TAG_COLOURS);
+}
+
+// A sentence with the tag of each token below it.
+function drawTags(place, scene) {
+  const colour = tagColours(scene.labels), row = add(place, "div", { class: "tags", dir: "auto" });
+  const chips = scene.predictions.map(({ options: [best], position }) => {
+    const chip = add(row, "button", { type: "button", class: `tag-chip tag-${colour(best.token)}` });
+    add(chip, "span", { class: "piece" }, visible(scene.main.tokens[position]));
+    add(chip, "span", { class: "tag-name" }, isOutside(best.token) ? "·" : short(visible(best.token), 16));
+    add(chip, "span", { class: "id" }, percent(best.probability, 0));
+    chip.addEventListener("click", () => choose({ token: position, key: null }));
+    return chip;
+  });
+  follow(["token"], () => chips.forEach((chip, number) => {
+    chip.classList.toggle("chosen", number === state.token);
+    chip.setAttribute("aria-pressed", number === state.token);
+  }));
+}
+
+// One prediction for all of the input: rows are layers, columns the labels.
+function drawLabelLens(place, scene) {
+  add(place, "h3", {}, "What each layer would predict");
+  add(place, "p", { class: "hint" }, "The states after each layer, read as if it were the last.");
+  const names = scene.predictions[0].options.map(({ token }) => token);
+  const table = add(add(place, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
+  const head = add(add(table, "thead"), "tr");
+  add(head, "th", {}, "");
+  names.forEach((name) => add(head, "th", { dir: "auto" }, short(visible(name), 14)));
+  const body = add(table, "tbody");
+  for (let layer = scene.lens.length - 1; layer >= 0; layer -= 1) { // the last layer on top
+    const row = add(body, "tr"), shares = new Map(scene.lens[layer][0]);
+    add(row, "th", {}, layerName(layer));
+    for (const name of names) {
+      const share = shares.get(name) ?? 0, cell = add(row, "td", {}, shares.has(name) ? percent(share) : "");
+      cell.style.setProperty("--share", share);
+      cell.classList.toggle("sure", share > 0.6);
+    }
+  }
+}
+
+// A sum over words: what each adds to the logit of a label. Blue is for it, orange against it.
+function drawContributions(place, scene) {
+  const { values, bias, logits, is_alone: isAlone } = scene.contributions;
+  add(place, "h3", {}, "What each token adds");
+  add(place, "p", { class: "hint" }, isAlone
+    ? "This model is a sum: each word, with the pairs and letter sequences that it is part of, adds to the score (logit) of each label. Nothing is left over: the parts below and the label's own bias are the score."
+    : "The score (logit) of a label is a sum over the last vectors of all tokens, so that nothing is left over. But the vector of a token also holds what it took up from others: a part may belong to its neighbours.");
+  const best = scene.labels.indexOf(scene.predictions[0].options[0].token);
+  const box = add(place, "div");
+  const draw = (label) => {
+    box.textContent = "";
+    const adds = values[label], most = Math.max(...adds.map(Math.abs), 1e-9);
+    const row = add(box, "p", { class: "passage", dir: "auto" });
+    scene.main.tokens.forEach((token, n) => {
+      if (scene.separator && n) row.append(scene.separator);
+      const part = add(row, "span", { class: `token ${adds[n] < 0 ? "against" : "in-favour"}`, tabindex: 0, title: `${adds[n] < 0 ? "−" : "+"}${number(Math.abs(adds[n]))}` }, token);
+      part.style.setProperty("--share", Math.abs(adds[n]) / most);
+    });
+    const order = adds.map((value, n) => ({ value, n })).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const rows = order.slice(0, 12).map(({ value, n }) => ({ name: scene.main.tokens[n], value: Math.abs(value), text: withSign(value), style: value < 0 ? "against" : "in-favour" }));
+    drawBars(box, rows, most);
+    const others = order.slice(12).reduce((sum, { value }) => sum + value, 0);
+    const rest = order.length > 12 ? `, the ${order.length - 12} others ${withSign(others)}` : "";
+    add(box, "p", { class: "step" }, `all ${order.length} tokens ${withSign(adds.reduce((a, b) => a + b, 0))}${rest}; bias of ${quoted(scene.labels[label])} ${withSign(bias[label])} → score ${number(logits[label])}`);
+  };
+  const options = scene.labels.map((name, n) => [String(n), visible(name)]);
+  const controls = add(place, "div", { class: "controls" });
+  addChoice(controls, "label", options, String(best), (value) => draw(Number(value)));
+  place.append(box);
+  draw(best);
+}
+
+const withSign = (value) => `${value < 0 ? "−" : "+"}${number(Math.abs(value))}`;

@@ -1,0 +1,187 @@
+// Pictures: an image with a cell for each place of a grid, which can be lit, framed and pointed at.
+
+const BRIGHTEST = 0.72; // opacity of the largest weight: the picture shows through
+const SHARP_SIDE = 128; // pixels of an image, up to which each is drawn as a square
+const MOST_ASPECT = 6; // a longer strip is drawn as if it were this long
+
+// What is chosen in a picture that the other chapters do not follow: the source of a caption.
+Object.assign(state, { patch: null, patchLayer: 0, patchHead: 0, word: null });
+
+const picturesOf = (scene) => scene.streams.filter(({ picture }) => picture);
+const sourceOf = (scene) => scene.streams.find(({ name }) => name === scene.main.memory);
+
+// The names of what the reader chose in a stream: the chapters follow those of the main one.
+function chosenNames(scene, stream) {
+  if (stream === scene.main) return { token: "token", layer: "layer", head: "head" };
+  return { token: "patch", layer: "patchLayer", head: "patchHead" };
+}
+
+// The largest numbers that an address may have for these.
+function pictureLimits(scene) {
+  const [source] = picturesOf(scene).filter((stream) => stream !== scene.main);
+  if (!source) return {};
+  const { layers, tokens } = source;
+  return {
+    patch: tokens.length - 1, word: scene.predictions.length - 1,
+    patchLayer: (layers?.length ?? 1) - 1, patchHead: (layers?.[0].query.shape[0] ?? 1) - 1,
+  };
+}
+
+const middleOf = ([rows, columns]) => Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+
+// Row and column of a token, counted from 1, in words; a class token has none.
+function whereIs({ picture }, token) {
+  const place = token - picture.num_extra, columns = picture.grid[1];
+  return place < 0 ? "" : ` (row ${Math.floor(place / columns) + 1}, column ${(place % columns) + 1})`;
+}
+
+// 64 patches and a class token
+function countedTokens(stream) {
+  const extra = stream.picture?.num_extra ?? 0, first = extra ? ` and a ${stream.tokens[0].replace(/ token$/, "")} token` : "";
+  return `${stream.tokens.length - extra} ${unitsOf(stream)}${first}`;
+}
+
+const unitsOf = (stream) => (stream.picture ? { patch: "patches", pixel: "pixels" }[stream.picture.unit] : "tokens");
+
+// The position in a layer of a token: where places are merged, several tokens share one.
+function positionIn(stream, layer, token) {
+  const own = stream.layers[layer].grid;
+  if (!own) return token;
+  const [rows, columns] = stream.picture.grid;
+  const down = Math.ceil(rows / own[0]), right = Math.ceil(columns / own[1]);
+  return Math.floor(Math.floor(token / columns) / down) * own[1] + Math.floor((token % columns) / right);
+}
+
+const gridOf = (stream, layer) => stream.layers[layer].grid ?? stream.picture.grid;
+
+function nameIn(stream, layer, position) {
+  const own = stream.layers[layer].grid;
+  if (!own || own[0] * own[1] === stream.tokens.length) return stream.tokens[position];
+  return `place ${position} of ${own[0]}×${own[1]}`;
+}
+
+// Width and height on the page, in the aspect of the original.
+function drawnSize([height, width], most) {
+  const aspect = Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, width / height));
+  return aspect >= 1 ? [most, Math.round(most / aspect)] : [Math.round(most * aspect), most];
+}
+
+// An image in a group of its own, with a cell for each place. `act` has what happens when a place is
+// pointed at, left, and chosen (by click or keyboard).
+function drawPicture(parent, picture, label, { most = 320, grid = picture.grid, source = picture.image, act = {}, isGrey = false } = {}) {
+  const [wide, high] = drawnSize(picture.size, most), [rows, columns] = grid;
+  const box = add(parent, "div", { class: "picture", role: "group", "aria-label": label });
+  box.style.maxWidth = `${wide}px`;
+  const svg = add(box, "svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label });
+  add(svg, "rect", { class: "ground", width: wide, height: high });
+  const size = source === picture.seen ? picture.seen_size : picture.size;
+  const image = add(svg, "image", { href: source, width: wide, height: high, preserveAspectRatio: "none" });
+  image.classList.toggle("sharp", Math.max(...size) <= SHARP_SIDE);
+  image.classList.toggle("dim", isGrey);
+  const cells = [];
+  const [across, down] = [wide / columns, high / rows];
+  const layer = add(svg, "g", { class: "cells-of" });
+  for (let place = 0; place < rows * columns; place += 1) {
+    const [row, column] = [Math.floor(place / columns), place % columns];
+    const rect = { x: column * across, y: row * down, width: across, height: down };
+    cells.push(add(layer, "rect", { class: "place", "fill-opacity": 0, ...rect }));
+  }
+  const frames = add(svg, "g");
+  const drawn = { box, svg, image, cells, wide, high, across, down, columns, rows };
+  drawn.frame = (places, kind) => {
+    for (const old of [...frames.children]) if (old.classList.contains(kind)) old.remove();
+    for (const place of places) {
+      if (place < 0 || place >= cells.length) continue;
+      const [row, column] = [Math.floor(place / columns), place % columns];
+      add(frames, "rect", { class: `frame ${kind}`, x: column * across + 1, y: row * down + 1, width: Math.max(1, across - 2), height: Math.max(1, down - 2), rx: Math.min(3, across / 6) });
+    }
+  };
+  if (act.point || act.choose) listenTo(drawn, act);
+  return drawn;
+}
+
+function listenTo({ box, svg, columns, rows }, { point, leave, choose: pick, current }) {
+  const placeAt = (event) => {
+    const around = svg.getBoundingClientRect();
+    const column = Math.floor(((event.clientX - around.left) / around.width) * columns);
+    const row = Math.floor(((event.clientY - around.top) / around.height) * rows);
+    return column < 0 || row < 0 || column >= columns || row >= rows ? null : row * columns + column;
+  };
+  let last = null;
+  svg.addEventListener("pointermove", (event) => {
+    const place = placeAt(event);
+    if (place === null || place === last) return;
+    last = place;
+    point?.(place);
+  });
+  svg.addEventListener("pointerleave", () => { last = null; leave?.(); });
+  svg.addEventListener("click", (event) => { const place = placeAt(event); if (place !== null) pick?.(place); });
+  if (!pick || !current) return;
+  box.setAttribute("tabindex", 0);
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = current() < 0 ? 0 : current() + step;
+    if (next >= 0 && next < rows * columns) pick(next);
+  });
+}
+
+// Lights the cells by weights: from `least` (nothing) to the largest one.
+function lightUp({ cells }, weights, least = 0) {
+  const most = Math.max(...weights, least + 1e-9);
+  cells.forEach((cell, place) => {
+    const share = Math.max(0, ((weights[place] ?? least) - least) / (most - least)); // the last pixel is no token
+    cell.setAttribute("fill", heat(share));
+    cell.setAttribute("fill-opacity", (BRIGHTEST * share ** 0.6).toFixed(3));
+  });
+}
+
+function addScale(parent, least, most) {
+  const line = add(parent, "p", { class: "heat-scale" });
+  add(line, "span", {}, percent(least));
+  add(line, "span", { class: "heat-bar" });
+  add(line, "span", {}, percent(most));
+}
+
+// Small maps: a pixel for each place. An even share is dark and six times as much is brightest, so
+// that heads can be compared: one that looks everywhere stays dull.
+function paintPlaces(canvas, weights, columns) {
+  const rows = [], even = 1 / Array.from(weights).filter((weight) => weight > 0).length; // without what is masked
+  for (let first = 0; first < weights.length; first += columns) rows.push(Array.from(weights.slice(first, first + columns)));
+  paint(canvas, rows, (value) => {
+    const share = Math.min(1, value / (6 * even)) ** 0.7;
+    return [...heatColour(share), 255 * 0.92 * Math.sqrt(share)];
+  });
+}
+
+// What the model read at one place, cut out of its image. `id` is that of the image in the <defs> of
+// the same drawing, so that a saved drawing is complete.
+function addSource(svg, { picture }, id) {
+  const [height, width] = picture.seen_size;
+  const image = add(add(svg, "defs"), "image", { id, href: picture.seen, width, height });
+  image.classList.toggle("sharp", Math.max(height, width) <= SHARP_SIDE);
+}
+
+function addCrop(parent, { picture }, place, id, x, y, size) {
+  const [height, width] = picture.seen_size, [rows, columns] = picture.grid;
+  const [row, column] = [Math.floor(place / columns), place % columns];
+  const viewBox = [(column * width) / columns, (row * height) / rows, width / columns, height / rows].join(" ");
+  const part = add(parent, "svg", { x: x - size / 2, y: y - size / 2, width: size, height: size, viewBox, preserveAspectRatio: "none", class: "crop" });
+  add(part, "use", { href: `#${id}` });
+  add(parent, "rect", { class: "crop-frame", x: x - size / 2, y: y - size / 2, width: size, height: size });
+}
+
+// The same as a piece of the page.
+function addTile(parent, { picture }, place) {
+  const [rows, columns] = picture.grid, tile = add(parent, "span", { class: "crop-tile" });
+  const share = (number, count) => (count > 1 ? (100 * number) / (count - 1) : 0);
+  tile.style.backgroundSize = `${100 * columns}% ${100 * rows}%`;
+  tile.style.backgroundPosition = `${share(place % columns, columns)}% ${share(Math.floor(place / columns), rows)}%`;
+  return tile;
+}
+
+// The image for all tiles in a part of the page.
+function useImage(place, name, uri) {
+  place.style.setProperty(name, `url("${uri}")`);
+}
