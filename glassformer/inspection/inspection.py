@@ -24,6 +24,7 @@ from glassformer.inspection.capture import Array, Capture, capturing
 from glassformer.inspection.lens import lens
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
+from glassformer.nn.token_embedding import Embedding
 from glassformer.tables import aligned, html_table
 
 TOP = 10  # likely tokens or labels of each prediction
@@ -45,6 +46,8 @@ class Stream:
     """Name of the stream that it attends to as well, if there is one."""
     memory_taps: Sequence[Tap] = ()
     """Where it does so, if not in its stack: a tap for each layer."""
+    embedding: Embedding | None = None
+    """The table in which the vectors of its tokens are looked up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,11 @@ class Subject:
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
     """Any number of labels may apply: each has a probability of its own."""
+    run_rows: Callable[[], Tensor] | None = None
+    """The same as `run` with all rows, (B, P, C): as many as a call puts in place of the vectors of
+    the streams."""
+    read_at: Sequence[int] | None = None
+    """The positions that a prediction for the whole input is read from; None: all of them."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from glassformer.nn.cache import KVCache
 from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
+from glassformer.nn.token_embedding import Embedding
 
 
 class GPTConfig(StackConfig):
@@ -89,7 +90,7 @@ class GPT(LanguageModel):
         self.config = config
         self.context_length = config.context_length
         d_embedding = config.d_embedding or config.d_model
-        self.embedding = nn.Embedding(vocab_size, d_embedding)
+        self.embedding = Embedding(vocab_size, d_embedding)
         is_narrow = d_embedding != config.d_model
         self.widen = Linear(d_embedding, config.d_model) if is_narrow else nn.Identity()
         self.positions = stack.make_positions(config, config.context_length, config.rotary_base)

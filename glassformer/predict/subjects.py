@@ -1,6 +1,7 @@
 """Models with an input, as `inspection` looks at them: what differs between tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.nn.token_embedding import Embedding
 from glassformer.predict.search_tree import search_tree
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
@@ -35,6 +37,7 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         text=text,
         streams=(_stream(model, "text", tokenizer, ids),),
         run=lambda: model(row)[0],
+        run_rows=lambda: model(row),
         name_of=tokenizer.token,
         predicts="next",
         actual=[*ids[1:], None],
@@ -66,8 +69,9 @@ def of_masked(
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", tokenizer, ids),),
+        streams=(_stream(model, "text", tokenizer, ids, body="encoder."),),
         run=lambda: model(row)[0],
+        run_rows=lambda: model(row),
         name_of=tokenizer.token,
         predicts="same",
         actual=[None if id == preprocessing.mask else id for id in ids],
@@ -86,17 +90,20 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     ids = [int(id) for id in row]
     inputs = torch.tensor([ids], device=model.device)
 
-    def run() -> Tensor:
-        logits = model(inputs) / model.temperature  # (1, C), or (1, T, C) for a tagger
-        return logits if logits.dim() == 2 else logits[0]
+    def run_rows() -> Tensor:
+        logits = model(inputs) / model.temperature  # (B, C), or (B, T, C) for a tagger
+        return logits[:, None] if logits.dim() == 2 else logits
 
+    body = f"{model.body_name}." if model.body_name else ""
     is_tagger = isinstance(model, TokenTagger)
     frame = preprocessing.frame(model.context_length)
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", preprocessing.tokenizer, ids),),
-        run=run,
+        streams=(_stream(model, "text", preprocessing.tokenizer, ids, body=body),),
+        run=lambda: run_rows()[0],
+        run_rows=run_rows,
+        read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
         name_of=model.labels.__getitem__,
         predicts="same" if is_tagger else "whole",
         actual=[None] * (len(ids) if is_tagger else 1),
@@ -118,16 +125,18 @@ def of_translation(
     tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
+    source = _stream(model, "source", preprocessing.source, source_ids, "encoder")
     written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source")
     taps = () if "decoder" in stacks else model.taps
     return Subject(
         model=name_of(model),
         text=text,
         streams=(
-            _stream(model, "source", preprocessing.source, source_ids, "encoder"),
-            Stream("target", written.tokens, written.ids, written.stack, "source", taps),
+            source,
+            replace(written, memory_taps=taps, embedding=model.target_embedding),
         ),
         run=lambda: model(*rows)[0],
+        run_rows=lambda: model(*rows),
         name_of=tokenizer.token,
         predicts="next",
         actual=ids[1:],
@@ -169,11 +178,16 @@ def _stream(
     ids: list[int],
     stack: str | None = None,
     memory: str | None = None,
+    body: str = "",
 ) -> Stream:
-    """`stack` is the place of the blocks in the model; None: the first there are."""
+    """`stack` is the place of the blocks in the model; None: the first there are. `body` is the
+    place of the embedding."""
     stacks = stacks_of(model)
     blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
-    return Stream(name, [tokenizer.token(id) for id in ids], ids, blocks, memory)
+    table = dict(model.named_modules()).get(f"{body}embedding")
+    embedding = table if isinstance(table, Embedding) else None
+    tokens = [tokenizer.token(id) for id in ids]
+    return Stream(name, tokens, ids, blocks, memory, embedding=embedding)
 
 
 def _inside(model: Any, body: str = "") -> dict[str, Any]:
