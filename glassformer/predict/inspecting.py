@@ -4,8 +4,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from glassformer.inspection.attribution import attributions
 from glassformer.inspection.inspection import Inspection, Subject
-from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
+from glassformer.inspection.text_views import (
+    AblationView,
+    AttributionView,
+    HeadsView,
+    LensView,
+    PredictionView,
+)
 from glassformer.predict.predictor import Predictor, View
 
 TEXT_VIEWS: dict[str, View] = {
@@ -13,6 +20,7 @@ TEXT_VIEWS: dict[str, View] = {
     "heads": View("heads", "what each head attends to"),
     "ablation": View("ablation", "how the prediction changes without each head"),
     "prediction": View("prediction", "what is predicted at each position"),
+    "attribution": View("attribution", "which tokens the prediction rests on"),
 }
 
 TOKEN_VIEWS = TEXT_VIEWS | {"lens": View("lens", "what each layer would predict")}
@@ -71,6 +79,19 @@ class InspectsText(Predictor):
         >>> print(model.prediction("the quick brown").text())
         """
         return PredictionView(self.inspect(text))
+
+    def attribution(self, text: str) -> AttributionView:
+        """Which tokens the last prediction, or that of the first mask, rests on: mean attention,
+        rollout, attention × gradient, integrated gradients, and the effect of leaving each out.
+
+        >>> found = model.attribution("the quick brown").found
+        >>> found.integrated_gradients.sum(), found.logprob - found.baseline_logprob
+        (...)
+        >>> abs(found.error) < 0.1
+        True
+        """
+        seen = self.inspect(text)
+        return AttributionView(seen, *attributions(seen))
 
 
 class InspectsTokens(InspectsText):

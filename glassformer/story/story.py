@@ -16,10 +16,11 @@ from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.story.attribution import attribution_data
 from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.page import assembled, part
 
-STYLES = ("page.css", "report.css", "story/story.css")
+STYLES = ("page.css", "report.css", "story/story.css", "story/opinions.css")
 CHAPTERS = (
     "tokens",
     "embeddings",
@@ -27,6 +28,7 @@ CHAPTERS = (
     "computation",
     "layers",
     "prediction",
+    "attribution",
     "beams",
     "alignment",
 )
@@ -81,6 +83,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "effects": None,
         "path": None,
         "live": None,
+        "attribution": attribution_data(seen),
     }
     if len(subject.streams) == 1 and subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)

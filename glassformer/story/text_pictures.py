@@ -1,4 +1,5 @@
-"""Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction."""
+"""Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction,
+attribution."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,8 +10,11 @@ import numpy as np
 
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
+from glassformer.inspection.attribution import METHODS
 from glassformer.inspection.text_views import (
+    BASELINE,
     AblationView,
+    AttributionView,
     HeadsView,
     LensView,
     PredictionView,
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, ORANGE = "#3182bd", "#e6550d"  # more and less, as on the page
 LABELLED = 32  # tokens, up to which the maps have their names on the axes
 MOST_CELLS = 60  # columns of a lens
 
@@ -50,11 +55,11 @@ def _plain(axes: "Axes") -> None:
         spine.set_visible(False)
 
 
-def _title(figure: "Figure", text: str, about: str, high: float) -> None:
-    """Above the axes: what was read, and what is shown."""
+def _title(figure: "Figure", text: str, about: str, high: float, above: float = 0.0) -> None:
+    """Above the axes, with some more inches between: what was read, and what is shown."""
     style: dict[str, Any] = {"color": INK, "parse_math": False, "ha": "left", "va": "bottom"}
-    figure.text(0, 1 + 0.32 / high, shortened(visible(text), 90), fontsize=12, **style)
-    figure.text(0, 1 + 0.12 / high, about, fontsize=9, **style)
+    figure.text(0, 1 + (0.32 + above) / high, shortened(visible(text), 90), fontsize=12, **style)
+    figure.text(0, 1 + (0.12 + above) / high, about, fontsize=9, **style)
 
 
 # --- attention ---
@@ -176,7 +181,7 @@ def prediction_figure(view: PredictionView) -> "Figure":
     figure = Figure(figsize=(5.5, high), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     values = [each.probability for each in options]
-    axes.barh(range(len(options)), values, color="#3182bd", height=0.72)
+    axes.barh(range(len(options)), values, color=BLUE, height=0.72)
     axes.set_xlim(0, max(values) * 1.18)
     axes.set_ylim(len(options) - 0.5, -0.5)
     for row, value in enumerate(values):
@@ -191,7 +196,57 @@ def prediction_figure(view: PredictionView) -> "Figure":
     return figure
 
 
-def _place(view: AblationView | PredictionView) -> str:
+# --- attribution ---
+
+
+def attribution_figure(view: AttributionView) -> "Figure":
+    """A row for each token, a column of bars for each method."""
+    from matplotlib.figure import Figure
+
+    found = view.found
+    rows = np.flatnonzero(found.is_read)
+    if len(rows) > MOST_CELLS:
+        raise UsageError(
+            f"the bars of {len(rows):,} tokens do not fit into a picture. Use a text of at most "
+            f"{MOST_CELLS} tokens, or write .json."
+        )
+    wide, high, step = 1.75 * len(found.methods), max(0.5, 0.26 * len(rows)), 1 / len(found.methods)
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    for number, (name, values) in enumerate(found.methods.items()):
+        axes = figure.add_axes((number * step, 0, 0.92 * step, 1))
+        own = values[rows]
+        most = max(float(np.abs(own).max(initial=0)), 1e-12)
+        colours = [BLUE if value >= 0 else ORANGE for value in own]
+        axes.barh(range(len(rows)), own / most, color=colours, height=0.72)
+        axes.set_xlim(-1.05 if (own < 0).any() else -0.02, 1.05)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.axvline(0, color=INK, linewidth=0.6)
+        _plain(axes)
+        axes.set_xticks([])
+        is_first = number == 0
+        shown = _names([view.tokens[row] for row in rows]) if is_first else [""] * len(rows)
+        axes.set_yticks(range(len(rows)), shown, fontsize=9, parse_math=False)
+        unit = "" if name in ("attention", "rollout") else " nats"
+        about = f"{METHODS[name]}\nup to {most:.2g}{unit}"
+        axes.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
+    option = shortened(visible(found.token), 20)
+    p = math.exp(found.logprob)
+    about = f"what {view.seen.subject.model} predicts {_place(view)}, “{option}” ({p:.1%}), rests on"
+    figure.text(0, -0.22 / high, _completeness(view), fontsize=8, color=INK, va="top")
+    _title(figure, view.seen.subject.text, about, high, 0.42)
+    return figure
+
+
+def _completeness(view: AttributionView) -> str:
+    found = view.found
+    return (
+        f"baseline: {BASELINE}; integrated gradients sum to "
+        f"{found.integrated_gradients.sum():.3f} of {found.logprob - found.baseline_logprob:.3f} "
+        f"nats (error {abs(found.error):.1e})"
+    )
+
+
+def _place(view: TextView) -> str:
     """Which prediction is drawn."""
     position = view.seen.focused.position
     if position is None:
@@ -205,4 +260,5 @@ _FIGURES: dict[type[Any], Callable[[Any], "Figure"]] = {
     LensView: lens_figure,
     AblationView: ablation_figure,
     PredictionView: prediction_figure,
+    AttributionView: attribution_figure,
 }

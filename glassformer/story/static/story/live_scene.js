@@ -21,6 +21,7 @@ function liveScene(model, live, text, silent, found) {
   const focus = focusOf(ids, found.predicts, described.input);
   return {
     ...found, text, main, silent, focus, streams: [main], effects: null,
+    attribution: found.attribution && { explained: null }, // gradients need Python
     beams: text === found.text && !silent.length ? found.beams : null,
     notes: left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${described.is_causal ? "beginning" : "middle"} of the text are left out`] : [],
     predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
