@@ -38,6 +38,12 @@ def inspect(
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
+    compare: Annotated[
+        list[str] | None, _view("TEXT", "Sentence that shares a word with the text; repeatable.")
+    ] = None,
+    word: Annotated[
+        str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
+    ] = None,
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -45,10 +51,13 @@ def inspect(
 
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
+      glassformer inspect runs/bert-notes "The train left the station" --view contexts
+        --compare "The radio station plays music" --out station.png
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
     values = {"target": target, "layer": layer, "head": head, "words": words}
+    values |= {"compare": compare or None, "word": word}
 
     from glassformer.options import accepted
     from glassformer.story.alignment import check_ending

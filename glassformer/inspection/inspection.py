@@ -21,6 +21,7 @@ from torch.nn.functional import logsigmoid
 from glassformer.errors import UsageError
 from glassformer.inspection.ablation import HeadEffects, head_effects
 from glassformer.inspection.capture import Array, Capture, capturing
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.lens import lens
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
@@ -140,6 +141,8 @@ class Inspection:
         self._memory = memory
         self.logits: Array = logits.float().cpu().numpy()
         """(P, C) of all predictions."""
+        self.contexts: Contexts | None = None
+        """A word of the text in other sentences, if that was asked for."""
 
     # --- what the model read ---
 
@@ -278,16 +281,22 @@ class Inspection:
                 found[f"{stream.name}_attention"] = self._captures[stream.name].attention.tolist()
         if (cross := self.cross_attention) is not None:
             found["cross_attention"] = cross.tolist()
+        if self.contexts is not None:
+            found["contexts"] = self.contexts.as_json()
         return found
 
     @property
     def notes(self) -> tuple[str, ...]:
         number, shown = self.subject.num_left_out, len(self.tokens)
+        more = () if self.contexts is None else self.contexts.notes
         if not number:
-            return ()
+            return more
+        return tuple(dict.fromkeys((self._left_out(number, shown), *more)))
+
+    def _left_out(self, number: int, shown: int) -> str:
         return (
             f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
-            f"{self.subject.part_left_out} of the text are left out",
+            f"{self.subject.part_left_out} of the text are left out"
         )
 
     def text(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from glassformer.inspection.attribution import attributions
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Subject
 from glassformer.inspection.text_views import (
     AblationView,
@@ -13,6 +14,7 @@ from glassformer.inspection.text_views import (
     LensView,
     PredictionView,
 )
+from glassformer.predict.contexts import contexts_of
 from glassformer.predict.predictor import Predictor, View
 
 TEXT_VIEWS: dict[str, View] = {
@@ -21,6 +23,7 @@ TEXT_VIEWS: dict[str, View] = {
     "ablation": View("ablation", "how the prediction changes without each head"),
     "prediction": View("prediction", "what is predicted at each position"),
     "attribution": View("attribution", "which tokens the prediction rests on"),
+    "contexts": View("contexts", "a word in several sentences"),
 }
 
 TOKEN_VIEWS = TEXT_VIEWS | {"lens": View("lens", "what each layer would predict")}
@@ -41,11 +44,14 @@ class InspectsText(Predictor):
         text: str,
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
+        compare: str | Sequence[str] = (),
+        word: str | None = None,
         **options: Any,
     ) -> Inspection:
         """What the model computes on a text: tokens, attention, states of every layer, predictions.
         `layers` and `heads` limit the attention that is kept. For a translator, `target` is the
-        translation (default: its own).
+        translation (default: its own). With `compare`, the page also shows a word that the text
+        shares with these sentences (see `contexts`).
 
         >>> seen = model.inspect("the quick brown")
         >>> seen.tokens
@@ -53,7 +59,10 @@ class InspectsText(Predictor):
         >>> len(seen.predictions) > 0
         True
         """
-        return Inspection(self._subject(text, **options), layers, heads)
+        seen = Inspection(self._subject(text, **options), layers, heads)
+        if compare or word is not None:
+            seen.contexts = self.contexts(text, compare, word)
+        return seen
 
     def heads(self, text: str, layer: int | None = None, head: int | None = None) -> HeadsView:
         """What each head attends to; one layer or one head of each layer, if that is given.
@@ -92,6 +101,22 @@ class InspectsText(Predictor):
         """
         seen = self.inspect(text)
         return AttributionView(seen, *attributions(seen))
+
+    def contexts(
+        self, text: str, compare: str | Sequence[str] = (), word: str | None = None
+    ) -> Contexts:
+        """The vectors of a word in a text and in the sentences to compare it with, layer by layer
+        (default: the longest word that all of them share).
+
+        >>> found = model.contexts("the quick brown", compare=["over the lazy dog"], word="the")
+        >>> len(found.uses)
+        2
+        >>> found.cosine.shape == (len(found.hidden), 2, 2)
+        True
+        """
+        texts = [text, *([compare] if isinstance(compare, str) else compare)]
+        seen = [Inspection(self._subject(each)) for each in texts]
+        return contexts_of(seen, self.preprocessing.tokenizers["tokenizer"], word)
 
 
 class InspectsTokens(InspectsText):

@@ -14,6 +14,7 @@ import numpy as np
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.story.attribution import attribution_data
@@ -34,6 +35,7 @@ CHAPTERS = (
 )
 SCRIPTS = (
     *("elements.js", "scales.js", "heat_map.js", "story/arrays.js", "story/state.js"),
+    "story/contexts.js",
     *(f"story/{name}.js" for name in CHAPTERS),
     *LIVE_SCRIPTS,
     *("story/live_scene.js", "story/story.js"),
@@ -84,6 +86,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "path": None,
         "live": None,
         "attribution": attribution_data(seen),
+        "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
     if len(subject.streams) == 1 and subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
@@ -169,6 +172,10 @@ def _path(hidden: Array) -> dict[str, Any]:
         "norms": norms.tolist(),
         "similar": similar.tolist(),
     }
+
+
+def _contexts(found: Contexts) -> dict[str, Any]:
+    return found.as_json() | {"names": found.names, "vectors": None}
 
 
 def packed(values: Array, dtype: Any = np.float16) -> dict[str, Any]:

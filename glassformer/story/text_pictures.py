@@ -11,6 +11,7 @@ import numpy as np
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.attribution import METHODS
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.text_views import (
     BASELINE,
     AblationView,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE = "#3182bd", "#e6550d"  # more and less, as on the page
+# Of several words: they differ for eyes that do not tell red from green, too (Okabe and Ito).
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6b00", "#555555")
+MOST_USES = len(COLOURS)
 LABELLED = 32  # tokens, up to which the maps have their names on the axes
 MOST_CELLS = 60  # columns of a lens
 
@@ -244,6 +248,70 @@ def _completeness(view: AttributionView) -> str:
         f"{found.integrated_gradients.sum():.3f} of {found.logprob - found.baseline_logprob:.3f} "
         f"nats (error {abs(found.error):.1e})"
     )
+
+
+# --- one word in several sentences ---
+
+
+def draw_contexts(found: Contexts, path: Path) -> None:
+    """Write a picture of a word in several sentences, whole or not at all."""
+    ending = path.suffix.lower()
+    if ending == ".json":
+        write_json_line(path, found.as_json())
+    elif ending == ".html":
+        raise UsageError(
+            f"{path}: this view is a picture. Let the name end in .png, .svg or .json, or leave "
+            "out --view: the page has it, too."
+        )
+    else:
+        with drawing():
+            write_file(path, written(contexts_figure(found), ending.removeprefix(".")))
+
+
+def contexts_figure(found: Contexts) -> "Figure":
+    """Left, the way of each vector through the layers; right, how alike they are after each."""
+    from matplotlib.figure import Figure
+
+    if len(found.uses) > MOST_USES:
+        raise UsageError(
+            f'"{found.word}" stands in {len(found.uses)} places, and a picture shows at most '
+            f"{MOST_USES}. Use fewer sentences, or write .json."
+        )
+    wide, high = 9.5, 3.6
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    ways, alike = figure.add_axes((0, 0, 0.5, 1)), figure.add_axes((0.6, 0.12, 0.4, 0.88))
+    places, share = found.places
+    for number, name in enumerate(found.names):
+        x, y = places[:, number].T
+        colour = COLOURS[number]
+        ways.plot(x, y, "-", color=colour, linewidth=1.5, zorder=1)
+        ways.scatter(x, y, s=12, color=colour, zorder=2)
+        ways.scatter(x[-1:], y[-1:], s=60, color=colour, zorder=3, label=shortened(name, 60))
+    ways.set_xticks([])
+    ways.set_yticks([])
+    for spine in ways.spines.values():
+        spine.set_color("#d0d7de")
+    about = f"from the input to the last layer (large); {share:.0%} of all differences"
+    ways.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
+    layers = ["input", *(str(number) for number in range(len(found.hidden) - 1))]
+    for a, b in found.pairs:
+        style = {"color": COLOURS[a], "markerfacecolor": COLOURS[b], "markeredgecolor": COLOURS[b]}
+        alike.plot(found.cosine[:, a, b], "o-", markersize=5, linewidth=1.5, **style)
+    alike.set_xticks(range(len(layers)), layers)
+    alike.set_title("cosine of two of them, layer by layer", fontsize=8, color=INK, loc="left", pad=4)
+    alike.tick_params(length=0, labelsize=8, labelcolor=INK)
+    alike.grid(axis="y", color="#e5e9ee", linewidth=0.8)
+    for spine in alike.spines.values():
+        spine.set_visible(False)
+    marks = ways.legend(
+        loc="upper left", bbox_to_anchor=(0, -0.03), frameon=False, fontsize=9, borderpad=0
+    )
+    for text in marks.get_texts():
+        text.set_parse_math(False)
+        text.set_color(INK)
+    title = f"“{found.word}” in {len(found.uses)} places"
+    _title(figure, title, f"its vectors in {found.model}, layer by layer", high, 0.2)
+    return figure
 
 
 def _place(view: TextView) -> str:

@@ -9,6 +9,7 @@ chapters.push({
     if (scene.lens) drawLens(place, scene);
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
     drawPath(place, scene);
+    if (scene.contexts) drawContexts(place, scene.contexts);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout) {
