@@ -8,6 +8,7 @@ import numpy as np
 
 from glassformer.inspection.ablation import HeadEffects
 from glassformer.inspection.attribution import METHODS, Attribution
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Likely
 from glassformer.tables import aligned
 
@@ -198,6 +199,23 @@ class AttributionView(TextView):
                 *pairs,
             ]
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ContextsView(TextView):
+    """A word of the text in several sentences."""
+
+    @property
+    def contexts(self) -> Contexts:
+        if self.seen.contexts is None:
+            raise TypeError("nothing was compared")
+        return self.seen.contexts
+
+    def as_json(self) -> dict[str, Any]:
+        return self.contexts.as_json()
+
+    def text(self) -> str:
+        return self.contexts.text()
 
 
 def _shown(each: Likely) -> str:

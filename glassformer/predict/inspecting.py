@@ -10,6 +10,7 @@ from glassformer.inspection.inspection import Inspection, Subject
 from glassformer.inspection.text_views import (
     AblationView,
     AttributionView,
+    ContextsView,
     HeadsView,
     LensView,
     PredictionView,
@@ -61,8 +62,15 @@ class InspectsText(Predictor):
         """
         seen = Inspection(self._subject(text, **options), layers, heads)
         if compare or word is not None:
-            seen.contexts = self.contexts(text, compare, word)
+            seen.contexts = self._contexts(seen, compare, word)
         return seen
+
+    def _contexts(
+        self, seen: Inspection, compare: str | Sequence[str], word: str | None
+    ) -> Contexts:
+        texts = [compare] if isinstance(compare, str) else compare
+        others = [Inspection(self._subject(each)) for each in texts]
+        return contexts_of([seen, *others], self.preprocessing.tokenizers["tokenizer"], word)
 
     def heads(self, text: str, layer: int | None = None, head: int | None = None) -> HeadsView:
         """What each head attends to; one layer or one head of each layer, if that is given.
@@ -104,19 +112,19 @@ class InspectsText(Predictor):
 
     def contexts(
         self, text: str, compare: str | Sequence[str] = (), word: str | None = None
-    ) -> Contexts:
+    ) -> ContextsView:
         """The vectors of a word in a text and in the sentences to compare it with, layer by layer
         (default: the longest word that all of them share).
 
         >>> found = model.contexts("the quick brown", compare=["over the lazy dog"], word="the")
-        >>> len(found.uses)
+        >>> len(found.contexts.uses)
         2
-        >>> found.cosine.shape == (len(found.hidden), 2, 2)
-        True
+        >>> found.contexts.cosine[-1]
+        array(...)
         """
-        texts = [text, *([compare] if isinstance(compare, str) else compare)]
-        seen = [Inspection(self._subject(each)) for each in texts]
-        return contexts_of(seen, self.preprocessing.tokenizers["tokenizer"], word)
+        seen = self.inspect(text)
+        seen.contexts = self._contexts(seen, compare, word)
+        return ContextsView(seen)
 
 
 class InspectsTokens(InspectsText):

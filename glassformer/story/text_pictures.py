@@ -1,5 +1,5 @@
 """Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction,
-attribution."""
+attribution, contexts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ import numpy as np
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.attribution import METHODS
-from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.text_views import (
     BASELINE,
     AblationView,
     AttributionView,
+    ContextsView,
     HeadsView,
     LensView,
     PredictionView,
@@ -253,25 +253,11 @@ def _completeness(view: AttributionView) -> str:
 # --- one word in several sentences ---
 
 
-def draw_contexts(found: Contexts, path: Path) -> None:
-    """Write a picture of a word in several sentences, whole or not at all."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        write_json_line(path, found.as_json())
-    elif ending == ".html":
-        raise UsageError(
-            f"{path}: this view is a picture. Let the name end in .png, .svg or .json, or leave "
-            "out --view: the page has it, too."
-        )
-    else:
-        with drawing():
-            write_file(path, written(contexts_figure(found), ending.removeprefix(".")))
-
-
-def contexts_figure(found: Contexts) -> "Figure":
+def contexts_figure(view: ContextsView) -> "Figure":
     """Left, the way of each vector through the layers; right, how alike they are after each."""
     from matplotlib.figure import Figure
 
+    found = view.contexts
     if len(found.uses) > MOST_USES:
         raise UsageError(
             f'"{found.word}" stands in {len(found.uses)} places, and a picture shows at most '
@@ -329,4 +315,5 @@ _FIGURES: dict[type[Any], Callable[[Any], "Figure"]] = {
     AblationView: ablation_figure,
     PredictionView: prediction_figure,
     AttributionView: attribution_figure,
+    ContextsView: contexts_figure,
 }

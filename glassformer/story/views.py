@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.inspection.alignment import Alignment
-from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.text_views import (
     AblationView,
     AttributionView,
+    ContextsView,
     HeadsView,
     LensView,
     PredictionView,
@@ -28,7 +28,7 @@ DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     AblationView: text_pictures.draw,
     PredictionView: text_pictures.draw,
     AttributionView: text_pictures.draw,
-    Contexts: text_pictures.draw_contexts,
+    ContextsView: text_pictures.draw,
 }
 
 
