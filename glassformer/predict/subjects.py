@@ -153,6 +153,8 @@ def of_translation(
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
+        module=model,
+        preprocessing=preprocessing,
     )
 
 

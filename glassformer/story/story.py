@@ -88,7 +88,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "attribution": attribution_data(seen),
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
-    if len(subject.streams) == 1 and subject.module is not None:
+    if subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
@@ -122,15 +122,19 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
         capture = seen.capture(stream)
         _check_size(capture)
         found["causal"] = _is_causal(capture)
-        found["layers"] = [
-            {"query": packed(query), "key": packed(key), "value": packed(value)}
-            for query, key, value in zip(capture.queries, capture.keys, capture.values, strict=True)
-        ]
+        found["layers"] = _layers(capture.queries, capture.keys, capture.values)
         if (bias := capture.bias) is not None:
             found["bias"] = packed(bias)
-        if (cross := capture.cross_attention) is not None:
-            found["cross"] = [{"weights": packed(each)} for each in cross]
+        if (cross := capture.cross) is not None:
+            found["cross"] = _layers(*cross)
     return found
+
+
+def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
+    return [
+        {"query": packed(query), "key": packed(key), "value": packed(value)}
+        for query, key, value in zip(queries, keys, values, strict=True)
+    ]
 
 
 def _check_size(capture: Capture) -> None:

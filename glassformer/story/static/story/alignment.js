@@ -8,7 +8,7 @@ chapters.push({
   draw(place, scene) {
     const source = scene.streams.find(({ name }) => name === scene.main.memory);
     const controls = add(place, "div", { class: "controls" });
-    const heads = scene.main.cross[0].weights.shape[0];
+    const heads = (scene.main.cross[0].query ?? scene.main.cross[0].weights).shape[0];
     const chosen = { layer: 0, head: 0 };
     const room = add(place, "div", { class: "scroll" });
     const draw = () => {

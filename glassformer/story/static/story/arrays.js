@@ -25,8 +25,8 @@ function fromHalves(bytes) {
 
 // The parts of one head: query, key and value vectors as views, without copying.
 function headOf(layer, head) {
-  const [heads, length, width] = layer.query.shape;
-  const groups = layer.key.shape[0], group = Math.floor((head * groups) / heads);
+  const [heads, , width] = layer.query.shape;
+  const [groups, length] = layer.key.shape, group = Math.floor((head * groups) / heads);
   const rows = (array, number, count) => {
     const size = array.shape[1] * array.shape[2];
     return array.data.subarray(number * size, number * size + size);
@@ -79,14 +79,40 @@ function weightsOf(stream, layer, head) {
   stream.kept ??= new Map();
   const name = `${layer}/${head}`;
   if (!stream.kept.has(name)) {
-    const rows = stream.tokens.map((_, query) => weightsAt(stream, layer, head, query));
+    const rows = (stream.asking ?? stream.tokens).map((_, query) => weightsAt(stream, layer, head, query));
     stream.kept.set(name, rows);
   }
   return stream.kept.get(name);
 }
 
-// The weights of a head to the source of a translation, as the model computed them: rows.
+// Who looks at whom: the text at itself, or the target at itself, the source at itself, and the
+// target at the source. `tokens` are looked at, `asking` look; `place` is which of them is chosen.
+function looksOf(scene) {
+  const { main } = scene, source = scene.streams.find(({ name }) => name === main.memory);
+  const within = (stream, place) => ({ ...stream, place, asking: stream.tokens, kept: undefined, label: scene.streams.length > 1 ? `the ${stream.name} at itself` : "" });
+  scene.looks ??= [
+    within(main, "token"),
+    ...(source?.layers ? [within(source, "source")] : []),
+    ...(source && main.cross?.[0].query ? [{
+      name: "cross", place: "token", asking: main.tokens, tokens: source.tokens, layers: main.cross, causal: false, bias: null,
+      label: `the ${main.name} at the ${source.name}`,
+    }] : []),
+  ];
+  return scene.looks;
+}
+
+// The one that the reader chose.
+const lookOf = (scene) => looksOf(scene)[Math.min(state.look, looksOf(scene).length - 1)];
+const layerOf = (look) => Math.min(state.layer, look.layers.length - 1);
+const askingOf = (look) => Math.min(state[look.place] ?? Infinity, look.asking.length - 1);
+
+// The weights of a head to the source of a translation: rows.
 function crossWeightsOf(stream, layer, head) {
+  if (stream.cross[layer].query) {
+    const [, length] = stream.cross[layer].query.shape;
+    const crossed = { layers: stream.cross, causal: false, bias: null };
+    return Array.from({ length }, (_, query) => weightsAt(crossed, layer, head, query));
+  }
   const { data, shape } = stream.cross[layer].weights;
   const [, rows, columns] = shape;
   return Array.from({ length: rows }, (_, row) => {

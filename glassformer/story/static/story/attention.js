@@ -8,26 +8,47 @@ chapters.push({
   note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head on the left; choose a token to see where it looks.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
-    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; the last chapter shows how they look at the ${scene.main.memory}.`);
+    const looks = looksOf(scene);
+    if (looks.length > 1) addLooks(place, looks);
     const layout = add(place, "div", { class: "attention" });
-    drawThumbs(add(layout, "div", { class: "heads" }), scene.main);
+    const thumbs = looks.map((look) => {
+      const room = add(layout, "div", { class: "heads" });
+      drawThumbs(room, look);
+      return room;
+    });
     const view = add(layout, "div", { class: "one-head" });
     const said = add(view, "p", { class: "said", "aria-live": "polite" });
     const lines = add(view, "div", { class: "lines scroll" });
-    follow(["layer", "head", "token"], () => {
-      const rows = weightsOf(scene.main, state.layer, state.head);
-      said.textContent = inWordsOf(scene.main, rows);
-      drawLines(lines, scene.main, rows);
+    follow(["look", "layer", "head", "token", "source"], () => {
+      const look = lookOf(scene);
+      thumbs.forEach((room, n) => { room.hidden = looks[n] !== look; });
+      const rows = weightsOf(look, layerOf(look), state.head);
+      said.textContent = inWordsOf(look, rows);
+      drawLines(lines, look, rows);
     });
     add(place, "p", { class: "hint honest" }, "A weight says how much of a value enters the mean, not how much it matters for the answer: a large weight may carry little, and what was taken up in earlier layers is already mixed. Compare with “Switch a head off” below.");
   },
 });
 
+// Which tokens look at which.
+function addLooks(place, looks) {
+  const line = add(place, "div", { class: "controls looks", role: "group", "aria-label": "attention of" });
+  const buttons = looks.map(({ label }, look) => {
+    const button = add(line, "button", { type: "button" }, label);
+    button.addEventListener("click", () => choose({ look, key: null }));
+    return button;
+  });
+  follow(["look"], () => buttons.forEach((button, n) => {
+    button.setAttribute("aria-pressed", n === Math.min(state.look, looks.length - 1));
+  }));
+}
+
 function inWordsOf(stream, rows) {
-  const order = rows[state.token].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
+  const asking = askingOf(stream);
+  const order = rows[asking].map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
   const parts = order.slice(0, 4).filter(({ weight }, n) => n === 0 || weight > 0.01)
     .map(({ weight, key }) => `${quoted(stream.tokens[key])} ${percent(weight)}`);
-  return `Layer ${state.layer}, head ${state.head}: ${quoted(stream.tokens[state.token])} looks at ${parts.join(", ")}`;
+  return `Layer ${layerOf(stream)}, head ${state.head}: ${quoted(stream.asking[asking])} looks at ${parts.join(", ")}`;
 }
 
 // A small map for each head; rows of the grid are layers.
@@ -45,15 +66,15 @@ function drawThumbs(place, stream) {
     return Array.from({ length: heads }, (_, number) => {
       const cell = add(row, "td");
       const button = add(cell, "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
-      const size = Math.min(stream.tokens.length, THUMB);
-      const canvas = add(button, "canvas", { width: size, height: size });
+      const size = Math.min(stream.tokens.length, THUMB), high = Math.min(stream.asking.length, THUMB);
+      const canvas = add(button, "canvas", { width: size, height: high });
       button.addEventListener("click", () => choose({ layer, head: number }));
-      later(() => paintThumb(canvas, stream, layer, number, size));
+      later(() => paintThumb(canvas, stream, layer, number, size, high));
       return button;
     });
   });
   follow(["layer", "head"], () => buttons.forEach((row, layer) => row.forEach((button, number) => {
-    button.classList.toggle("chosen", layer === state.layer && number === state.head);
+    button.classList.toggle("chosen", layer === layerOf(stream) && number === state.head);
   })));
 }
 
@@ -72,10 +93,10 @@ function later(work) {
 }
 
 // Long texts: the mean of the weights behind each pixel, from some of its queries.
-function paintThumb(canvas, stream, layer, head, size) {
-  const length = stream.tokens.length, step = length / size;
-  const rows = Array.from({ length: size }, (_, row) => {
-    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * step));
+function paintThumb(canvas, stream, layer, head, size, high) {
+  const step = stream.tokens.length / size, stepDown = stream.asking.length / high;
+  const rows = Array.from({ length: high }, (_, row) => {
+    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * stepDown));
     if (step === 1) return weights;
     const sums = new Array(size).fill(0);
     weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
@@ -89,7 +110,7 @@ function paintThumb(canvas, stream, layer, head, size) {
 function drawLines(place, stream, rows) {
   const hadFocus = place.contains(document.activeElement); // the keyboard goes on from there
   place.textContent = "";
-  const count = stream.tokens.length;
+  const count = Math.max(stream.tokens.length, stream.asking.length), asking = askingOf(stream);
   if (count > 80) return drawColumns(place, stream, rows);
   const svg = add(place, "svg", { role: "img", "aria-label": "attention as lines" });
   // On a phone, all of it is narrower: a picture that has to be scrolled hides where lines lead.
@@ -103,7 +124,7 @@ function drawLines(place, stream, rows) {
   const y = (n) => 26 + (n + 0.5) * high;
   const behind = add(svg, "g");
   rows.forEach((row, query) => row.forEach((weight, key) => {
-    const isChosen = query === state.token;
+    const isChosen = query === asking;
     if (weight < (isChosen ? 0.005 : 0.05)) return;
     const middle = left + wide / 2;
     add(behind, "path", {
@@ -113,14 +134,16 @@ function drawLines(place, stream, rows) {
       "stroke-opacity": isChosen ? 0.25 + 0.75 * weight : 0.18 * weight,
     });
   }));
-  stream.tokens.forEach((token, number) => {
+  stream.asking.forEach((token, number) => {
     const label = short(visible(token), letters);
-    const asks = add(svg, "g", { class: `side-token${number === state.token ? " chosen" : ""}`, tabindex: 0, role: "button" });
+    const asks = add(svg, "g", { class: `side-token${number === asking ? " chosen" : ""}`, tabindex: 0, role: "button" });
     add(asks, "rect", { x: 4, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
     add(asks, "text", { x: left - 10, y: y(number) + 5, "text-anchor": "end" }, label);
-    asks.addEventListener("mouseenter", () => choose({ token: number, key: null }));
-    asks.addEventListener("focus", () => choose({ token: number, key: null }));
-    const weight = rows[state.token][number];
+    asks.addEventListener("mouseenter", () => choose({ [stream.place]: number, key: null }));
+    asks.addEventListener("focus", () => choose({ [stream.place]: number, key: null }));
+  });
+  stream.tokens.forEach((token, number) => {
+    const label = short(visible(token), letters), weight = rows[asking][number];
     const answers = add(svg, "g", { class: "side-key", tabindex: 0, role: "button" });
     const box = add(answers, "rect", { x: left + wide, y: y(number) - 11, width: left - 8, height: 22, rx: 4 });
     box.setAttribute("fill-opacity", weight);
@@ -136,7 +159,7 @@ function drawLines(place, stream, rows) {
 
 // Long texts: the tokens that the chosen one looks at most, as a list.
 function drawColumns(place, stream, rows) {
-  const order = rows[state.token].map((weight, key) => ({ weight, key }))
+  const order = rows[askingOf(stream)].map((weight, key) => ({ weight, key }))
     .sort((a, b) => b.weight - a.weight).slice(0, 30);
   drawBars(place, order.map(({ weight, key }) => ({
     name: `${stream.tokens[key]}`, value: weight, text: `${percent(weight)}  at ${key}`,

@@ -7,9 +7,9 @@ chapters.push({
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
     const box = add(place, "div", { class: "sum" });
-    follow(["layer", "head", "token", "key"], () => {
+    follow(["look", "layer", "head", "token", "source", "key"], () => {
       box.textContent = "";
-      writeOut(box, scene.main);
+      writeOut(box, lookOf(scene));
     });
   },
 });
@@ -17,14 +17,14 @@ chapters.push({
 const strip = (vector) => Array.from(vector);
 
 function writeOut(box, stream) {
-  const { token: query, layer, head } = state;
+  const { head } = state, layer = layerOf(stream), query = askingOf(stream);
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores);
   const best = weights.indexOf(Math.max(...weights));
   const key = state.key === null || scores[state.key] === undefined ? best : state.key;
   const parts = headOf(stream.layers[layer], head);
   const asks = vectorAt(parts.query, parts.width, query), answers = vectorAt(parts.key, parts.width, key);
   const products = strip(asks).map((each, n) => each * answers[n]);
-  const [from, to] = [query, key].map((n) => quoted(stream.tokens[n]));
+  const [from, to] = [quoted(stream.asking[query]), quoted(stream.tokens[key])];
   addStep(box, "query", `query of ${from}`, strip(asks));
   addStep(box, "key", `key of ${to}`, strip(answers));
   addStep(box, "", "products, number by number", products);

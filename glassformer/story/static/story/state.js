@@ -1,7 +1,7 @@
 // What the reader chose, shared by all chapters and kept in the address of the page: a link opens
 // the page as it was.
 
-const state = { token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1 };
+const state = { token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1, look: 0, source: null };
 const followers = [];
 
 // `draw` is called now and whenever one of these values changes.

@@ -6,10 +6,9 @@ const data = JSON.parse(document.getElementById("data").textContent);
 // The data with its arrays unpacked.
 function sceneOf(found) {
   for (const stream of found.streams) {
-    for (const layer of stream.layers ?? []) {
-      for (const name of ["query", "key", "value"]) layer[name] = unpacked(layer[name]);
+    for (const layer of [...stream.layers ?? [], ...stream.cross ?? []]) {
+      for (const name of ["query", "key", "value", "weights"]) if (layer[name]) layer[name] = unpacked(layer[name]);
     }
-    for (const layer of stream.cross ?? []) layer.weights = unpacked(layer.weights);
     if (stream.bias) stream.bias = unpacked(stream.bias);
   }
   found.distribution.logits = unpacked(found.distribution.logits);
@@ -35,7 +34,7 @@ function show(next) {
   const { tokens, layers } = scene.main;
   const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
-  if (state.key !== null && state.key >= tokens.length) state.key = null;
+  if (state.key !== null && state.key >= Math.max(...scene.streams.map((each) => each.tokens.length))) state.key = null;
   if (layers) state.layer = Math.min(state.layer, layers.length - 1);
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
@@ -100,12 +99,14 @@ fromAddress({
   token: scene.main.tokens.length - 1,
   layer: (scene.main.layers?.length ?? 1) - 1,
   head: (scene.main.layers?.[0].query.shape[0] ?? 1) - 1,
-  key: scene.main.tokens.length - 1,
+  key: Math.max(...scene.streams.map(({ tokens }) => tokens.length)) - 1,
+  look: 2,
+  source: scene.streams[0].tokens.length - 1,
   temperature: 2, topK: 50, topP: 1,
 });
 addThemeButton(document.getElementById("top"));
 show(written);
-if (data.live && written.streams.length === 1) {
+if (data.live) {
   comeAlive().catch((error) => {
     add(document.getElementById("live"), "p", { class: "stamp" }, `The model does not run in this browser: ${error.message}.`);
   });
