@@ -94,9 +94,9 @@ class Attribution:
 def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> list[Attribution]:
     """What each of these predictions rests on (default: the one in focus)."""
     subject = seen.subject
-    places = [subject.focus] if predictions is None else list(predictions)
-    places = [place % len(seen.predictions) for place in places]
     _check(subject)
+    places = [subject.focus] if predictions is None else list(predictions)
+    places = [place % len(seen.logits) for place in places]
     call = _Call(subject)
     with torch.no_grad():
         whole, baseline = (call.logprobs(each)[0] for each in (call.vectors, call.baseline))  # (P, C)
@@ -141,7 +141,7 @@ class _Call:
         self.vectors = [
             table[stream.ids][None] for table, stream in zip(tables, self.streams, strict=True)
         ]  # (1, T, D) of each stream
-        means = [table.float().mean(0).to(table) for table in tables]  # (D,)
+        means = [table.double().mean(0).to(table) for table in tables]  # (D,)
         self.baseline = [
             mean.expand_as(x) for mean, x in zip(means, self.vectors, strict=True)
         ]  # (1, T, D)
