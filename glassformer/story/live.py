@@ -17,6 +17,7 @@ from glassformer.models.stack import StackConfig
 from glassformer.models.wiring import Stream, Wiring
 from glassformer.nn.positions import Positions
 from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text_input import TextInput
 from glassformer.story.packed_weights import (
     PackedType,
@@ -30,7 +31,10 @@ from glassformer.wording import readable_size
 
 LIVE_SCRIPTS = tuple(
     f"live/{name}.js"
-    for name in ("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp")
+    for name in (
+        *("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp"),
+        "translation",
+    )
 )
 CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position
 
@@ -73,6 +77,7 @@ def live_or_error(
         "tokenizers": {name: portable(each) for name, each in preprocessing.tokenizers.items()},
         "weights": weights,
         "check": _check(model, wiring),
+        "longest_target": _longest_target(model, preprocessing),
     }
 
 
@@ -135,6 +140,14 @@ def _inputs(preprocessing: Preprocessing) -> tuple[TextInput, ...]:
     if not preprocessing.text_inputs:
         raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
     return preprocessing.text_inputs
+
+
+def _longest_target(model: nn.Module, preprocessing: Preprocessing) -> list[int] | None:
+    """The most tokens of a translation, with its end, by the number of tokens of its source."""
+    if not isinstance(preprocessing, PairPreprocessing):
+        return None
+    context = cast(int, model.context_length)
+    return [preprocessing.longest_target(length, context) for length in range(context + 1)]
 
 
 # --- the check ---

@@ -61,7 +61,12 @@ function liveModel(packed, weights) {
     };
   }
 
-  return { trace, readOut, config, check: packed.check, dtype: packed.weights.dtype, weights };
+  // What is added to the embeddings at the first positions of a stack: rows.
+  function positions(stack, length) {
+    return streams.find((each) => each.stack === stack).positions(length);
+  }
+
+  return { trace, readOut, positions, config, check: packed.check, dtype: packed.weights.dtype, weights };
 }
 
 function checkSilent(silent, streams) {
@@ -186,7 +191,12 @@ function makeStream(described, parts, weights, config) {
       layers: state.layers.map((layer, n) => blocks[n].seen(layer, length)),
     };
   }
-  return { stack, memory, blocks, numHeads: config.num_heads, run, seen };
+  function positions(length) {
+    const added = new Float32Array(length * D);
+    around.add(added, 0, length);
+    return Array.from({ length }, (_, row) => added.subarray(row * D, (row + 1) * D));
+  }
+  return { stack, memory, blocks, numHeads: config.num_heads, run, seen, positions };
 }
 
 function checkIds(ids, size, most) {

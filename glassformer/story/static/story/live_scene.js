@@ -3,41 +3,78 @@
 
 const MOST_LENS = 48; // tokens, up to which the lens follows every keystroke
 
+// `silent` are heads that are switched off: [layer, head], or [layer, head, group] for those of the
+// source or of the attention to it ("cross").
 function liveScene(model, live, text, silent, found) {
-  const [described] = live.streams;
-  live.reader ??= makeTokenizer(live.tokenizers[described.input.tokenizer]);
-  const name = (id) => live.reader.token(id), most = model.config.context_length;
-  const all = readText(live.reader, described.input, text);
-  if (!all.length) throw Error("type a word");
-  const ids = described.is_causal ? all.slice(-most) : withoutMiddle(all, most, described.input);
-  const seen = model.trace(ids, silent.map(([layer, head]) => [described.stack, layer, head]));
-  const { layers, hidden } = seen.stacks[described.stack];
-  const main = {
-    name: "text", tokens: ids.map(name), ids, memory: null, cross: null,
-    causal: described.is_causal, layers, bias: layers[0].bias ?? null,
-  };
+  const described = live.streams.at(-1);
+  const without = (more) => [...silent, ...more].map((each) => silentHead(live, each));
+  const name = (id) => readerOf(live, described).token(id);
+  const read = live.streams.length > 1 ? liveTranslation(model, live, text, without([])) : readAlone(model, live, text);
+  const { inputs, following, notes } = read, ids = inputs.at(-1);
+  const seen = model.trace(...inputs, without([]));
+  const streams = live.streams.map((stream, n) => liveStream(live, stream, inputs[n], seen, found.streams[n]));
+  const main = streams.at(-1), { hidden } = seen.stacks[described.stack];
   const logits = ids.map((_, position) => seen.logits(position));
-  const left = all.length - ids.length;
   const focus = focusOf(ids, found.predicts, described.input);
   return {
-    ...found, text, main, silent, focus, streams: [main], effects: null,
+    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, looks: undefined,
     attribution: found.attribution && { explained: null }, // gradients need Python
     beams: text === found.text && !silent.length ? found.beams : null,
-    notes: left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${described.is_causal ? "beginning" : "middle"} of the text are left out`] : [],
-    predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
+    predictions: logits.map((each, position) => livePrediction(each, position, ids, following, found.predicts, described, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
     lens: found.lens === null || ids.length > MOST_LENS ? null : hidden.map((layer) => ids.map((_, t) => {
       const width = layer.shape[1];
       return topOf(seen.readOut(layer.data.subarray(t * width, (t + 1) * width)), 5, name);
     })),
     path: livePath(hidden),
-    embeddings: found.embeddings && liveEmbeddings(model, described, ids, name, found.embeddings.positions),
-    logitsWithout: (layer, head) => {
-      const off = [...silent, [layer, head]].map(([l, h]) => [described.stack, l, h]);
-      return model.trace(ids, off).logits(focus);
-    },
+    embeddings: found.embeddings && liveEmbeddings(model, described, ids, name),
+    logitsWithout: (layer, head, group) => model.trace(...inputs, without([[layer, head, group]])).logits(focus),
     focusedLogits: logits[focus],
   };
+}
+
+// A head as the model names it.
+function silentHead(live, [layer, head, group]) {
+  const { stack } = group === "source" ? live.streams[0] : live.streams.at(-1);
+  return group === "cross" ? [stack, layer, head, "cross"] : [stack, layer, head];
+}
+
+function readerOf(live, { input }) {
+  live.readers ??= {};
+  return live.readers[input.tokenizer] ??= makeTokenizer(live.tokenizers[input.tokenizer]);
+}
+
+function liveStream(live, described, ids, seen, { name, memory }) {
+  const { layers } = seen.stacks[described.stack], reader = readerOf(live, described);
+  return {
+    name, memory, ids, tokens: ids.map((id) => reader.token(id)), layers,
+    causal: described.is_causal, bias: layers[0].bias ?? null,
+    cross: layers[0].cross ? layers.map(({ cross }) => cross) : null,
+  };
+}
+
+// A text that the model reads and does not translate.
+function readAlone(model, live, text) {
+  const [described] = live.streams, most = model.config.context_length;
+  const all = readText(readerOf(live, described), described.input, text);
+  if (!all.length) throw Error("type a word");
+  const ids = described.is_causal ? all.slice(-most) : withoutMiddle(all, most, described.input);
+  const left = all.length - ids.length;
+  const where = described.is_causal ? "beginning" : "middle";
+  const notes = left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${where} of the text are left out`] : [];
+  return { inputs: [ids], following: ids.slice(1), notes };
+}
+
+// A sentence and its translation, token by token the likeliest.
+function liveTranslation(model, live, text, silent) {
+  const [source, target] = live.streams, line = text.split(/[\s\x1c-\x1f\x85]+/).filter(Boolean).join(" ");
+  if (!line) throw Error("type a word");
+  const read = readText(readerOf(live, source), source.input, line);
+  const { ids, isComplete } = greedyTranslation(model, live, read, silent);
+  const notes = ["the page writes the likeliest token at each step, without a beam search"];
+  if (!isComplete) notes.push("the translation reached the maximum length and was cut off");
+  const following = isComplete ? [...ids.slice(1), target.input.after[0]] : ids.slice(1);
+  return { inputs: [read, ids], following, notes, text: line };
 }
 
 // A text that is too long is cut as Python does it: a quarter of the room for the beginning, the rest
@@ -78,8 +115,8 @@ function logTotal(logits) {
   return most + Math.log(sum);
 }
 
-function livePrediction(logits, position, ids, predicts, { input }, name) {
-  const id = predicts === "next" ? ids[position + 1] : ids[position];
+function livePrediction(logits, position, ids, following, predicts, { input }, name) {
+  const id = predicts === "next" ? following[position] : ids[position];
   const isKnown = id !== undefined && id !== input.mask;
   return {
     position,
@@ -142,7 +179,18 @@ function livePath(hidden) {
   };
 }
 
-function liveEmbeddings(model, { embedding }, tokens, name, positions) {
+const MOST_POSITIONS = 64; // of the vectors that are shown
+
+// What is added at each position, and how alike these vectors are; null if nothing is.
+function livePositions(model, stack, length) {
+  const rows = model.positions(stack, Math.min(length, MOST_POSITIONS));
+  if (!rows.some((row) => row.some(Boolean))) return null;
+  const units = rows.map(unitOf);
+  return { vectors: rows.map((row) => Array.from(row)), similar: units.map((one) => units.map((other) => dotOf(one, other))) };
+}
+
+function liveEmbeddings(model, { embedding, stack }, tokens, name) {
+  const positions = livePositions(model, stack, tokens.length);
   const { data: table, shape: [size, width] } = model.weights.get(`${embedding}.weight`);
   const vector = (id) => table.subarray(id * width, (id + 1) * width);
   const lengths = model.lengths ??= Float64Array.from({ length: size }, (_, id) => Math.max(lengthOfVector(vector(id)), 1e-9));
@@ -163,14 +211,14 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
 }
 
 // How the prediction in focus changes without each head: a run of the model for each, one at a time.
-function effectsOfHeads(scene, done) {
+function effectsOfHeads(scene, done, group = undefined, layers = scene.main.layers) {
   const whole = scene.focusedLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
-  const heads = scene.main.layers[0].query.shape[0];
-  const divergence = scene.main.layers.map(() => new Array(heads).fill(0));
+  const heads = layers[0].query.shape[0];
+  const divergence = layers.map(() => new Array(heads).fill(0));
   const change = divergence.map((row) => [...row]);
   let missing = divergence.length * heads;
   divergence.forEach((row, layer) => row.forEach((_, head) => later(() => {
-    const without = scene.logitsWithout(layer, head), other = logTotal(without);
+    const without = scene.logitsWithout(layer, head, group), other = logTotal(without);
     let sum = 0;
     for (let id = 0; id < whole.length; id += 1) {
       const p = Math.exp(whole[id] - total);

@@ -71,18 +71,20 @@ async function comeAlive() {
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
   input.value = written.text;
   const asWritten = input.value; // with line breaks as the browser keeps them
+  const translation = written.streams.length > 1 ? add(document.getElementById("live"), "p", { class: "translation", dir: "auto", "aria-live": "polite" }) : null;
   const said = add(document.getElementById("live"), "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
     try {
       const isWritten = input.value === asWritten && !silentHeads.length;
       const next = isWritten ? written : liveScene(model, data.live, input.value, silentHeads, written);
-      next.switchHead = (layer, head) => {
-        const others = silentHeads.filter(([l, h]) => l !== layer || h !== head);
-        silentHeads = others.length === silentHeads.length ? [...others, [layer, head]] : others;
+      next.switchHead = (layer, head, group) => {
+        const others = silentHeads.filter(([l, h, g]) => l !== layer || h !== head || g !== group);
+        silentHeads = others.length === silentHeads.length ? [...others, [layer, head, group]] : others;
         draw();
       };
-      const off = silentHeads.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
+      const off = silentHeads.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
       said.textContent = off && `Switched off: ${off}.`;
+      if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.main.ids).trim() || "(nothing)";
       show(next);
     } catch (error) {
       said.textContent = `This text cannot be shown: ${error.message}.`;
