@@ -3,7 +3,7 @@
 effect = KL(p with all heads ‖ p without this head)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from glassformer.inspection.capture import Array
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import without_heads
 
@@ -28,9 +29,11 @@ class HeadEffects:
 
 @torch.inference_mode()
 def head_effects(
-    stack: Stack, logits_of: Callable[[], Tensor], has_several_labels: bool = False
+    layers: Stack | Sequence[MultiHeadAttention],
+    logits_of: Callable[[], Tensor],
+    has_several_labels: bool = False,
 ) -> HeadEffects:
-    """`logits_of` computes one prediction (V,) by running the stack. If any number of labels may
+    """`logits_of` computes one prediction (V,) by running the layers. If any number of labels may
     apply, it is a yes/no decision for each, and their divergences add up."""
 
     def logprobs() -> Tensor:
@@ -41,9 +44,10 @@ def head_effects(
 
     whole = logprobs()
     best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
-    shape = (len(stack), stack.attentions[0].num_heads)
+    attentions = layers.attentions if isinstance(layers, Stack) else layers
+    shape = (len(attentions), attentions[0].num_heads)
     divergence, change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    for layer, attention in enumerate(stack.attentions):
+    for layer, attention in enumerate(attentions):
         for head in range(shape[1]):
             with without_heads({attention.tap: [head]}):
                 without = logprobs()

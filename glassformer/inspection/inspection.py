@@ -23,6 +23,7 @@ from glassformer.inspection.ablation import HeadEffects, head_effects
 from glassformer.inspection.capture import Array, Capture, capturing
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.lens import lens
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
 from glassformer.nn.token_embedding import Embedding
@@ -252,11 +253,21 @@ class Inspection:
     def _stack_device(self) -> torch.device:
         return next(self._stack.parameters()).device
 
-    def effects(self, prediction: int | None = None) -> HeadEffects:
-        """How one prediction changes without each head (default: the one in focus)."""
+    def effects(self, prediction: int | None = None, of: str | None = None) -> HeadEffects:
+        """How one prediction changes without each head (default: the one in focus). `of` is the
+        stream whose heads are meant, or "cross" (default: the last stream)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
-        return head_effects(self._stack, lambda: subject.run()[place], subject.has_several_labels)
+        layers = self._stack if of is None else self.head_groups[of]
+        return head_effects(layers, lambda: subject.run()[place], subject.has_several_labels)
+
+    @property
+    def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
+        """The layers of attention within each stream, by its name, and those of the last stream to
+        another one ("cross")."""
+        found = {s.name: s.stack.attentions for s in self.subject.streams if s.stack is not None}
+        cross = [] if self.stream.stack is None else self.stream.stack.cross_attentions
+        return found | ({"cross": cross} if cross else {})
 
     # --- for programs and notebooks ---
 

@@ -83,6 +83,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "focus": subject.focus % len(seen.predictions),
         "lens": None,
         "effects": None,
+        "more_effects": {},
         "path": None,
         "live": None,
         "attribution": attribution_data(seen),
@@ -97,16 +98,20 @@ def story_data(seen: Inspection) -> dict[str, Any]:
                 [[[each.token, each.probability] for each in place[:5]] for place in layer]
                 for layer in seen.lens
             ]
-        capture = seen.capture()
-        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
-            effects = seen.effects()
-            found["effects"] = {
-                "divergence": effects.divergence.tolist(),
-                "change": effects.change.tolist(),
-            }
+        groups = seen.head_groups
+        num_heads = sum(each.num_heads for layers in groups.values() for each in layers)
+        if num_heads <= MOST_SWITCHED:
+            found["effects"] = _effects(seen)
+            others = [name for name in groups if name != seen.stream.name]
+            found["more_effects"] = {name: _effects(seen, name) for name in others}
     elif (cross := seen.cross_attention) is not None:
         found["streams"][-1]["cross"] = [{"weights": packed(each)} for each in cross]
     return found
+
+
+def _effects(seen: Inspection, of: str | None = None) -> dict[str, Any]:
+    effects = seen.effects(of=of)
+    return {"divergence": effects.divergence.tolist(), "change": effects.change.tolist()}
 
 
 def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:

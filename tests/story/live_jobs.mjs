@@ -72,6 +72,10 @@ export const JOBS = {
     const model = await makeLive(live);
     return calls.map((call) => failureOf(() => model.trace(...call)));
   },
+  async translations({ makeLive, greedyTranslation }, { live, sources, silent }) {
+    const model = await makeLive(live);
+    return sources.map((source) => greedyTranslation(model, live, source, silent));
+  },
   async tokens({ makeTokenizer }, { tokenizer, texts, rows }) {
     const own = makeTokenizer(tokenizer);
     const tried = (text) => {

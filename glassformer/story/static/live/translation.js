@@ -9,8 +9,8 @@ function greedyTranslation(model, live, source, silent = []) {
     const logits = model.trace(source, ids, silent).logits(ids.length - 1);
     const best = likeliest(logits);
     if (best === end) return { ids, isComplete: true };
-    if (ids.length === model.config.context_length) break; // no room to read one more
     ids.push(best);
+    if (ids.length > model.config.context_length) break; // the last token cannot be read
   }
   return { ids, isComplete: false };
 }

@@ -10,15 +10,7 @@ chapters.push({
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
     drawPath(place, scene);
     if (scene.contexts) drawContexts(place, scene.contexts);
-    const part = add(place, "div");
-    if (scene.effects) drawEffects(part, scene);
-    else if (scene.logitsWithout) {
-      add(part, "p", { class: "hint" }, "Switching off each head …");
-      effectsOfHeads(scene, (effects) => {
-        part.textContent = "";
-        drawEffects(part, { ...scene, effects });
-      });
-    }
+    drawSwitches(place, scene);
   },
 });
 
@@ -92,16 +84,36 @@ function drawPath(place, scene) {
   });
 }
 
+// The heads of the text; of a translator, those of the target, of the source and between them.
+function drawSwitches(place, scene) {
+  if (!scene.effects && !scene.logitsWithout) return;
+  add(place, "h3", {}, "Switch a head off");
+  const part = add(place, "div");
+  for (const [n, look] of looksOf(scene).entries()) {
+    const known = n ? scene.more_effects?.[look.name] : scene.effects;
+    const group = n ? look.name : undefined, own = add(part, "div");
+    const drawn = (effects) => {
+      own.textContent = "";
+      drawEffects(own, { ...scene, effects }, group, look.label);
+    };
+    if (known) drawn(known);
+    else if (scene.logitsWithout) {
+      add(own, "p", { class: "hint" }, "Switching off each head …");
+      effectsOfHeads(scene, drawn, group, look.layers);
+    }
+  }
+}
+
 // 0.037, or 3.7e-5: a table of zeros would say nothing.
 const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : value.toFixed(3));
 
-function drawEffects(place, scene) {
+function drawEffects(place, scene, group = undefined, label = "") {
   const { divergence, change } = scene.effects;
-  add(place, "h3", {}, "Switch a head off");
   const last = scene.predictions[scene.focus].options[0];
   const where = { next: "after", same: "at" }[scene.predicts];
   const what = where ? `the prediction ${where} ${quoted(scene.main.tokens[scene.focus])}` : "the predicted label";
-  add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.` + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
+  if (label) add(place, "h4", {}, `Heads that let ${label.replace(" at ", " look at ")}`);
+  if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing (KL divergence). Each number is a run of the model without that head.` + (scene.switchHead ? " Click one to leave it switched off everywhere on this page." : ""));
   const said = add(place, "p", { class: "said" });
   const table = add(add(place, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
@@ -121,10 +133,10 @@ function drawEffects(place, scene) {
       };
       cell.addEventListener("mouseenter", tell);
       cell.addEventListener("focus", tell);
-      const isOff = (scene.silent ?? []).some(([l, h]) => l === layer && h === n);
+      const isOff = (scene.silent ?? []).some(([l, h, g]) => l === layer && h === n && g === group);
       if (isOff) cell.textContent = "off";
       cell.classList.toggle("off", isOff);
-      cell.addEventListener("click", () => (scene.switchHead ? scene.switchHead(layer, n) : choose({ layer, head: n })));
+      cell.addEventListener("click", () => (scene.switchHead ? scene.switchHead(layer, n, group) : choose({ layer, head: n })));
       if (value === most) worst = tell;
     });
   });

@@ -17,7 +17,7 @@ function liveScene(model, live, text, silent, found) {
   const logits = ids.map((_, position) => seen.logits(position));
   const focus = focusOf(ids, found.predicts, described.input);
   return {
-    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, looks: undefined,
+    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined,
     attribution: found.attribution && { explained: null }, // gradients need Python
     beams: text === found.text && !silent.length ? found.beams : null,
     predictions: logits.map((each, position) => livePrediction(each, position, ids, following, found.predicts, described, name)),
@@ -30,6 +30,7 @@ function liveScene(model, live, text, silent, found) {
     embeddings: found.embeddings && liveEmbeddings(model, described, ids, name),
     logitsWithout: (layer, head, group) => model.trace(...inputs, without([[layer, head, group]])).logits(focus),
     focusedLogits: logits[focus],
+    translated: live.streams.length > 1 ? following : null,
   };
 }
 
@@ -74,7 +75,7 @@ function liveTranslation(model, live, text, silent) {
   const notes = ["the page writes the likeliest token at each step, without a beam search"];
   if (!isComplete) notes.push("the translation reached the maximum length and was cut off");
   const following = isComplete ? [...ids.slice(1), target.input.after[0]] : ids.slice(1);
-  return { inputs: [read, ids], following, notes, text: line };
+  return { inputs: [read, ids.slice(0, model.config.context_length)], following, notes, text: line };
 }
 
 // A text that is too long is cut as Python does it: a quarter of the room for the beginning, the rest

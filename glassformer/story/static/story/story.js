@@ -84,7 +84,7 @@ async function comeAlive() {
       };
       const off = silentHeads.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
       said.textContent = off && `Switched off: ${off}.`;
-      if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.main.ids).trim() || "(nothing)";
+      if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.translated ?? next.main.ids).trim() || "(nothing)";
       show(next);
     } catch (error) {
       said.textContent = `This text cannot be shown: ${error.message}.`;
