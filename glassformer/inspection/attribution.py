@@ -79,8 +79,8 @@ class Attribution:
 
     @property
     def is_read(self) -> NDArray[np.bool_]:
-        """(T,): tokens that the prediction can depend on. The gradients of others, which come later,
-        are exactly zero."""
+        """(T,): tokens that the prediction can depend on. Those that come later have gradients of
+        exactly zero."""
         return self.integrated_gradients != 0
 
     @property
@@ -99,7 +99,9 @@ def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> 
     places = [place % len(seen.logits) for place in places]
     call = _Call(subject)
     with torch.no_grad():
-        whole, baseline = (call.logprobs(each)[0] for each in (call.vectors, call.baseline))  # (P, C)
+        whole, baseline = (
+            call.logprobs(each)[0] for each in (call.vectors, call.baseline)
+        )  # (P, C)
     explained = [(place, int(whole[place].argmax())) for place in places]
     gradients, num_steps = _integrated_gradients(call, explained, whole - baseline)
     left_out = _left_out(call, explained, whole)
@@ -322,7 +324,7 @@ CROSS = "cross"
 
 
 def _groups(streams: Sequence[Stream]) -> dict[str, list[Tap]]:
-    """The taps of the attention within each stream, by its name, and of the attention to another."""
+    """The taps of the attention within each stream, by its name, and to another one."""
     found: dict[str, list[Tap]] = {}
     for stream in streams:
         if stream.stack is not None:

@@ -12,8 +12,8 @@ A text is followed in the same way, from the position of a prediction to the tok
 A decoder passes on half of what reaches its attention to the source, which the encoder's layers
 follow further.
 
-In an image, attention may be confined to windows; `LayerAttention.places` says which place is where. All arrays
-are plain numpy.
+In an image, attention may be confined to windows; `LayerAttention.places` says which place is
+where. All arrays are plain numpy.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier, TokenTagger
 from glassformer.models.stack import initialize
+from glassformer.models.wiring import TANH, Wiring
 from glassformer.nn.idf import IdfPooling
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
@@ -56,6 +57,11 @@ class Classifier(TextClassifier):
             pooled = pool(x, is_text, "mean" if pooling == "idf" else pooling)
         return pooled if self.pooler is None else self.pooler(pooled).tanh()
 
+    def wiring(self) -> Wiring:
+        pooling = self.config.pooling if self.idf_pooling is None else "idf_pooling"
+        pooler = () if self.pooler is None else ("pooler", TANH)
+        return Wiring((self.encoder.wired("encoder"),), (*pooler, "head"), pooling)
+
 
 class TaggerConfig(EncoderConfig, LabelsConfig):
     """The shape of an encoder, and the labels of its tokens."""
@@ -72,6 +78,9 @@ class Tagger(TokenTagger):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.encoder(ids, is_text)
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", "head"))
 
 
 class GPTClassifierConfig(GPTConfig, LabelsConfig):
@@ -96,6 +105,9 @@ class GPTClassifier(TextClassifier):
         # Attention is causal, so the text does not see the padding after it.
         return pool(self.gpt.hidden(ids), is_text, self.config.pooling)  # (B, D)
 
+    def wiring(self) -> Wiring:
+        return Wiring((self.gpt.wired("gpt."),), ("head",), self.config.pooling)
+
 
 class GPTTaggerConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of its tokens."""
@@ -113,6 +125,9 @@ class GPTTagger(TokenTagger):
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         return self.gpt.hidden(ids)
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.gpt.wired("gpt."),), ("gpt.final_norm", "head"))
 
 
 def _headless(config: GPTConfig) -> GPT:

@@ -117,16 +117,19 @@ class GPT(LanguageModel):
         """Logits of the next token from the states after any block: (…, D) → (…, V)."""
         return self.head(self.final_norm(states))
 
-    def wiring(self) -> Wiring:
-        tokens = Stream(
-            stack="blocks",
-            embedding="embedding",
-            widen="widen",
-            positions="positions",
-            final_norm="final_norm",
+    def wired(self, place: str = "") -> Stream:
+        """Its parts, in a model that has it at this place."""
+        return Stream(
+            stack=f"{place}blocks",
+            embedding=f"{place}embedding",
+            widen=f"{place}widen",
+            positions=f"{place}positions",
+            final_norm=f"{place}final_norm",
             is_causal=True,
         )
-        return Wiring((tokens,), ("final_norm", "head"))
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.wired(),), ("final_norm", "head"))
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> KVCache:
         return stack.make_cache(self.config, padding, capacity, self.embedding.weight.dtype)

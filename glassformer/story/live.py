@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import Stream, Wiring
+from glassformer.models.wiring import TANH, Stream, Wiring
 from glassformer.nn.positions import Positions
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.preprocessing.text_input import TextInput
 from glassformer.story.packed_weights import (
     PackedType,
@@ -71,9 +73,11 @@ def live_or_error(
         | {"head_dim": config.width_of_head, "num_kv_heads": config.kv_heads},
         "streams": [
             asdict(stream) | {"num_layers": _num_layers(model, stream), "input": asdict(reads)}
-            for stream, reads in zip(wiring.streams, _inputs(preprocessing), strict=True)
+            for stream, reads in zip(wiring.streams, _inputs(model, preprocessing), strict=True)
         ],
         "read_out": _read_out(model, wiring),
+        "pooling": wiring.pooling,
+        "labels": _labels(model),
         "tokenizers": {name: portable(each) for name, each in preprocessing.tokenizers.items()},
         "weights": weights,
         "check": _check(model, wiring),
@@ -90,6 +94,7 @@ def _fitting_weights(
     if not all(each.isfinite().all() for each in model.parameters()):
         raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
     exact = _frequencies(model, wiring)
+    exact |= {name: each for name, each in model.named_buffers() if name == f"{wiring.pooling}.idf"}
     kinds: tuple[PackedType, ...] = ("int16", "int8") if dtype is None else (dtype,)
     size = 0
     for kind in kinds:
@@ -126,17 +131,35 @@ def _num_layers(model: nn.Module, stream: Stream) -> int:
 
 def _read_out(model: nn.Module, wiring: Wiring) -> list[tuple[str, str]]:
     """The kind and name of each module; those that do nothing are left out."""
-    steps = ((name, model.get_submodule(name)) for name in wiring.read_out)
+    modules = {TANH: None} | {
+        name: model.get_submodule(name) for name in wiring.read_out if name != TANH
+    }
+    steps = ((name, modules[name]) for name in wiring.read_out)
     return [(_kind(each), name) for name, each in steps if not isinstance(each, nn.Identity)]
 
 
-def _kind(module: nn.Module) -> str:
+def _kind(module: nn.Module | None) -> str:
+    if module is None:
+        return "tanh"
     kinds = {nn.Linear: "linear", nn.LayerNorm: "norm", nn.RMSNorm: "norm", nn.GELU: "gelu"}
     return next(kind for each, kind in kinds.items() if isinstance(module, each))
 
 
-def _inputs(preprocessing: Preprocessing) -> tuple[TextInput, ...]:
+def _labels(model: nn.Module) -> dict[str, Any] | None:
+    """The labels that are predicted instead of tokens, and how their probabilities are computed."""
+    if not isinstance(model, Labeller):
+        return None
+    return {
+        "names": list(model.labels),
+        "temperature": float(model.temperature),
+        "are_several": model.config.multi_label,
+    }
+
+
+def _inputs(model: nn.Module, preprocessing: Preprocessing) -> tuple[TextInput, ...]:
     """How a text becomes what each stream reads, as the verbs of its task do it."""
+    if isinstance(model, Labeller) and isinstance(preprocessing, TextPreprocessing):
+        return (preprocessing.labelled_input,)
     if not preprocessing.text_inputs:
         raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
     return preprocessing.text_inputs
@@ -166,12 +189,13 @@ def _check(model: nn.Module, wiring: Wiring) -> dict[str, Any]:
     was_training = model.training
     try:
         rows = [torch.tensor([ids], device=device) for ids in inputs]
-        logits = model.eval()(*rows)[0].float().cpu().numpy()  # (T, V)
+        logits = model.eval()(*rows)[0].float().cpu().numpy()  # (T, V), or (C,) for the whole text
     finally:
         model.train(was_training)
-    count = max(1, min(length, CHECKED_LOGITS // logits.shape[1]))
+    logits = logits.reshape(-1, logits.shape[-1])
+    count = max(1, min(len(logits), CHECKED_LOGITS // logits.shape[1]))
     return {
         "inputs": inputs,
-        "positions": list(range(length - count, length)),
+        "positions": list(range(len(logits) - count, len(logits))),
         "logits": as_text(np.ascontiguousarray(logits[-count:], dtype=np.float32)),
     }

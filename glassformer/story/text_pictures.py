@@ -222,7 +222,7 @@ def attribution_figure(view: AttributionView) -> "Figure":
         most = max(float(np.abs(own).max(initial=0)), 1e-12)
         colours = [BLUE if value >= 0 else ORANGE for value in own]
         axes.barh(range(len(rows)), own / most, color=colours, height=0.72)
-        axes.set_xlim(-1.05 if (own < 0).any() else -0.02, 1.05)
+        axes.set_xlim(min(0.0, float(own.min()) / most) - 0.03, 1.05)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.axvline(0, color=INK, linewidth=0.6)
         _plain(axes)
@@ -235,7 +235,8 @@ def attribution_figure(view: AttributionView) -> "Figure":
         axes.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
     option = shortened(visible(found.token), 20)
     p = math.exp(found.logprob)
-    about = f"what {view.seen.subject.model} predicts {_place(view)}, “{option}” ({p:.1%}), rests on"
+    where = f"{view.seen.subject.model} {_place(view)}"
+    about = f"what the prediction of {where} rests on: “{option}”, {p:.1%}"
     figure.text(0, -0.22 / high, _completeness(view), fontsize=8, color=INK, va="top")
     _title(figure, view.seen.subject.text, about, high, 0.42)
     return figure
@@ -284,7 +285,9 @@ def contexts_figure(view: ContextsView) -> "Figure":
         style = {"color": COLOURS[a], "markerfacecolor": COLOURS[b], "markeredgecolor": COLOURS[b]}
         alike.plot(found.cosine[:, a, b], "o-", markersize=5, linewidth=1.5, **style)
     alike.set_xticks(range(len(layers)), layers)
-    alike.set_title("cosine of two of them, layer by layer", fontsize=8, color=INK, loc="left", pad=4)
+    alike.set_title(
+        "cosine of two of them, layer by layer", fontsize=8, color=INK, loc="left", pad=4
+    )
     alike.tick_params(length=0, labelsize=8, labelcolor=INK)
     alike.grid(axis="y", color="#e5e9ee", linewidth=0.8)
     for spine in alike.spines.values():

@@ -159,13 +159,10 @@ def test_integrated_gradients_are_the_riemann_sum_of_the_gradients(name: str) ->
     for step in range(steps):
         # Midpoints of t, with α = t²: many places near the baseline, where f changes fast.
         t = (step + 0.5) / steps
-        way = [
-            (low + t**2 * (high - low)).requires_grad_() for low, high in zip(b, x, strict=True)
-        ]
+        way = [(low + t**2 * (high - low)).requires_grad_() for low, high in zip(b, x, strict=True)]
         gradients = torch.autograd.grad(f_of(model, about, found, way), way)
         parts = [
-            ((high - low) * each).sum(-1)
-            for high, low, each in zip(x, b, gradients, strict=True)
+            ((high - low) * each).sum(-1) for high, low, each in zip(x, b, gradients, strict=True)
         ]
         total += 2 * t / steps * torch.cat(parts).detach().numpy()
     assert found.integrated_gradients == pytest.approx(total, abs=5e-3)
@@ -203,7 +200,9 @@ def test_attention_times_gradient_is_the_derivative_of_the_explicit_equation(
         x, rules = model.positions.causal(model.embedding(torch.tensor([SOURCE])))
         query, key, value = (
             each.unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
-            for each in (part(block.attention_norm(x)) for part in (layer.query, layer.key, layer.value))
+            for each in (
+                part(block.attention_norm(x)) for part in (layer.query, layer.key, layer.value)
+            )
         )
         query, key = layer.query_norm(query), layer.key_norm(key)
         if rules.rotate is not None:

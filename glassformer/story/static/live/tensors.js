@@ -130,6 +130,7 @@ const ACTIVATIONS = {
   gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
   gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
   relu: (x) => (x > 0 ? x : 0),
+  tanh: Math.tanh,
   swiglu: (x) => x / (1 + Math.exp(-x)), // of the gate
 };
 

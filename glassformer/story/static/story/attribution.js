@@ -67,7 +67,7 @@ function drawStreamOpinions(body, scene, stream, first, number, found, methods) 
     for (const [name] of methods) {
       const value = found.values[name][first + place], share = value / most[name];
       const cell = add(row, "td", { class: isSigned[name] ? "opinion signed" : "opinion", title: `${visible(token)}: ${value.toPrecision(3)}` });
-      const bar = add(cell, "span", { class: value < 0 ? "less" : "more" });
+      const bar = add(add(cell, "span", { class: "track" }), "span", { class: value < 0 ? "less" : "more" });
       const half = isSigned[name] ? 50 : 100, zero = isSigned[name] ? 50 : 0;
       bar.style.left = `${zero - (value < 0 ? half * -share : 0)}%`;
       bar.style.width = `${half * Math.abs(share)}%`;

@@ -8,27 +8,32 @@ const MOST_LENS = 48; // tokens, up to which the lens follows every keystroke
 function liveScene(model, live, text, silent, found) {
   const described = live.streams.at(-1);
   const without = (more) => [...silent, ...more].map((each) => silentHead(live, each));
-  const name = (id) => readerOf(live, described).token(id);
+  const reader = readerOf(live, described), tokenName = (id) => reader.token(id);
+  const name = live.labels ? (id) => live.labels.names[id] : tokenName;
   const read = live.streams.length > 1 ? liveTranslation(model, live, text, without([])) : readAlone(model, live, text);
   const { inputs, following, notes } = read, ids = inputs.at(-1);
   const seen = model.trace(...inputs, without([]));
   const streams = live.streams.map((stream, n) => liveStream(live, stream, inputs[n], seen, found.streams[n]));
   const main = streams.at(-1), { hidden } = seen.stacks[described.stack];
-  const logits = ids.map((_, position) => seen.logits(position));
+  const { temperature, are_several: several } = live.labels ?? { temperature: 1, are_several: false };
+  const logits = Array.from({ length: seen.length }, (_, n) => seen.logits(n).map((each) => each / temperature));
   const focus = focusOf(ids, found.predicts, described.input);
   return {
     ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined,
     attribution: found.attribution && { explained: null }, // gradients need Python
     beams: text === found.text && !silent.length ? found.beams : null,
-    predictions: logits.map((each, position) => livePrediction(each, position, ids, following, found.predicts, described, name)),
+    predictions: logits.map((each, position) => livePrediction(each, position, { ids, following, several }, found.predicts, live, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
     lens: found.lens === null || ids.length > MOST_LENS ? null : hidden.map((layer) => ids.map((_, t) => {
       const width = layer.shape[1];
       return topOf(seen.readOut(layer.data.subarray(t * width, (t + 1) * width)), 5, name);
     })),
     path: livePath(hidden),
-    embeddings: found.embeddings && liveEmbeddings(model, described, ids, name),
-    logitsWithout: (layer, head, group) => model.trace(...inputs, without([[layer, head, group]])).logits(focus),
+    embeddings: found.embeddings && liveEmbeddings(model, described, ids, tokenName),
+    logitsWithout: (layer, head, group) => {
+      return model.trace(...inputs, without([[layer, head, group]])).logits(focus).map((each) => each / temperature);
+    },
+    several,
     focusedLogits: logits[focus],
     translated: live.streams.length > 1 ? following : null,
   };
@@ -59,9 +64,9 @@ function readAlone(model, live, text) {
   const [described] = live.streams, most = model.config.context_length;
   const all = readText(readerOf(live, described), described.input, text);
   if (!all.length) throw Error("type a word");
-  const ids = described.is_causal ? all.slice(-most) : withoutMiddle(all, most, described.input);
-  const left = all.length - ids.length;
-  const where = described.is_causal ? "beginning" : "middle";
+  const keepsEnd = described.is_causal && !live.labels; // a text to be continued
+  const ids = keepsEnd ? all.slice(-most) : withoutMiddle(all, most, described.input);
+  const left = all.length - ids.length, where = keepsEnd ? "beginning" : "middle";
   const notes = left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${where} of the text are left out`] : [];
   return { inputs: [ids], following: ids.slice(1), notes };
 }
@@ -89,13 +94,15 @@ function withoutMiddle(ids, most, { before, after }) {
 
 // The prediction that is looked at first: that of the first mask, or of the last token of the text.
 function focusOf(ids, predicts, { mask, after }) {
+  if (predicts === "whole") return 0;
   if (predicts === "next") return ids.length - 1;
   const masked = mask === null ? -1 : ids.indexOf(mask);
   return masked >= 0 ? masked : Math.max(0, ids.length - after.length - 1);
 }
 
-// The likeliest tokens with their probabilities: [[name, p], …].
-function topOf(logits, count, name) {
+// The likeliest tokens or labels with their probabilities: [[name, p], …]. Of several labels, each
+// has a probability of its own.
+function topOf(logits, count, name, several = false) {
   const best = [];
   for (let id = 0; id < logits.length; id += 1) {
     if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
@@ -104,8 +111,8 @@ function topOf(logits, count, name) {
     best.splice(at, 0, id);
     if (best.length > count) best.pop();
   }
-  const total = logTotal(logits);
-  return best.map((id) => [name(id), Math.exp(logits[id] - total)]);
+  const total = several ? 0 : logTotal(logits);
+  return best.map((id) => [name(id), several ? 1 / (1 + Math.exp(-logits[id])) : Math.exp(logits[id] - total)]);
 }
 
 // log Σ e^logit
@@ -116,12 +123,12 @@ function logTotal(logits) {
   return most + Math.log(sum);
 }
 
-function livePrediction(logits, position, ids, following, predicts, { input }, name) {
-  const id = predicts === "next" ? following[position] : ids[position];
-  const isKnown = id !== undefined && id !== input.mask;
+function livePrediction(logits, position, { ids, following, several }, predicts, live, name) {
+  const { input } = live.streams.at(-1), id = predicts === "next" ? following[position] : ids[position];
+  const isKnown = !live.labels && id !== undefined && id !== input.mask;
   return {
-    position,
-    options: topOf(logits, 10, name).map(([token, probability]) => ({ token, probability })),
+    position: predicts === "whole" ? null : position,
+    options: topOf(logits, 10, name, several).map(([token, probability]) => ({ token, probability })),
     actual: isKnown ? name(id) : null,
     logprob: isKnown ? logits[id] - logTotal(logits) : null,
   };
@@ -211,22 +218,25 @@ function liveEmbeddings(model, { embedding, stack }, tokens, name) {
   };
 }
 
+// The log-probabilities of all tokens or labels; of several labels, those of yes, then those of no.
+function logShares(logits, several) {
+  const total = logTotal(logits), no = (x) => -Math.log1p(Math.exp(x)), yes = (x) => x + no(x);
+  return several ? [...Array.from(logits, yes), ...Array.from(logits, no)] : Array.from(logits, (each) => each - total);
+}
+
 // How the prediction in focus changes without each head: a run of the model for each, one at a time.
 function effectsOfHeads(scene, done, group = undefined, layers = scene.main.layers) {
-  const whole = scene.focusedLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
+  const whole = logShares(scene.focusedLogits, scene.several), best = likeliest(scene.focusedLogits);
   const heads = layers[0].query.shape[0];
   const divergence = layers.map(() => new Array(heads).fill(0));
   const change = divergence.map((row) => [...row]);
   let missing = divergence.length * heads;
   divergence.forEach((row, layer) => row.forEach((_, head) => later(() => {
-    const without = scene.logitsWithout(layer, head, group), other = logTotal(without);
+    const without = logShares(scene.logitsWithout(layer, head, group), scene.several);
     let sum = 0;
-    for (let id = 0; id < whole.length; id += 1) {
-      const p = Math.exp(whole[id] - total);
-      if (p > 0) sum += p * (whole[id] - total - without[id] + other);
-    }
+    whole.forEach((each, n) => { if (each > -700) sum += Math.exp(each) * (each - without[n]); });
     divergence[layer][head] = Math.max(0, sum);
-    change[layer][head] = without[best] - other - whole[best] + total;
+    change[layer][head] = without[best] - whole[best];
     missing -= 1;
     if (!missing) done({ divergence, change });
   })));
