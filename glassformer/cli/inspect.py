@@ -18,6 +18,13 @@ VIEWS = (
 )
 _view = partial(options.option, rich_help_panel="View")
 
+Compare = Annotated[
+    list[str] | None, _view("TEXT", "Sentence that shares a word with the text (may be repeated).")
+]
+Word = Annotated[
+    str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
+]
+
 
 def inspect(
     run: options.Model,
@@ -38,12 +45,8 @@ def inspect(
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
-    compare: Annotated[
-        list[str] | None, _view("TEXT", "Sentence that shares a word with the text; repeatable.")
-    ] = None,
-    word: Annotated[
-        str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
-    ] = None,
+    compare: Compare = None,
+    word: Word = None,
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -51,8 +54,6 @@ def inspect(
 
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
-      glassformer inspect runs/bert-notes "The train left the station" --view contexts
-        --compare "The radio station plays music" --out station.png
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
