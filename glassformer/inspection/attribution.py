@@ -29,7 +29,7 @@ from glassformer.nn.observe import Change, Tap, changing
 
 Values = NDArray[np.float64]
 
-FEWEST_STEPS, MOST_STEPS = 16, 128  # of an integral: doubled until it is exact enough
+FEWEST_STEPS, MOST_STEPS = 16, 512  # of an integral: doubled until it is exact enough
 TOLERANCE = 1e-3  # of f(x) − f(b), or of one nat if that is less
 AT_ONCE = 2048  # tokens in one pass
 METHODS = {
@@ -91,8 +91,11 @@ class Attribution:
         return {(a, b): rank_correlation(read[a], read[b]) for a, b in combinations(read, 2)}
 
 
-def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> list[Attribution]:
-    """What each of these predictions rests on (default: the one in focus)."""
+def attributions(
+    seen: Inspection, predictions: Sequence[int] | None = None, most_steps: int = MOST_STEPS
+) -> list[Attribution]:
+    """What each of these predictions rests on (default: the one in focus). `most_steps` limits the
+    gradients in an integral."""
     subject = seen.subject
     _check(subject)
     places = [subject.focus] if predictions is None else list(predictions)
@@ -103,7 +106,7 @@ def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> 
             call.logprobs(each)[0] for each in (call.vectors, call.baseline)
         )  # (P, C)
     explained = [(place, int(whole[place].argmax())) for place in places]
-    gradients, num_steps = _integrated_gradients(call, explained, whole - baseline)
+    gradients, num_steps = _integrated_gradients(call, explained, whole - baseline, most_steps)
     left_out = _left_out(call, explained, whole)
     attended = _attention(call, explained) if seen.has_layers else [{} for _ in explained]
     return [
@@ -193,7 +196,7 @@ Explained = Sequence[tuple[int, int]]
 
 
 def _integrated_gradients(
-    call: _Call, explained: Explained, difference: Tensor
+    call: _Call, explained: Explained, difference: Tensor, most_steps: int
 ) -> tuple[list[Values], int]:
     """(T,) for each prediction, and the number of steps. `difference` is f(x) − f(b), (P, C)."""
     num_steps = FEWEST_STEPS
@@ -204,7 +207,7 @@ def _integrated_gradients(
             for values, (place, id) in zip(found, explained, strict=True)
             for total in [float(difference[place, id])]
         ]
-        if max(gaps) <= TOLERANCE or num_steps >= MOST_STEPS:
+        if max(gaps) <= TOLERANCE or num_steps >= most_steps:
             return found, num_steps
         num_steps *= 2
 

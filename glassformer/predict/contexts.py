@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.errors import UsageError
 from glassformer.inspection.contexts import Contexts, Use, vectors_of
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.predict.word_alignment import word_starts
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import shortened
@@ -45,11 +45,18 @@ def contexts_of(seen: Sequence[Inspection], tokenizer: Tokenizer, word: str | No
         model=seen[0].subject.model,
         word=word,
         sentences=texts,
-        tokens=[stream.tokens for stream in streams],
+        tokens=[_without_special(tokenizer, stream) for stream in streams],
         uses=uses,
         hidden=np.concatenate(parts, axis=1),  # (N + 1, U, D)
         notes=notes,
     )
+
+
+def _without_special(tokenizer: Tokenizer, stream: Stream) -> list[str]:
+    """Its tokens, with nothing in place of those that are no text."""
+    special = set(tokenizer.special_tokens.values())
+    pairs = zip(stream.tokens, stream.ids, strict=True)
+    return ["" if id in special else token for token, id in pairs]
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
@@ -83,8 +90,8 @@ def _shared(words: Sequence[Words], texts: Sequence[str]) -> tuple[str, tuple[st
     word = max(shared, key=len)
     if len(shared) == 1:
         return word, ()
-    names = " and ".join(f'"{each}"' for each in shared[:5])
-    return word, (f'the sentences share {names}; "{word}" is compared. Choose with --word',)
+    others = ", ".join(f'"{each}"' for each in shared if each != word)
+    return word, (f'"{word}" is compared; the sentences also share {others} (choose with --word)',)
 
 
 def _check(word: str, words: Sequence[Words], texts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.text_views import BASELINE
 
 MOST_WORK = 3e10  # weights × tokens × gradients: a few seconds
-USUAL_STEPS = 32  # of an integral
+USUAL_STEPS, MOST_STEPS = 32, 128  # of an integral
 
 
 def attribution_data(seen: Inspection) -> dict[str, Any] | None:
@@ -18,7 +18,7 @@ def attribution_data(seen: Inspection) -> dict[str, Any] | None:
     if chosen is None:
         return None
     try:
-        found = attributions(seen, chosen)
+        found = attributions(seen, chosen, MOST_STEPS)
     except UsageError:
         return None
     return {

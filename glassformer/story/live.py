@@ -35,7 +35,7 @@ LIVE_SCRIPTS = tuple(
     f"live/{name}.js"
     for name in (
         *("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp"),
-        "translation",
+        "decoding",
     )
 )
 CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position

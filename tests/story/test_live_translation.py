@@ -10,6 +10,7 @@ import pytest
 import torch
 from live_models import NO_LIMIT, in_page, needs_chromium, needs_node
 from test_story_page import LIVE, shown
+from test_story_page import predictor as gpt
 
 from glassformer.nn.observe import without_heads
 from glassformer.predict.translate import TranslatePredictor
@@ -190,3 +191,43 @@ def test_the_vectors_of_the_positions_follow_the_text(tmp_path: Path) -> None:
     assert len(found["vectors"]) == length == len(ids)
     assert np.allclose(found["vectors"], expected["vectors"], atol=1e-5)
     assert np.allclose(found["similar"], expected["similar"], atol=1e-5)
+
+
+def same_tree(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for key in ("num_beams", "best", "greedy", "winner"):
+        assert found[key] == expected[key]
+    for key in ("score", "greedy_score"):
+        assert found[key] == pytest.approx(expected[key], abs=1e-3)
+    assert len(found["nodes"]) == len(expected["nodes"])
+    for ours, theirs in zip(found["nodes"], expected["nodes"], strict=True):
+        for key in ("node", "parent", "step", "token", "fate"):
+            assert ours[key] == theirs[key]
+        assert ours["logprob"] == pytest.approx(theirs["logprob"], abs=1e-3)
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-3)
+
+
+TREE = """await (async () => {
+  const model = await makeLive(data.live);
+  const scene = liveScene(model, data.live, %s, [], written);
+  return await new Promise((done) => scene.searchBeams(done));
+})()"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("text", ["four two five", "seven"])
+def test_the_tree_of_a_typed_source_is_that_of_python(text: str, tmp_path: Path) -> None:
+    predictor = pupil()
+    found = shown(page(predictor.inspect("one two")), TREE % json.dumps(text), tmp_path)
+    ids = greedy(predictor, text, [])
+    seen = predictor.inspect(text, target=predictor.preprocessing.decode(ids[1:]))
+    same_tree(found, story_data(seen)["beams"])
+
+
+@needs_chromium
+def test_the_tree_of_a_typed_text_is_that_of_python(tmp_path: Path) -> None:
+    model = gpt("a bad day, said the cat.")
+    found = shown(page(model.inspect("a bad day")), TREE % '"said the cat"', tmp_path)
+    same_tree(found, story_data(model.inspect("said the cat"))["beams"])
+    text = "said the cat, a bad day. a bad day, said the cat, a bad day."
+    script = TREE % json.dumps(text)
+    assert shown(page(model.inspect("a bad day")), script, tmp_path) is None  # no room for ten

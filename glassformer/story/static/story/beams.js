@@ -6,15 +6,26 @@ chapters.push({
   id: "beams",
   title: "Beam search",
   note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
-  isShown: (scene) => Boolean(scene.beams),
+  isShown: (scene) => Boolean(scene.beams || scene.searchBeams),
   draw(place, scene) {
-    const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;
-    const spelled = (tokens) => isolated(tokens.join(scene.separator) || "(nothing)");
-    add(place, "p", {}, `Winner: ${spelled(best)}, score ${number(score)}. Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`);
-    const said = add(place, "p", { class: "said", "aria-live": "polite" });
-    drawTree(add(place, "div", { class: "scroll" }), nodes, new Set(winner), said);
+    const box = add(place, "div");
+    if (scene.beams) return drawSearch(box, scene, scene.beams);
+    add(box, "p", { class: "hint" }, "Searching …");
+    return scene.searchBeams((found) => {
+      box.textContent = "";
+      if (found) drawSearch(box, scene, found);
+      else add(box, "p", { class: "hint" }, "The text fills the model’s context: there is no room to continue it.");
+    });
   },
 });
+
+function drawSearch(place, scene, found) {
+  const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = found;
+  const spelled = (tokens) => isolated(tokens.join(scene.separator) || "(nothing)");
+  add(place, "p", {}, `Winner: ${spelled(best)}, score ${number(score)}. Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`);
+  const said = add(place, "p", { class: "said", "aria-live": "polite" });
+  drawTree(add(place, "div", { class: "scroll" }), nodes, new Set(winner), said);
+}
 
 // What became of a candidate, in words.
 const FATES = {

@@ -21,7 +21,8 @@ function liveScene(model, live, text, silent, found) {
   return {
     ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined,
     attribution: found.attribution && { explained: null }, // gradients need Python
-    beams: text === found.text && !silent.length ? found.beams : null,
+    beams: null,
+    searchBeams: found.beams && ((done) => searchBeams(model, live, inputs, following, without([]), name, done)),
     predictions: logits.map((each, position) => livePrediction(each, position, { ids, following, several }, found.predicts, live, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
     lens: found.lens === null || ids.length > MOST_LENS ? null : hidden.map((layer) => ids.map((_, t) => {
@@ -37,6 +38,29 @@ function liveScene(model, live, text, silent, found) {
     focusedLogits: logits[focus],
     translated: live.streams.length > 1 ? following : null,
   };
+}
+
+const SEARCH_STEPS = 10, SPARE_STEPS = 4; // of a continuation; by which a translation may be longer
+
+// The tree of a beam search, when the page has time for it.
+function searchBeams(model, live, inputs, following, silent, name, done) {
+  const { input } = live.streams.at(-1), isTranslation = inputs.length > 1;
+  const source = inputs.slice(0, -1), prompt = isTranslation ? input.before : inputs[0];
+  const end = isTranslation ? input.after[0] : input.if_empty;
+  const room = model.config.context_length + 1 - prompt.length;
+  const wanted = isTranslation ? following.length + 1 + SPARE_STEPS : SEARCH_STEPS;
+  if (!isTranslation && wanted > room) return done(null); // the text would move out of the context
+  const logitsAfter = (ids) => {
+    const all = [...prompt, ...ids];
+    return model.trace(...source, all, silent).logits(all.length - 1);
+  };
+  const steps = searchTreeSteps(logitsAfter, name, { steps: Math.min(wanted, room), end, prefersComplete: isTranslation });
+  const go = () => {
+    const { value, done: isOver } = steps.next();
+    if (isOver) done(value);
+    else later(go);
+  };
+  return later(go);
 }
 
 // A head as the model names it.
@@ -77,7 +101,7 @@ function liveTranslation(model, live, text, silent) {
   if (!line) throw Error("type a word");
   const read = readText(readerOf(live, source), source.input, line);
   const { ids, isComplete } = greedyTranslation(model, live, read, silent);
-  const notes = ["the page writes the likeliest token at each step, without a beam search"];
+  const notes = ["the page writes the likeliest token at each step; the chapter on beam search shows what a search finds"];
   if (!isComplete) notes.push("the translation reached the maximum length and was cut off");
   const following = isComplete ? [...ids.slice(1), target.input.after[0]] : ids.slice(1);
   return { inputs: [read, ids.slice(0, model.config.context_length)], following, notes, text: line };
@@ -103,24 +127,10 @@ function focusOf(ids, predicts, { mask, after }) {
 // The likeliest tokens or labels with their probabilities: [[name, p], …]. Of several labels, each
 // has a probability of its own.
 function topOf(logits, count, name, several = false) {
-  const best = [];
-  for (let id = 0; id < logits.length; id += 1) {
-    if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
-    let at = best.length;
-    while (at > 0 && logits[best[at - 1]] < logits[id]) at -= 1;
-    best.splice(at, 0, id);
-    if (best.length > count) best.pop();
-  }
-  const total = several ? 0 : logTotal(logits);
-  return best.map((id) => [name(id), several ? 1 / (1 + Math.exp(-logits[id])) : Math.exp(logits[id] - total)]);
-}
-
-// log Σ e^logit
-function logTotal(logits) {
-  let most = -Infinity, sum = 0;
-  for (const each of logits) if (each > most) most = each;
-  for (const each of logits) sum += Math.exp(each - most);
-  return most + Math.log(sum);
+  const total = several ? 0 : logSum(logits);
+  return largestOf(logits, count).map((id) => {
+    return [name(id), several ? 1 / (1 + Math.exp(-logits[id])) : Math.exp(logits[id] - total)];
+  });
 }
 
 function livePrediction(logits, position, { ids, following, several }, predicts, live, name) {
@@ -130,7 +140,7 @@ function livePrediction(logits, position, { ids, following, several }, predicts,
     position: predicts === "whole" ? null : position,
     options: topOf(logits, 10, name, several).map(([token, probability]) => ({ token, probability })),
     actual: isKnown ? name(id) : null,
-    logprob: isKnown ? logits[id] - logTotal(logits) : null,
+    logprob: isKnown ? logits[id] - logSum(logits) : null,
   };
 }
 
@@ -220,7 +230,7 @@ function liveEmbeddings(model, { embedding, stack }, tokens, name) {
 
 // The log-probabilities of all tokens or labels; of several labels, those of yes, then those of no.
 function logShares(logits, several) {
-  const total = logTotal(logits), no = (x) => -Math.log1p(Math.exp(x)), yes = (x) => x + no(x);
+  const total = logSum(logits), no = (x) => -Math.log1p(Math.exp(x)), yes = (x) => x + no(x);
   return several ? [...Array.from(logits, yes), ...Array.from(logits, no)] : Array.from(logits, (each) => each - total);
 }
 
