@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from glassformer.inspection.capture import Array
 from glassformer.tables import aligned
+from glassformer.wording import beginning
 
 Values = NDArray[np.float64]
+AROUND = 28  # characters of a sentence that are shown on each side of the word
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Contexts:
     uses: list[Use]
     hidden: Array
     """(N + 1, U, D): before the first layer and after each layer."""
+    separator: str = ""
+    """What stands between two tokens of a sentence."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -80,15 +84,16 @@ class Contexts:
         """Each use with the words around it: "train left the [station]"."""
         return [self._name(use) for use in self.uses]
 
-    def _name(self, use: Use, around: int = 4) -> str:
+    def _name(self, use: Use) -> str:
         tokens = self.tokens[use.sentence]
-        first, last = use.positions[0], use.positions[-1]
-        parts = [
-            _text(tokens[max(0, first - around) : first]),
-            f"[{_text(tokens[first : last + 1])}]",
-            _text(tokens[last + 1 : last + 1 + around]),
-        ]
-        return " ".join(filter(None, parts))
+        first, last = use.positions[0], use.positions[-1] + 1
+        before, word, after = (
+            " ".join(self.separator.join(part).replace(" ##", "").split())
+            for part in (tokens[:first], tokens[first:last], tokens[last:])
+        )
+        if len(before) > AROUND:
+            before = "… " + before[-AROUND:].partition(" ")[2]
+        return " ".join(filter(None, [before, f"[{word}]", beginning(after, AROUND)]))
 
     def as_json(self) -> dict[str, Any]:
         places, share = self.places
@@ -137,10 +142,3 @@ class Contexts:
 def vectors_of(hidden: Array, uses: Sequence[Use]) -> Array:
     """The mean of the states of each use's tokens: (N + 1, T, D) → (N + 1, U, D)."""
     return np.stack([hidden[:, list(use.positions)].mean(1) for use in uses], axis=1)
-
-
-def _text(tokens: Sequence[str]) -> str:
-    """Tokens as a short text: with spaces between them unless they have their own."""
-    has_spaces = any(token.startswith(" ") for token in tokens)
-    joined = "".join(tokens) if has_spaces else " ".join(tokens).replace(" ##", "")
-    return " ".join(joined.split())

@@ -47,6 +47,7 @@ def contexts_of(seen: Sequence[Inspection], tokenizer: Tokenizer, word: str | No
         sentences=texts,
         tokens=[_without_special(tokenizer, stream) for stream in streams],
         uses=uses,
+        separator="" if tokenizer.keeps_spacing else " ",
         hidden=np.concatenate(parts, axis=1),  # (N + 1, U, D)
         notes=notes,
     )
@@ -69,9 +70,9 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
         groups[-1].append(place)
     found: Words = {}
     for group in groups:
-        places = [place for place in group if ids[place] not in special]
-        text = "".join(tokenizer.token(ids[place]).removeprefix("##") for place in places)
-        name = text.strip().casefold()
+        tokens = {place: tokenizer.token(ids[place]).removeprefix("##") for place in group}
+        places = [at for at, each in tokens.items() if ids[at] not in special and each.strip()]
+        name = "".join(tokens[place] for place in places).strip().casefold()
         if any(map(str.isalnum, name)):
             found.setdefault(name, []).append(tuple(places))
     return found
