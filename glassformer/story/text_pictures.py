@@ -280,13 +280,18 @@ def contexts_figure(view: ContextsView) -> "Figure":
         spine.set_color("#d0d7de")
     about = f"from the input to the last layer (large); {share:.0%} of all differences"
     ways.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
-    layers = ["input", *(str(number) for number in range(len(found.hidden) - 1))]
+    layers = ["input", *(f"layer {number}" for number in range(len(found.hidden) - 1))]
+    layers = layers if len(layers) < 7 else ["input", *map(str, range(len(layers) - 1))]
     for a, b in found.pairs:
         style = {"color": COLOURS[a], "markerfacecolor": COLOURS[b], "markeredgecolor": COLOURS[b]}
         alike.plot(found.cosine[:, a, b], "o-", markersize=5, linewidth=1.5, **style)
     alike.set_xticks(range(len(layers)), layers)
     alike.set_title(
-        "cosine of two of them, layer by layer", fontsize=8, color=INK, loc="left", pad=4
+        "cosine of each two of them: a line of one colour, dots of the other",
+        fontsize=8,
+        color=INK,
+        loc="left",
+        pad=4,
     )
     alike.tick_params(length=0, labelsize=8, labelcolor=INK)
     alike.grid(axis="y", color="#e5e9ee", linewidth=0.8)

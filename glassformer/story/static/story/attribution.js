@@ -79,9 +79,9 @@ function drawStreamOpinions(body, scene, stream, first, number, found, methods) 
 // How alike two methods order the tokens, in words.
 function likeness(correlation) {
   if (correlation === null) return "cannot be compared";
-  const size = Math.abs(correlation), way = correlation < 0 ? "in opposite order" : "alike";
-  if (size < 0.3) return "hardly agree";
-  return size < 0.7 ? `agree somewhat (${way})` : `order the tokens ${way}`;
+  if (Math.abs(correlation) < 0.3) return "hardly agree";
+  if (correlation < 0) return "disagree: where one is large, the other is small";
+  return correlation < 0.7 ? "agree in part" : "order the tokens alike";
 }
 
 function drawAgreement(box, correlations, methods) {

@@ -6,7 +6,7 @@ const USE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56
 function drawContexts(place, found) {
   const { word, names, cosine, map, map_share: share } = found;
   add(place, "h3", {}, `${quoted(word)} in ${names.length} places`);
-  add(place, "p", { class: "hint" }, "Before the first layer, the vectors of a word differ only by its position. Each layer adds something of its context, and the ways part.");
+  add(place, "p", { class: "hint" }, "Before the first layer, the vectors of a word differ only by its position and its spelling. Each layer adds something of its context, and the ways part.");
   const grid = add(place, "div", { class: "side uses" });
   const figure = add(grid, "figure");
   add(figure, "figcaption", {}, `Directions of its vectors from the input to the last layer (large), on a map that holds ${percent(share, 0)} of their differences.`);
