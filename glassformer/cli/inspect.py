@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,7 +57,7 @@ def inspect(
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
-    values = {"target": target, "layer": layer, "head": head, "words": words}
+    values: dict[str, Any] = {"target": target, "layer": layer, "head": head, "words": words}
     values |= {"compare": compare or None, "word": word}
 
     from glassformer.options import accepted

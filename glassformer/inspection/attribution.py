@@ -15,6 +15,7 @@ f(x) − f(b); how far the numerical integral is from that is its error (Sundara
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from glassformer.inspection.inspection import Inspection, Stream, Subject
 from glassformer.inspection.rollout import rolled_out
 from glassformer.nn.observe import Change, Tap, changing
 
-Values = NDArray[np.float64]
+Values = NDArray[np.floating[Any]]
 
 FEWEST_STEPS, MOST_STEPS = 16, 512  # of an integral: doubled until it is exact enough
 TOLERANCE = 1e-3  # of f(x) − f(b), or of one nat if that is less
@@ -274,7 +275,7 @@ def _left_out(call: _Call, explained: Explained, whole: Tensor) -> list[Values]:
 # --- attention ---
 
 
-def _attention(call: _Call, explained: Explained) -> list[dict[str, object]]:
+def _attention(call: _Call, explained: Explained) -> list[dict[str, Any]]:
     """Mean attention, rollout, and attention × gradient for each prediction."""
     weights: dict[Tap, Tensor] = {}
 
@@ -294,7 +295,7 @@ def _attention(call: _Call, explained: Explained) -> list[dict[str, object]]:
         name: torch.cat([weights[tap].detach() for tap in group]).double().cpu().numpy()
         for name, group in groups.items()
     }  # (L, H, T, S)
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for place, id in explained:
         gradients = torch.autograd.grad(
             logprobs[place, id],

@@ -283,7 +283,11 @@ def contexts_figure(view: ContextsView) -> "Figure":
     layers = ["input", *(f"layer {number}" for number in range(len(found.hidden) - 1))]
     layers = layers if len(layers) < 7 else ["input", *map(str, range(len(layers) - 1))]
     for a, b in found.pairs:
-        style = {"color": COLOURS[a], "markerfacecolor": COLOURS[b], "markeredgecolor": COLOURS[b]}
+        style: dict[str, Any] = {
+            "color": COLOURS[a],
+            "markerfacecolor": COLOURS[b],
+            "markeredgecolor": COLOURS[b],
+        }
         alike.plot(found.cosine[:, a, b], "o-", markersize=5, linewidth=1.5, **style)
     alike.set_xticks(range(len(layers)), layers)
     alike.set_title(

@@ -44,12 +44,13 @@ def test_a_long_text_has_only_the_focus_or_nothing(monkeypatch: pytest.MonkeyPat
 def test_choosing_a_token_explains_the_prediction_made_there(tmp_path: Path) -> None:
     seen = predictor(TEXT).inspect("a bad day")
     script = """[3, 8].map((token) => {
+      const amounts = (row) => [...row.querySelectorAll(".amount")].map((one) => one.textContent);
       choose({ token });
       const rows = [...document.querySelectorAll(".opinions tbody tr")];
       return {
         said: document.querySelector("#attribution .said").textContent,
         tokens: rows.map((row) => row.querySelector("th").textContent),
-        values: rows.map((row) => [...row.querySelectorAll(".amount")].map((one) => one.textContent)),
+        values: rows.map(amounts),
         honest: document.querySelector("#attribution .honest").textContent.length > 100,
         cells: document.querySelectorAll(".agreement td.plus, .agreement td.minus").length,
       };
