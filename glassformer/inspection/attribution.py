@@ -21,18 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
-from glassformer.errors import UsageError
-from glassformer.inspection.inspection import Inspection, Stream, Subject
-from glassformer.inspection.rollout import rolled_out
-from glassformer.nn.observe import Change, Tap, changing
+from glassformer.inspection.attended_tokens import attended_tokens
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.token_vectors import Explained, TokenVectors
 
 Values = NDArray[np.floating[Any]]
 
 FEWEST_STEPS, MOST_STEPS = 16, 512  # of an integral: doubled until it is exact enough
 TOLERANCE = 1e-3  # of f(x) − f(b), or of one nat if that is less
-AT_ONCE = 2048  # tokens in one pass
 METHODS = {
     "attention": "mean attention",
     "rollout": "attention rollout",
@@ -98,10 +95,9 @@ def attributions(
     """What each of these predictions rests on (default: the one in focus). `most_steps` limits the
     gradients in an integral."""
     subject = seen.subject
-    _check(subject)
+    call = TokenVectors(subject)
     places = [subject.focus] if predictions is None else list(predictions)
     places = [place % len(seen.logits) for place in places]
-    call = _Call(subject)
     with torch.no_grad():
         whole, baseline = (
             call.logprobs(each)[0] for each in (call.vectors, call.baseline)
@@ -109,7 +105,7 @@ def attributions(
     explained = [(place, int(whole[place].argmax())) for place in places]
     gradients, num_steps = _integrated_gradients(call, explained, whole - baseline, most_steps)
     left_out = _left_out(call, explained, whole)
-    attended = _attention(call, explained) if seen.has_layers else [{} for _ in explained]
+    attended = attended_tokens(call, explained) if seen.has_layers else [{} for _ in explained]
     return [
         Attribution(
             prediction=place,
@@ -125,79 +121,11 @@ def attributions(
     ]
 
 
-def _check(subject: Subject) -> None:
-    has_vectors = all(stream.embedding is not None for stream in subject.streams)
-    if subject.run_rows is None or not has_vectors:
-        raise UsageError(
-            f"{subject.model} does not read tokens as a sequence of vectors, so nothing can be "
-            "attributed to them."
-        )
-
-
-# --- the model as a function of the vectors of its tokens ---
-
-
-class _Call:
-    """f: the vectors of the tokens → log-probabilities."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.streams = subject.streams
-        tables = [stream.embedding.weight.detach() for stream in self.streams if stream.embedding]
-        self.vectors = [
-            table[stream.ids][None] for table, stream in zip(tables, self.streams, strict=True)
-        ]  # (1, T, D) of each stream
-        means = [table.double().mean(0).to(table) for table in tables]  # (D,)
-        self.baseline = [
-            mean.expand_as(x) for mean, x in zip(means, self.vectors, strict=True)
-        ]  # (1, T, D)
-        self.num_tokens = sum(len(stream.ids) for stream in self.streams)
-
-    def logprobs(self, vectors: Sequence[Tensor]) -> Tensor:
-        """(B, T, D) of each stream → (B, P, C)."""
-        if self.subject.run_rows is None:
-            raise TypeError("the subject cannot run several rows")
-        with changing(_feeding(self.streams, vectors)):
-            logits = self.subject.run_rows().double()
-        return logsigmoid(logits) if self.subject.has_several_labels else logits.log_softmax(-1)
-
-    def rows_at_once(self) -> int:
-        return max(1, AT_ONCE // self.num_tokens)
-
-
-def _feeding(streams: Sequence[Stream], vectors: Sequence[Tensor]) -> dict[Tap, Change]:
-    """Vectors (B, T, D) in place of those that a call looks up. Streams that share one table read
-    from it one after the other; some models read token by token."""
-    rows: dict[Tap, Tensor] = {}
-    for stream, own in zip(streams, vectors, strict=True):
-        if stream.embedding is None:
-            raise TypeError("the stream has no table of vectors")
-        tap = stream.embedding.tap
-        rows[tap] = own if tap not in rows else torch.cat([rows[tap], own], dim=1)
-
-    def change_of(given: Tensor) -> Change:
-        place = 0
-
-        def change(looked_up: Tensor) -> Tensor:  # (1, n, D), or (1, D) for a single token
-            nonlocal place
-            first, is_single = place, looked_up.dim() == 2
-            place += 1 if is_single else looked_up.size(1)
-            return given[:, first] if is_single else given[:, first:place]
-
-        return change
-
-    return {tap: change_of(given) for tap, given in rows.items()}
-
-
-Explained = Sequence[tuple[int, int]]
-"""Predictions and the token of each whose log-probability is explained."""
-
-
 # --- integrated gradients ---
 
 
 def _integrated_gradients(
-    call: _Call, explained: Explained, difference: Tensor, most_steps: int
+    call: TokenVectors, explained: Explained, difference: Tensor, most_steps: int
 ) -> tuple[list[Values], int]:
     """(T,) for each prediction, and the number of steps. `difference` is f(x) − f(b), (P, C)."""
     num_steps = FEWEST_STEPS
@@ -213,8 +141,8 @@ def _integrated_gradients(
         num_steps *= 2
 
 
-def _integrals(call: _Call, explained: Explained, num_steps: int) -> list[Values]:
-    found = [np.zeros(call.num_tokens) for _ in explained]
+def _integrals(call: TokenVectors, explained: Explained, num_steps: int) -> list[Values]:
+    found: list[Values] = [np.zeros(call.num_tokens) for _ in explained]
     pairs = zip(call.vectors, call.baseline, strict=True)
     ways = [x - b for x, b in pairs]  # (1, T, D)
     alphas, shares = _nodes(num_steps)
@@ -254,8 +182,8 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 # --- leaving a token out ---
 
 
-def _left_out(call: _Call, explained: Explained, whole: Tensor) -> list[Values]:
-    found = np.zeros((len(explained), call.num_tokens))
+def _left_out(call: TokenVectors, explained: Explained, whole: Tensor) -> list[Values]:
+    found: Values = np.zeros((len(explained), call.num_tokens))
     chosen = torch.tensor(explained, device=whole.device)  # (E, 2)
     kept = whole[chosen[:, 0], chosen[:, 1]]  # (E,)
     for rows in _parts(call.num_tokens, call.rows_at_once()):
@@ -270,110 +198,6 @@ def _left_out(call: _Call, explained: Explained, whole: Tensor) -> list[Values]:
             logprobs = call.logprobs(inputs)[:, chosen[:, 0], chosen[:, 1]]  # (K, E)
         found[:, rows] = (kept - logprobs).T.cpu().numpy()
     return list(found)
-
-
-# --- attention ---
-
-
-def _attention(call: _Call, explained: Explained) -> list[dict[str, Any]]:
-    """Mean attention, rollout, and attention × gradient for each prediction."""
-    weights: dict[Tap, Tensor] = {}
-
-    def keeping(tap: Tap) -> Change:
-        def change(values: Tensor) -> Tensor:
-            weights[tap] = values  # (1, H, T, S)
-            return values
-
-        return change
-
-    groups = _groups(call.streams)
-    taps = [tap for group in groups.values() for tap in group]
-    inputs = [x.clone().requires_grad_() for x in call.vectors]
-    with torch.enable_grad(), changing({tap: keeping(tap) for tap in taps}):
-        logprobs = call.logprobs(inputs)[0]  # (P, C)
-    attention = {
-        name: torch.cat([weights[tap].detach() for tap in group]).double().cpu().numpy()
-        for name, group in groups.items()
-    }  # (L, H, T, S)
-    found: list[dict[str, Any]] = []
-    for place, id in explained:
-        gradients = torch.autograd.grad(
-            logprobs[place, id],
-            [weights[tap] for tap in taps],
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        of_tap = dict(zip(taps, gradients, strict=True))
-        heads = {
-            name: torch.cat([(weights[tap].detach() * of_tap[tap]).sum(2) for tap in group])
-            .double()
-            .cpu()
-            .numpy()
-            for name, group in groups.items()
-        }  # (L, H, S)
-        found.append(
-            {
-                "attention": _joined(call.streams, _at_once(call.subject, attention, place)),
-                "rollout": _joined(call.streams, _rolled_out(call.subject, attention, place)),
-                "attention_gradient": _joined(
-                    call.streams, {name: values.sum((0, 1)) for name, values in heads.items()}
-                ),
-                "heads": heads,
-            }
-        )
-    return found
-
-
-CROSS = "cross"
-
-
-def _groups(streams: Sequence[Stream]) -> dict[str, list[Tap]]:
-    """The taps of the attention within each stream, by its name, and to another one."""
-    found: dict[str, list[Tap]] = {}
-    for stream in streams:
-        if stream.stack is not None:
-            found[stream.name] = [each.tap for each in stream.stack.attentions]
-            if stream.stack.cross_attentions:
-                found[CROSS] = [each.tap for each in stream.stack.cross_attentions]
-    return found
-
-
-def _joined(streams: Sequence[Stream], values: dict[str, Values]) -> Values:
-    """(T,) of all streams: what is known of a stream, and of the attention of another to it."""
-    parts = []
-    memory = streams[-1].memory
-    for stream in streams:
-        own = values.get(stream.name, np.zeros(len(stream.ids)))
-        parts.append(own + values[CROSS] if CROSS in values and stream.name == memory else own)
-    return np.concatenate(parts)
-
-
-def _rows_of(subject: Subject, place: int) -> list[int]:
-    """The positions whose last states a prediction is made from."""
-    if subject.predicts != "whole":
-        return [place]
-    positions = list(range(len(subject.streams[-1].ids)))
-    return positions if subject.read_at is None else [positions[at] for at in subject.read_at]
-
-
-def _at_once(subject: Subject, attention: dict[str, Values], place: int) -> dict[str, Values]:
-    """Where these positions look, on average over layers and heads; the last stream only."""
-    rows, name = _rows_of(subject, place), subject.streams[-1].name
-    shown = {key: attention[key] for key in (name, CROSS) if key in attention}
-    return {key: weights[:, :, rows].mean((0, 1, 2)) for key, weights in shown.items()}
-
-
-def _rolled_out(subject: Subject, attention: dict[str, Values], place: int) -> dict[str, Values]:
-    means = {name: weights.mean(1) for name, weights in attention.items()}  # (L, T, S)
-    last = subject.streams[-1]
-    shares = np.zeros(len(last.ids))
-    shares[_rows_of(subject, place)] = 1 / len(_rows_of(subject, place))
-    own, memory = rolled_out(shares, means[last.name], means.get(CROSS))
-    found = {last.name: own}
-    if memory is not None and last.memory is not None:
-        within = means.get(last.memory)
-        found[last.memory] = memory if within is None else rolled_out(memory, within)[0]
-    return found
 
 
 # --- comparing ---
