@@ -12,11 +12,11 @@ USUAL_STEPS, MOST_STEPS = 32, 128  # of an integral
 
 
 def attribution_data(seen: Inspection) -> dict[str, Any] | None:
-    """All predictions of a short text, else the one in focus; None if that, too, takes long, or if
-    the model does not read vectors."""
+    """All predictions of a short text, else the one in focus; nothing is `explained` if that, too,
+    takes long. None if the model does not read vectors."""
     chosen = _affordable(seen)
     if chosen is None:
-        return None
+        return {"explained": None, "is_too_long": True}
     try:
         found = attributions(seen, chosen, MOST_STEPS)
     except UsageError:
@@ -30,9 +30,8 @@ def attribution_data(seen: Inspection) -> dict[str, Any] | None:
 
 def _affordable(seen: Inspection) -> list[int] | None:
     subject, count = seen.subject, len(seen.predictions)
-    if subject.module is None:
-        return None
-    num_weights = sum(each.numel() for each in subject.module.parameters())
+    weights = () if subject.module is None else subject.module.parameters()
+    num_weights = sum(each.numel() for each in weights)
     num_tokens = sum(len(stream.ids) for stream in subject.streams)
     one_pass = num_weights * num_tokens
     if one_pass * (USUAL_STEPS * count + num_tokens) <= MOST_WORK:

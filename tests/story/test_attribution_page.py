@@ -37,7 +37,7 @@ def test_a_long_text_has_only_the_focus_or_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("glassformer.story.attribution.MOST_WORK", 2 * work)
     assert list(story_data(seen)["attribution"]["explained"]) == ["8"]
     monkeypatch.setattr("glassformer.story.attribution.MOST_WORK", work / 2)
-    assert story_data(seen)["attribution"] is None
+    assert story_data(seen)["attribution"] == {"explained": None, "is_too_long": True}
 
 
 @needs_chromium

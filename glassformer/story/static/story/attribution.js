@@ -15,7 +15,8 @@ chapters.push({
   isShown: (scene) => Boolean(scene.attribution),
   draw(place, scene) {
     if (!scene.attribution.explained) {
-      add(place, "p", { class: "hint" }, "Gradients need Python. For this text, run “glassformer inspect” with “--view attribution”; this page has them for the text that it was written for.");
+      const why = scene.attribution.is_too_long ? "For this text, it would take too long to write the page." : "Gradients need Python: the page has them for the text that it was written for.";
+      add(place, "p", { class: "hint" }, `${why} Run “glassformer inspect” with “--view attribution”.`);
       return;
     }
     const box = add(place, "div");
