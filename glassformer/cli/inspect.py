@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,13 @@ VIEWS = (
     "(default: story)."
 )
 _view = partial(options.option, rich_help_panel="View")
+
+Compare = Annotated[
+    list[str] | None, _view("TEXT", "Sentence that shares a word with the text (may be repeated).")
+]
+Word = Annotated[
+    str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
+]
 
 
 def inspect(
@@ -38,6 +45,8 @@ def inspect(
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
+    compare: Compare = None,
+    word: Word = None,
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -48,7 +57,8 @@ def inspect(
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --out story.html
     """
-    values = {"target": target, "layer": layer, "head": head, "words": words}
+    values: dict[str, Any] = {"target": target, "layer": layer, "head": head, "words": words}
+    values |= {"compare": compare or None, "word": word}
 
     from glassformer.options import accepted
     from glassformer.story.alignment import check_ending

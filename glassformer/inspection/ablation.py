@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from glassformer.inspection.capture import Array
-from glassformer.nn.blocks import Stack
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.observe import Tap, without_heads
 from glassformer.nn.patches import Grid
 from glassformer.nn.windows import WindowAttention
@@ -32,8 +32,8 @@ class HeadEffects:
     """(N, H) change of the log-probability of the token that all heads together find likeliest."""
 
 
-def heads_of(stack: Stack) -> Heads:
-    return [[(each.tap, [head]) for head in range(each.num_heads)] for each in stack.attentions]
+def heads_of(attentions: Sequence[MultiHeadAttention]) -> Heads:
+    return [[(each.tap, [head]) for head in range(each.num_heads)] for each in attentions]
 
 
 def heads_in_windows(layers: Sequence[tuple[WindowAttention, Grid]]) -> Heads:
@@ -49,7 +49,9 @@ def heads_in_windows(layers: Sequence[tuple[WindowAttention, Grid]]) -> Heads:
 
 @torch.inference_mode()
 def head_effects(
-    heads: Heads | Stack, logits_of: Callable[[], Tensor], has_several_labels: bool = False
+    heads: Heads,
+    logits_of: Callable[[], Tensor],
+    has_several_labels: bool = False,
 ) -> HeadEffects:
     """`logits_of` computes one prediction (V,) by running the model. If any number of labels may
     apply, it is a yes/no decision for each, and their divergences add up."""
@@ -62,10 +64,9 @@ def head_effects(
 
     whole = logprobs()
     best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
-    layers = heads_of(heads) if isinstance(heads, Stack) else heads
-    shape = (len(layers), max(map(len, layers)))
+    shape = (len(heads), max(map(len, heads)))
     divergence, change = np.full((2, *shape), np.nan, np.float32)
-    for layer, switches in enumerate(layers):
+    for layer, switches in enumerate(heads):
         for head, (tap, places) in enumerate(switches):
             with without_heads({tap: places}):
                 without = logprobs()

@@ -32,6 +32,7 @@ class Capture:
         self.weights: list[list[Tensor]] = []
         self.cross_weights: list[list[Tensor]] = []
         self.vectors: list[list[Tensor]] = []
+        self.cross_vectors: list[list[Tensor]] = []
         self.biases: list[Tensor] = []
         self.states: list[Tensor] = []
 
@@ -61,6 +62,17 @@ class Capture:
         return _stacked([heard[-1] for heard in self.vectors])
 
     @property
+    def cross(self) -> tuple[Array, Array, Array] | None:
+        """Queries (L, H, T, d), keys and values (L, G, S, d) of the attention to the memory."""
+        if not self.cross_vectors:
+            return None
+        return (
+            _stacked([heard[-3][self.heads] for heard in self.cross_vectors]),
+            _stacked([heard[-2] for heard in self.cross_vectors]),
+            _stacked([heard[-1] for heard in self.cross_vectors]),
+        )
+
+    @property
     def bias(self) -> Array | None:
         """(H, T, S) what relative positions add to the scores, the same in all layers."""
         return self.biases[-1].float().cpu().numpy() if self.biases else None
@@ -88,11 +100,13 @@ def capturing(
         listening([each.tap for each in own], some) as weights,
         listening([each.tap for each in cross], some) as cross_weights,
         listening([each.vectors for each in own], lambda each: each[0]) as vectors,
+        listening([each.vectors for each in cross], lambda each: each[0]) as cross_vectors,
         listening([each.bias_tap for each in own[:1]]) as biases,
         listening([stack.tap], lambda states: states[0]) as (states,),
     ):
         yield seen
-    seen.weights, seen.cross_weights, seen.vectors = weights, cross_weights, vectors
+    seen.weights, seen.cross_weights = weights, cross_weights
+    seen.vectors, seen.cross_vectors = vectors, cross_vectors
     seen.biases = biases[0] if biases else []
     seen.states = states[-len(stack) - 1 :]
 

@@ -28,11 +28,14 @@ from glassformer.inspection.ablation import (
     heads_of,
 )
 from glassformer.inspection.capture import Array, Capture, capturing
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.lens import lens
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.window_capture import WindowedLayer, WindowLayer, capturing_windows
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
+from glassformer.nn.token_embedding import Embedding
 from glassformer.tables import aligned, html_table
 from glassformer.text.tokenizers import Tokenizer
 
@@ -64,6 +67,8 @@ class Stream:
     """The image whose places are its tokens."""
     windows: Sequence[WindowedLayer] = ()
     """The layers that read it, if they attend in windows of a grid instead of a stack."""
+    embedding: Embedding | None = None
+    """The table in which the vectors of its tokens are looked up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +109,11 @@ class Subject:
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
     """Any number of labels may apply: each has a probability of its own."""
+    run_rows: Callable[[], Tensor] | None = None
+    """The same as `run` with all rows, (B, P, C): as many as a call puts in place of the vectors of
+    the streams."""
+    read_at: Sequence[int] | None = None
+    """The positions that a prediction for the whole input is read from; None: all of them."""
     labels: Sequence[str] = ()
     """What is predicted, if these are labels and not tokens."""
     token_of: Callable[[int], str] | None = None
@@ -184,6 +194,8 @@ class Inspection:
         self._memory = memory
         self.logits: Array = logits.float().cpu().numpy()
         """(P, C) of all predictions."""
+        self.contexts: Contexts | None = None
+        """A word of the text in other sentences, if that was asked for."""
 
     # --- what the model read ---
 
@@ -307,13 +319,26 @@ class Inspection:
     def _stack_device(self) -> torch.device:
         return next(self._stack.parameters()).device
 
-    def effects(self, prediction: int | None = None) -> HeadEffects:
-        """How one prediction changes without each head (default: the one in focus)."""
+    def effects(self, prediction: int | None = None, of: str | None = None) -> HeadEffects:
+        """How one prediction changes without each head (default: the one in focus). `of` is the
+        stream whose heads are meant, or "cross" (default: the last stream)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
-        windows = self.stream.windows
-        heads = heads_in_windows(windows) if windows else heads_of(self._stack)
+        if of is not None:
+            heads = heads_of(self.head_groups[of])
+        elif self.stream.windows:
+            heads = heads_in_windows(self.stream.windows)
+        else:
+            heads = heads_of(self._stack.attentions)
         return head_effects(heads, lambda: subject.run()[place], subject.has_several_labels)
+
+    @property
+    def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
+        """The layers of attention within each stream, by its name, and those of the last stream to
+        another one ("cross")."""
+        found = {s.name: s.stack.attentions for s in self.subject.streams if s.stack is not None}
+        cross = [] if self.stream.stack is None else self.stream.stack.cross_attentions
+        return found | ({"cross": cross} if cross else {})
 
     # --- for programs and notebooks ---
 
@@ -346,17 +371,23 @@ class Inspection:
                 found[f"{stream.name}_attention"] = self._captures[stream.name].attention.tolist()
         if (cross := self.cross_attention) is not None:
             found["cross_attention"] = cross.tolist()
+        if self.contexts is not None:
+            found["contexts"] = self.contexts.as_json()
         return found
 
     @property
     def notes(self) -> tuple[str, ...]:
         number, shown = self.subject.num_left_out, len(self.tokens)
+        more = () if self.contexts is None else self.contexts.notes
         if not number:
-            return self.subject.notes
+            return (*self.subject.notes, *more)
+        left_out = self._left_out(number, shown)
+        return tuple(dict.fromkeys((*self.subject.notes, left_out, *more)))
+
+    def _left_out(self, number: int, shown: int) -> str:
         return (
-            *self.subject.notes,
             f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
-            f"{self.subject.part_left_out} of the text are left out",
+            f"{self.subject.part_left_out} of the text are left out"
         )
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Where in an image a model looked: attention of one layer, or rolled out over all of them.
+"""Where a model looked: attention of one layer, or rolled out over all of them.
 
     attention   a = p · A                              one layer: what its places take from others
     rollout     p ← (p + p · A) / 2   layer by layer   from the last layer to the first
@@ -8,8 +8,12 @@ token, if there is one). A is the attention of a layer (rows sum to one), and ha
 passes on is its own, since attention is added to its input (Abnar and Zuidema, 2020). What is left
 at the first layer is how much each patch of the image contributed.
 
-Attention may be confined to windows; `LayerAttention.places` says which place is where. All arrays
-are plain numpy.
+A text is followed in the same way, from the position of a prediction to the tokens (`rolled_out`).
+A decoder passes on half of what reaches its attention to the source, which the encoder's layers
+follow further.
+
+In an image, attention may be confined to windows; `LayerAttention.places` says which place is
+where. All arrays are plain numpy.
 """
 
 from collections.abc import Sequence
@@ -71,6 +75,22 @@ def rollout(layers: Sequence[LayerAttention], pooled: Array) -> Array:
         if number and layers[number - 1].grid != layer.grid:
             shares = spread(shares.reshape(layer.grid), layers[number - 1].grid).ravel()
     return _on_grid(shares, layers[0])
+
+
+def rolled_out(
+    shares: Array, attention: Array, cross: Array | None = None
+) -> tuple[Array, Array | None]:
+    """How much each token contributed to the last states of a text, which count by `shares` (T,),
+    and how much each position of a source, if there is one. The weights, (L, T, T) and (L, T, S),
+    are means over the heads; all contributions together sum to one."""
+    own: Array = np.asarray(shares, dtype=np.float64)
+    memory = None if cross is None else np.zeros(cross.shape[-1])
+    for number in reversed(range(len(attention))):
+        if cross is not None and memory is not None:  # comes after self-attention in a block
+            memory = memory + own @ cross[number] / 2
+            own = own / 2
+        own = (own + own @ attention[number]) / 2
+    return own, memory
 
 
 def spread(coarse: Array, grid: Grid) -> Array:

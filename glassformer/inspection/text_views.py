@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 
 from glassformer.inspection.ablation import HeadEffects
+from glassformer.inspection.attribution import METHODS, Attribution
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Likely
 from glassformer.tables import aligned
+
+BASELINE = "the mean of all token vectors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +145,84 @@ class PredictionView(TextView):
 
     def text(self) -> str:
         return self.seen.text()
+
+
+@dataclass(frozen=True, eq=False)
+class AttributionView(TextView):
+    """How much each token counts for one prediction: attention and other opinions."""
+
+    found: Attribution
+
+    @property
+    def tokens(self) -> list[str]:
+        """Those of all streams, in the order of the values."""
+        return [token for stream in self.seen.subject.streams for token in stream.tokens]
+
+    def as_json(self) -> dict[str, Any]:
+        found, streams = self.found, self.seen.subject.streams
+        return self.about() | {
+            "streams": [{"name": each.name, "tokens": each.tokens} for each in streams],
+            "position": self.seen.predictions[found.prediction].position,
+            "prediction": found.token,
+            "logprob": found.logprob,
+            "baseline": BASELINE,
+            "baseline_logprob": found.baseline_logprob,
+            "num_steps": found.num_steps,
+            "completeness_error": found.error,
+            "attribution": {name: each.tolist() for name, each in found.methods.items()},
+            "attention_gradient_of_heads": None
+            if found.heads is None
+            else {name: values.tolist() for name, values in found.heads.items()},
+            "rank_correlations": [
+                {"methods": list(pair), "correlation": value}
+                for pair, value in found.correlations.items()
+            ],
+        }
+
+    def text(self) -> str:
+        """A row for each token, a column for each method."""
+        found = self.found
+        names = [METHODS[name] for name in found.methods]
+        columns = list(found.methods.values())
+        rows = [
+            [repr(token), *(f"{column[place]:.4f}" for column in columns)]
+            for place, token in enumerate(self.tokens)
+            if found.is_read[place]
+        ]
+        pairs = [
+            f"  {METHODS[a]} and {METHODS[b]}: {'none' if value is None else f'{value:.2f}'}"
+            for (a, b), value in found.correlations.items()
+        ]
+        total = float(found.integrated_gradients.sum())
+        return "\n".join(
+            [
+                f"prediction: {found.token!r}, log-probability {found.logprob:.4f}; with "
+                f"{BASELINE} in place of every token {found.baseline_logprob:.4f}",
+                aligned(["token", *names], rows),
+                f"The integrated gradients sum to {total:.4f}; the difference of the "
+                f"log-probabilities is {found.logprob - found.baseline_logprob:.4f} (error "
+                f"{abs(found.error):.1e}, {found.num_steps} steps).",
+                "Rank correlation of the sizes:",
+                *pairs,
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ContextsView(TextView):
+    """A word of the text in several sentences."""
+
+    @property
+    def contexts(self) -> Contexts:
+        if self.seen.contexts is None:
+            raise TypeError("nothing was compared")
+        return self.seen.contexts
+
+    def as_json(self) -> dict[str, Any]:
+        return self.contexts.as_json()
+
+    def text(self) -> str:
+        return self.contexts.text()
 
 
 def _shown(each: Likely) -> str:

@@ -19,7 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.headed_model import HeadedModel
 from glassformer.models.stack import initialize, make_norm
-from glassformer.models.wiring import StreamWiring, Wiring
+from glassformer.models.wiring import Wiring
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 
@@ -104,17 +104,8 @@ class Bert(HeadedModel):
         return self.predict(self.encoder.final_norm(states))
 
     def wiring(self) -> Wiring:
-        tokens = StreamWiring(
-            stack="encoder.blocks",
-            embedding="encoder.embedding",
-            segments="encoder.segments" if self.config.num_segments else None,
-            positions="encoder.positions",
-            embedding_norm="encoder.embedding_norm",
-            final_norm="encoder.final_norm",
-            is_causal=False,
-        )
         transform = (f"transform.{place}" for place in range(len(self.transform)))
-        return Wiring((tokens,), ("encoder.final_norm", *transform, "head"))
+        return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", *transform, "head"))
 
     def forward(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None

@@ -14,6 +14,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier, TokenTagger
 from glassformer.models.stack import initialize
+from glassformer.models.wiring import Wiring
 from glassformer.nn.idf import IdfPooling
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
@@ -79,6 +80,11 @@ class Classifier(TextClassifier):
         projected = self.pooler(pooled)
         return projected.relu() if self.config.pooler_activation == "relu" else projected.tanh()
 
+    def wiring(self) -> Wiring:
+        pooling = self.config.pooling if self.idf_pooling is None else "idf_pooling"
+        pooler = () if self.pooler is None else ("pooler", f":{self.config.pooler_activation}")
+        return Wiring((self.encoder.wired("encoder"),), (*pooler, "head"), pooling)
+
 
 class TaggerConfig(EncoderConfig, LabelsConfig):
     """The shape of an encoder, and the labels of its tokens."""
@@ -99,6 +105,9 @@ class Tagger(TokenTagger):
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block: (B, T, D) → (B, T, C)."""
         return self.head(self.encoder.final_norm(states))
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", "head"))
 
 
 class GPTClassifierConfig(GPTConfig, LabelsConfig):
@@ -127,6 +136,9 @@ class GPTClassifier(TextClassifier):
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
         return self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
 
+    def wiring(self) -> Wiring:
+        return Wiring((self.gpt.wired("gpt."),), ("head",), self.config.pooling)
+
 
 class GPTTaggerConfig(GPTConfig, LabelsConfig):
     """The shape of a GPT, and the labels of its tokens."""
@@ -148,6 +160,9 @@ class GPTTagger(TokenTagger):
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block: (B, T, D) → (B, T, C)."""
         return self.head(self.gpt.final_norm(states))
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.gpt.wired("gpt."),), ("gpt.final_norm", "head"))
 
 
 def _headless(config: GPTConfig) -> GPT:

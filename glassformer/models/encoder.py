@@ -19,6 +19,7 @@ from glassformer.config import Count
 from glassformer.models import stack
 from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, check_length
 from glassformer.models.stack import StackConfig
+from glassformer.models.wiring import StreamWiring
 from glassformer.nn.dropout import Dropout, WordDropout
 from glassformer.nn.masks import if_padded
 from glassformer.nn.token_embedding import make_embedding
@@ -66,6 +67,18 @@ class Encoder(nn.Module):
         self.blocks = stack.make_stack(config)
         self.final_norm = stack.make_final_norm(config)
         stack.initialize(self, config.initialization, config.num_layers)
+
+    def wired(self, place: str) -> StreamWiring:
+        """Its parts, in a model that has it at this place."""
+        return StreamWiring(
+            stack=f"{place}.blocks",
+            embedding=f"{place}.embedding",
+            segments=None if self.segments is None else f"{place}.segments",
+            positions=f"{place}.positions",
+            embedding_norm=f"{place}.embedding_norm",
+            final_norm=f"{place}.final_norm",
+            is_causal=False,
+        )
 
     def forward(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None

@@ -24,6 +24,7 @@ from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import RotaryStretch
+from glassformer.nn.token_embedding import Embedding
 
 
 class RotaryStretchConfig(Config):
@@ -113,7 +114,7 @@ class GPT(LanguageModel):
         self.config = config
         self.context_length = config.context_length
         d_embedding = config.d_embedding or config.d_model
-        self.embedding = nn.Embedding(vocab_size, d_embedding)
+        self.embedding = Embedding(vocab_size, d_embedding)
         is_narrow = d_embedding != config.d_model
         self.widen = Linear(d_embedding, config.d_model) if is_narrow else nn.Identity()
         self.positions = stack.make_positions(
@@ -142,16 +143,19 @@ class GPT(LanguageModel):
         """Logits of the next token from the states after any block: (…, D) → (…, V)."""
         return self.head(self.final_norm(states))
 
-    def wiring(self) -> Wiring:
-        tokens = StreamWiring(
-            stack="blocks",
-            embedding="embedding",
-            widen="widen",
-            positions="positions",
-            final_norm="final_norm",
+    def wired(self, place: str = "") -> StreamWiring:
+        """Its parts, in a model that has it at this place."""
+        return StreamWiring(
+            stack=f"{place}blocks",
+            embedding=f"{place}embedding",
+            widen=f"{place}widen",
+            positions=f"{place}positions",
+            final_norm=f"{place}final_norm",
             is_causal=True,
         )
-        return Wiring((tokens,), ("final_norm", "head"))
+
+    def wiring(self) -> Wiring:
+        return Wiring((self.wired(),), ("final_norm", "head"))
 
     def start(self, memory: None, padding: Tensor, capacity: int) -> KVCache:
         return stack.make_cache(self.config, padding, capacity, self.embedding.weight.dtype)

@@ -24,7 +24,7 @@ from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
 from glassformer.nn.pooling import pool
 from glassformer.nn.recurrent import Cell, Recurrence, RNNState
-from glassformer.nn.token_embedding import make_embedding
+from glassformer.nn.token_embedding import Embedding, make_embedding
 
 EMBEDDING_STD = 0.1  # torch's default is 1: a word that was never learned would look important
 
@@ -135,7 +135,7 @@ class RNNLanguageModel(LanguageModel):
         vocab_size = self.needed(config.vocab_size, "a language model")
         self.config = config
         self.context_length = config.context_length
-        self.embedding = nn.Embedding(vocab_size, config.d_embedding)
+        self.embedding = Embedding(vocab_size, config.d_embedding)
         self.dropout = Dropout(config.dropout)
         sizes = (config.d_embedding, config.d_model, config.num_layers)
         self.recurrence = Recurrence(config.cell, *sizes, config.dropout)

@@ -3,11 +3,12 @@
 from abc import abstractmethod
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.config import Config
 from glassformer.models.fields import Context, VocabSize
 from glassformer.models.memory_decoder import MemoryDecoder
+from glassformer.nn.token_embedding import Embedding
 
 
 class TranslatorConfig(Config):
@@ -30,10 +31,10 @@ class Translator(MemoryDecoder):
         self.config = config
         self.context_length = config.context_length
         self.num_targets = config.target_vocab_size or vocab_size
-        self.embedding = nn.Embedding(vocab_size, d_embedding)
+        self.embedding = Embedding(vocab_size, d_embedding)
         self.target_embedding = self.embedding
         if config.target_vocab_size is not None:
-            self.target_embedding = nn.Embedding(self.num_targets, d_embedding)
+            self.target_embedding = Embedding(self.num_targets, d_embedding)
 
     @abstractmethod
     def encode(self, source: Tensor, is_text: Tensor | None = None) -> Any:

@@ -2,6 +2,7 @@
 
     stream     ids → embedding → positions → stack of blocks
     read-out   state after any block → logits
+               for a label of the whole text: normed states → one vector → logits
 
 A model that can say this of itself can be carried in a page and computed there (`story/live.py`).
 """
@@ -37,3 +38,7 @@ class Wiring:
 
     streams: tuple[StreamWiring, ...]
     read_out: tuple[str, ...]
+    """Names of modules; a function, which is none, is named after a colon: ":tanh"."""
+    pooling: str | None = None
+    """How the states of a text become one vector before the read-out: mean, max, first, last, or
+    the name of a module that weighs them by the rarity of their tokens. None: each is read out."""

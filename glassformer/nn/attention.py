@@ -4,8 +4,8 @@
     output  = weights · value                       (B, H, T, d)
 
 `explicit` is that equation, line by line. `fused` computes the same in one kernel that never holds
-the weights; training and serving use it. The weights are computed only where a call observes them
-(`observe.py`).
+the weights; training and serving use it. The weights are computed only where a call observes or
+changes them (`observe.py`).
 """
 
 import math
@@ -192,14 +192,19 @@ class MultiHeadAttention(nn.Module):
         if causal and (num_queries < num_keys or mask is not None or bias is not None):
             past = masks.causal(num_queries, num_keys, query.device)
             mask, causal = past if mask is None else mask & past, False
+        full_mask = mask
+        if causal and (self.tap.is_listening or self.tap.is_changing):
+            full_mask = masks.causal(num_queries, num_keys, query.device)
         if self.tap.is_listening:  # observing never changes how the output is computed
-            full_mask = masks.causal(num_queries, num_keys, query.device) if causal else mask
             self.tap.hear(weights_of(query, key, full_mask, bias))
         if self.vectors.is_listening:
             for each in (query, key, value):
                 self.vectors.hear(each)
             if bias is not None:
                 self.bias_tap.hear(bias)
+        if self.tap.is_changing:  # the kernel has no weights to be changed: the equation has
+            weights = self.tap.changed(weights_of(query, key, full_mask, bias))
+            return self.tap.without_silent(weights @ _one_per_query_head(value, query))
         dropout = self.dropout if self.training else 0.0
         return self.tap.without_silent(fused(query, key, value, mask, bias, causal, dropout))
 

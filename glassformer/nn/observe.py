@@ -7,7 +7,10 @@
     with without_heads({layer.tap: [3]}):
         model(ids)                                  head 3 of this layer contributes nothing
 
-Both belong to the context of the call, not to the module: two threads can observe one model at the
+    with changing({layer.tap: lambda weights: …}):
+        model(ids)                                  computed with other weights
+
+All belong to the context of the call, not to the module: two threads can observe one model at the
 same time, and each hears only its own calls. Listening never changes an output.
 """
 
@@ -32,6 +35,16 @@ class Tap:
         for listen in _listeners.get().get(self, ()):
             listen(values.detach())
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether this context changes what passes here, and the layer must compute it."""
+        return self in _changes.get()
+
+    def changed(self, values: Tensor) -> Tensor:
+        """What the layer goes on with: `values`, unless this context changes them."""
+        change = _changes.get().get(self)
+        return values if change is None else change(values)
+
     def without_silent(self, heads: Tensor) -> Tensor:
         """The outputs of heads (B, H, T, d), those that this context switched off set to zero."""
         silent = _silent.get().get(self)
@@ -43,10 +56,13 @@ class Tap:
 
 
 Listen = Callable[[Tensor], None]
+Change = Callable[[Tensor], Tensor]
 _listeners: ContextVar[Mapping[Tap, tuple[Listen, ...]]]
 _listeners = ContextVar("_listeners", default=MappingProxyType({}))
 _silent: ContextVar[Mapping[Tap, Sequence[int]]]
 _silent = ContextVar("_silent", default=MappingProxyType({}))
+_changes: ContextVar[Mapping[Tap, Change]]
+_changes = ContextVar("_changes", default=MappingProxyType({}))
 
 
 @contextmanager
@@ -79,3 +95,14 @@ def without_heads(heads: Mapping[Tap, Sequence[int]]) -> Iterator[None]:
         yield
     finally:
         _silent.reset(token)
+
+
+@contextmanager
+def changing(changes: Mapping[Tap, Change]) -> Iterator[None]:
+    """Pass what comes to each tap through a function inside the `with` block. Unlike a listener, it
+    gets tensors with their gradients."""
+    token = _changes.set({**_changes.get(), **changes})
+    try:
+        yield
+    finally:
+        _changes.reset(token)

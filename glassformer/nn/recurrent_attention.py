@@ -60,7 +60,7 @@ class PlaceAttention(nn.Module):
             scores = scores.masked_fill(~places.is_text[:, None], -math.inf)
         weights = scores.softmax(dim=-1)  # (B, K, S)
         self.tap.hear(weights)
-        return weights
+        return self.tap.changed(weights)
 
     def forward(self, query: Tensor, places: Places) -> Tensor:
         """(B · K, d_query) → (B · K, D)."""

@@ -4,9 +4,19 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from glassformer.inspection.attribution import attributions
 from glassformer.inspection.capture import stacks_of
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Subject
-from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
+from glassformer.inspection.text_views import (
+    AblationView,
+    AttributionView,
+    ContextsView,
+    HeadsView,
+    LensView,
+    PredictionView,
+)
+from glassformer.predict.contexts import contexts_of
 from glassformer.predict.predictor import Predictor, View
 
 
@@ -25,6 +35,8 @@ TEXT_VIEWS: dict[str, View] = {
     "lens": View("lens", "what each layer would predict", suits=can_be_read_out),
     "ablation": View("ablation", "how the prediction changes without each head", suits=has_layers),
     "prediction": View("prediction", "what is predicted at each position"),
+    "attribution": View("attribution", "which tokens the prediction rests on"),
+    "contexts": View("contexts", "a word in several sentences", suits=has_layers),
 }
 
 
@@ -43,11 +55,14 @@ class InspectsText(Predictor):
         text: str,
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
+        compare: str | Sequence[str] = (),
+        word: str | None = None,
         **options: Any,
     ) -> Inspection:
         """What the model computes on a text: tokens, attention, states of every layer, predictions.
         `layers` and `heads` limit the attention that is kept. For a translator, `target` is the
-        translation (default: its own).
+        translation (default: its own). With `compare`, the page also shows a word that the text
+        shares with these sentences (see `contexts`).
 
         >>> seen = model.inspect("the quick brown")
         >>> seen.tokens
@@ -55,7 +70,17 @@ class InspectsText(Predictor):
         >>> len(seen.predictions) > 0
         True
         """
-        return Inspection(self._subject(text, **options), layers, heads)
+        seen = Inspection(self._subject(text, **options), layers, heads)
+        if compare or word is not None:
+            seen.contexts = self._contexts(seen, compare, word)
+        return seen
+
+    def _contexts(
+        self, seen: Inspection, compare: str | Sequence[str], word: str | None
+    ) -> Contexts:
+        texts = [compare] if isinstance(compare, str) else compare
+        others = [Inspection(self._subject(each)) for each in texts]
+        return contexts_of([seen, *others], self.preprocessing.tokenizers["tokenizer"], word)
 
     def heads(self, text: str, layer: int | None = None, head: int | None = None) -> HeadsView:
         """What each head attends to; one layer or one head of each layer, if that is given.
@@ -81,6 +106,35 @@ class InspectsText(Predictor):
         >>> print(model.prediction("the quick brown").text())
         """
         return PredictionView(self.inspect(text))
+
+    def attribution(self, text: str) -> AttributionView:
+        """Which tokens the last prediction, or that of the first mask, rests on: mean attention,
+        rollout, attention × gradient, integrated gradients, and the effect of leaving each out.
+
+        >>> found = model.attribution("the quick brown").found
+        >>> found.integrated_gradients.sum(), found.logprob - found.baseline_logprob
+        (...)
+        >>> abs(found.error) < 0.1
+        True
+        """
+        seen = self.inspect(text)
+        return AttributionView(seen, *attributions(seen))
+
+    def contexts(
+        self, text: str, compare: str | Sequence[str] = (), word: str | None = None
+    ) -> ContextsView:
+        """The vectors of a word in a text and in the sentences to compare it with, layer by layer
+        (default: the longest word that all of them share).
+
+        >>> found = model.contexts("the quick brown", compare=["over the lazy dog"], word="the")
+        >>> len(found.contexts.uses)
+        2
+        >>> found.contexts.cosine[-1]
+        array(...)
+        """
+        seen = self.inspect(text)
+        seen.contexts = self._contexts(seen, compare, word)
+        return ContextsView(seen)
 
     def lens(self, text: str) -> LensView:
         """What the model would predict if it stopped after each layer.

@@ -16,6 +16,7 @@ from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.nn.token_embedding import Embedding
 from glassformer.predict.search_tree import search_tree
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
@@ -37,6 +38,7 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         text=text,
         streams=(_stream(model, "text", tokenizer, ids, is_causal=True),),
         run=lambda: model(row)[0],
+        run_rows=lambda: model(row),
         name_of=tokenizer.token,
         predicts="next",
         actual=[*ids[1:], None],
@@ -68,8 +70,9 @@ def of_masked(
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", tokenizer, ids),),
+        streams=(_stream(model, "text", tokenizer, ids, body="encoder."),),
         run=lambda: model(row)[0],
+        run_rows=lambda: model(row),
         name_of=tokenizer.token,
         predicts="same",
         actual=[None if id == preprocessing.mask else id for id in ids],
@@ -88,10 +91,11 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     ids = [int(id) for id in row]
     inputs = torch.tensor([ids], device=model.device)
 
-    def run() -> Tensor:
-        logits = model(inputs) / model.temperature  # (1, C), or (1, T, C) for a tagger
-        return logits if logits.dim() == 2 else logits[0]
+    def run_rows() -> Tensor:
+        logits = model(inputs) / model.temperature  # (B, C), or (B, T, C) for a tagger
+        return logits[:, None] if logits.dim() == 2 else logits
 
+    body = f"{model.body_name}." if model.body_name else ""
     is_tagger = isinstance(model, TokenTagger)
     read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
     tokenizer = preprocessing.tokenizer
@@ -99,8 +103,10 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(_stream(model, "text", tokenizer, ids, is_causal=model.is_causal),),
-        run=run,
+        streams=(_stream(model, "text", tokenizer, ids, is_causal=model.is_causal, body=body),),
+        run=lambda: run_rows()[0],
+        run_rows=run_rows,
+        read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
         name_of=model.labels.__getitem__,
         token_of=tokenizer.token,
         labels=model.labels,
@@ -116,6 +122,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         reads_words_alone=model.reads_words_alone,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
+        module=model,
+        preprocessing=preprocessing,
     )
 
 
@@ -131,16 +139,18 @@ def of_translation(
     tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
+    source = _stream(model, "source", preprocessing.source, source_ids, "encoder")
     written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source", is_causal=True)
     taps = () if "decoder" in stacks else model.taps
     return Subject(
         model=name_of(model),
         text=text,
         streams=(
-            _stream(model, "source", preprocessing.source, source_ids, "encoder"),
-            replace(written, memory_taps=taps),
+            source,
+            replace(written, memory_taps=taps, embedding=model.target_embedding),
         ),
         run=lambda: model(*rows)[0],
+        run_rows=lambda: model(*rows),
         name_of=tokenizer.token,
         predicts="next",
         actual=ids[1:],
@@ -158,6 +168,8 @@ def of_translation(
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
+        module=model,
+        preprocessing=preprocessing,
     )
 
 
@@ -184,12 +196,25 @@ def _stream(
     stack: str | None = None,
     memory: str | None = None,
     is_causal: bool = False,
+    body: str = "",
 ) -> Stream:
-    """`stack` is the place of the blocks in the model; None: the first there are."""
+    """`stack` is the place of the blocks in the model; None: the first there are. `body` is the
+    place of the embedding."""
     stacks = stacks_of(model)
     blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
+    table = dict(model.named_modules()).get(f"{body}embedding")
+    embedding = table if isinstance(table, Embedding) else None
     tokens = [tokenizer.token(id) for id in ids]
-    return Stream(name, tokens, ids, blocks, memory, tokenizer=tokenizer, is_causal=is_causal)
+    return Stream(
+        name,
+        tokens,
+        ids,
+        blocks,
+        memory,
+        tokenizer=tokenizer,
+        is_causal=is_causal,
+        embedding=embedding,
+    )
 
 
 def _inside(model: Any, body: str = "") -> dict[str, Any]:

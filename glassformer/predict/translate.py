@@ -320,8 +320,9 @@ class TranslatePredictor(InspectsText):
 
     def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
-        written = self.translate(source).text if target is None else one_line(target)
-        rows = self._rows(source, written)
+        own = self.translate(source) if target is None else None
+        written = one_line(target or "") if own is None else own.text
+        rows = self._rows(source, written, has_end=own is None or not own.is_cut_off)
         return of_translation(self.model, self.preprocessing, source, *rows)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:

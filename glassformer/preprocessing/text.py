@@ -74,6 +74,19 @@ class TextPreprocessing(LabelledInputs):
         return (TextInput(tokenizer="tokenizer", before=before, if_empty=None if before else end),)
 
     @property
+    def labelled_input(self) -> TextInput:
+        """The same for a text that is labelled: as `rows` puts it, without a limit."""
+        frame = self.frame(None)
+        return TextInput(
+            tokenizer="tokenizer",
+            before=tuple(frame.before),
+            after=tuple(frame.after),
+            if_empty=None if frame.before or frame.after else 0,
+            is_read_as_a_whole=True,
+            carries_blanks=self.tokenizer.carries_blanks,
+        )
+
+    @property
     def dtype(self) -> str:
         """The smallest type that holds every id."""
         return id_type(self.tokenizer.vocab_size).str

@@ -13,10 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
 from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.positions import Positions
 from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.preprocessing.text_input import TextInput
 from glassformer.story.packed_weights import (
     PackedType,
@@ -30,7 +33,10 @@ from glassformer.wording import readable_size
 
 LIVE_SCRIPTS = tuple(
     f"live/{name}.js"
-    for name in ("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp")
+    for name in (
+        *("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp"),
+        "decoding",
+    )
 )
 CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position
 
@@ -67,12 +73,15 @@ def live_or_error(
         | {"head_dim": config.width_of_head, "num_kv_heads": config.kv_heads},
         "streams": [
             asdict(stream) | {"num_layers": _num_layers(model, stream), "input": asdict(reads)}
-            for stream, reads in zip(wiring.streams, _inputs(preprocessing), strict=True)
+            for stream, reads in zip(wiring.streams, _inputs(model, preprocessing), strict=True)
         ],
         "read_out": _read_out(model, wiring),
+        "pooling": wiring.pooling,
+        "labels": _labels(model),
         "tokenizers": {name: portable(each) for name, each in preprocessing.tokenizers.items()},
         "weights": weights,
         "check": _check(model, wiring),
+        "longest_target": _longest_target(model, preprocessing),
     }
 
 
@@ -85,6 +94,7 @@ def _fitting_weights(
     if not all(each.isfinite().all() for each in model.parameters()):
         raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
     exact = _frequencies(model, wiring)
+    exact |= {name: each for name, each in model.named_buffers() if name == f"{wiring.pooling}.idf"}
     kinds: tuple[PackedType, ...] = ("int16", "int8") if dtype is None else (dtype,)
     size = 0
     for kind in kinds:
@@ -121,8 +131,13 @@ def _num_layers(model: nn.Module, stream: StreamWiring) -> int:
 
 def _read_out(model: nn.Module, wiring: Wiring) -> list[tuple[str, str]]:
     """The kind and name of each module; those that do nothing are left out."""
-    steps = ((name, model.get_submodule(name)) for name in wiring.read_out)
-    return [(_kind(each), name) for name, each in steps if not isinstance(each, nn.Identity)]
+    found = []
+    for name in wiring.read_out:
+        if name.startswith(":"):
+            found.append((name[1:], name))
+        elif not isinstance(module := model.get_submodule(name), nn.Identity):
+            found.append((_kind(module), name))
+    return found
 
 
 def _kind(module: nn.Module) -> str:
@@ -130,11 +145,32 @@ def _kind(module: nn.Module) -> str:
     return next(kind for each, kind in kinds.items() if isinstance(module, each))
 
 
-def _inputs(preprocessing: Preprocessing) -> tuple[TextInput, ...]:
+def _labels(model: nn.Module) -> dict[str, Any] | None:
+    """The labels that are predicted instead of tokens, and how their probabilities are computed."""
+    if not isinstance(model, Labeller):
+        return None
+    return {
+        "names": list(model.labels),
+        "temperature": float(model.temperature),
+        "are_several": model.config.multi_label,
+    }
+
+
+def _inputs(model: nn.Module, preprocessing: Preprocessing) -> tuple[TextInput, ...]:
     """How a text becomes what each stream reads, as the verbs of its task do it."""
+    if isinstance(model, Labeller) and isinstance(preprocessing, TextPreprocessing):
+        return (preprocessing.labelled_input,)
     if not preprocessing.text_inputs:
         raise GlassformerError(f"an input of kind {preprocessing.kind} cannot be read in a page.")
     return preprocessing.text_inputs
+
+
+def _longest_target(model: nn.Module, preprocessing: Preprocessing) -> list[int] | None:
+    """The most tokens of a translation, with its end, by the number of tokens of its source."""
+    if not isinstance(preprocessing, PairPreprocessing):
+        return None
+    context = cast(int, model.context_length)
+    return [preprocessing.longest_target(length, context) for length in range(context + 1)]
 
 
 # --- the check ---
@@ -153,12 +189,13 @@ def _check(model: nn.Module, wiring: Wiring) -> dict[str, Any]:
     was_training = model.training
     try:
         rows = [torch.tensor([ids], device=device) for ids in inputs]
-        logits = model.eval()(*rows)[0].float().cpu().numpy()  # (T, V)
+        logits = model.eval()(*rows)[0].float().cpu().numpy()  # (T, V), or (C,) for the whole text
     finally:
         model.train(was_training)
-    count = max(1, min(length, CHECKED_LOGITS // logits.shape[1]))
+    logits = logits.reshape(-1, logits.shape[-1])
+    count = max(1, min(len(logits), CHECKED_LOGITS // logits.shape[1]))
     return {
         "inputs": inputs,
-        "positions": list(range(length - count, length)),
+        "positions": list(range(len(logits) - count, len(logits))),
         "logits": as_text(np.ascontiguousarray(logits[-count:], dtype=np.float32)),
     }

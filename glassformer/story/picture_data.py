@@ -44,9 +44,10 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
     }
 
 
-def effects_of(seen: Inspection) -> dict[str, Any]:
-    """What the prediction loses without each head; null where a layer has fewer heads."""
-    effects = seen.effects()
+def effects_of(seen: Inspection, group: str | None = None) -> dict[str, Any]:
+    """What the prediction loses without each head; null where a layer has fewer heads. `group`:
+    the heads of another stream, or those that look at it."""
+    effects = seen.effects(of=group)
     return {"divergence": _nested(effects.divergence), "change": _nested(effects.change)}
 
 

@@ -14,10 +14,12 @@ from glassformer import __version__
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, Capture
+from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.inspection.spelling import spelling
 from glassformer.inspection.window_capture import WindowLayer
+from glassformer.story.attribution import attribution_data
 from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.packed_arrays import packed
 from glassformer.story.page import assembled, part
@@ -28,7 +30,7 @@ from glassformer.story.picture_data import (
     picture_of,
 )
 
-STYLES = ("page.css", "report.css", "story/story.css")
+STYLES = ("page.css", "report.css", "story/story.css", "story/opinions.css")
 CHAPTERS = (
     "tokens",
     "embeddings",
@@ -36,6 +38,7 @@ CHAPTERS = (
     "computation",
     "layers",
     "prediction",
+    "attribution",
     "beams",
     "alignment",
 )
@@ -44,6 +47,7 @@ PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "pictur
 SCRIPTS = (
     *("elements.js", "scales.js", "heat_map.js", "heat_colours.js"),
     *(f"story/{name}.js" for name in (*SHARED, *PICTURES)),
+    "story/contexts.js",
     *(f"story/{name}.js" for name in CHAPTERS),
     *("story/picture_layers.js", "story/labels.js"),
     *LIVE_SCRIPTS,
@@ -98,10 +102,13 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "rollout": None if subject.rollout is None else subject.rollout().tolist(),
         "lens": None,
         "effects": None,
+        "more_effects": {},
         "path": None,
         "live": None,
+        "attribution": attribution_data(seen),
+        "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
-    if len(subject.streams) == 1 and subject.module is not None:
+    if subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
@@ -112,9 +119,12 @@ def story_data(seen: Inspection) -> dict[str, Any]:
                 for layer in seen.lens
             ]
             found["lens_totals"] = seen.lens_totals.tolist()
-        capture = seen.capture()
-        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
+        groups = seen.head_groups
+        num_heads = sum(each.num_heads for layers in groups.values() for each in layers)
+        if num_heads <= MOST_SWITCHED:
             found["effects"] = effects_of(seen)
+            others = [name for name in groups if name != seen.stream.name]
+            found["more_effects"] = {name: effects_of(seen, name) for name in others}
     elif windows := seen.windows():
         if sum(len(layer.heads) for layer in windows) <= MOST_SWITCHED:
             found["effects"] = effects_of(seen)
@@ -138,18 +148,25 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     if seen.has_capture(stream):
         capture = seen.capture(stream)
         _check_size(capture)
-        found["layers"] = [
-            {"query": packed(query), "key": packed(key), "value": packed(value)}
-            for query, key, value in zip(capture.queries, capture.keys, capture.values, strict=True)
-        ]
+        found["layers"] = _layers(capture.queries, capture.keys, capture.values)
         if (bias := capture.bias) is not None:
             found["bias"] = packed(bias)
-        if (cross := capture.cross_attention) is not None:
-            found["cross"] = [{"weights": packed(each)} for each in cross]
+        weights, looks_at_picture = capture.cross_attention, seen.subject.input_name == "image"
+        if weights is not None and looks_at_picture:
+            found["cross"] = [{"weights": packed(each)} for each in weights]
+        elif (cross := capture.cross) is not None:
+            found["cross"] = _layers(*cross)
     elif windows := seen.windows(stream):
         _check_size(*windows)
         found["layers"] = [layer_in_windows(each) for each in windows]
     return found
+
+
+def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
+    return [
+        {"query": packed(query), "key": packed(key), "value": packed(value)}
+        for query, key, value in zip(queries, keys, values, strict=True)
+    ]
 
 
 def absent(seen: Inspection) -> str:
@@ -218,3 +235,7 @@ def _path(hidden: Array) -> dict[str, Any]:
         "norms": norms.tolist(),
         "similar": similar.tolist(),
     }
+
+
+def _contexts(found: Contexts) -> dict[str, Any]:
+    return found.as_json() | {"names": found.names, "vectors": None}

@@ -1,4 +1,5 @@
-"""Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction."""
+"""Views of a text model as pictures for slides and papers: heads, lens, ablation, prediction,
+attribution, contexts."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,8 +10,12 @@ import numpy as np
 
 from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
+from glassformer.inspection.attribution import METHODS
 from glassformer.inspection.text_views import (
+    BASELINE,
     AblationView,
+    AttributionView,
+    ContextsView,
     HeadsView,
     LensView,
     PredictionView,
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, ORANGE = "#3182bd", "#e6550d"  # more and less, as on the page
+# Of several words: they differ for eyes that do not tell red from green, too (Okabe and Ito).
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6b00", "#555555")
+MOST_USES = len(COLOURS)
 LABELLED = 32  # tokens, up to which the maps have their names on the axes
 MOST_CELLS = 60  # columns of a lens
 
@@ -50,11 +59,11 @@ def _plain(axes: "Axes") -> None:
         spine.set_visible(False)
 
 
-def _title(figure: "Figure", text: str, about: str, high: float) -> None:
-    """Above the axes: what was read, and what is shown."""
+def _title(figure: "Figure", text: str, about: str, high: float, above: float = 0.0) -> None:
+    """Above the axes, with some more inches between: what was read, and what is shown."""
     style: dict[str, Any] = {"color": INK, "parse_math": False, "ha": "left", "va": "bottom"}
-    figure.text(0, 1 + 0.32 / high, shortened(visible(text), 90), fontsize=12, **style)
-    figure.text(0, 1 + 0.12 / high, about, fontsize=9, **style)
+    figure.text(0, 1 + (0.32 + above) / high, shortened(visible(text), 90), fontsize=12, **style)
+    figure.text(0, 1 + (0.12 + above) / high, about, fontsize=9, **style)
 
 
 # --- attention ---
@@ -177,7 +186,7 @@ def prediction_figure(view: PredictionView) -> "Figure":
     figure = Figure(figsize=(5.5, high), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     values = [each.probability for each in options]
-    axes.barh(range(len(options)), values, color="#3182bd", height=0.72)
+    axes.barh(range(len(options)), values, color=BLUE, height=0.72)
     axes.set_xlim(0, max(values) * 1.18)
     axes.set_ylim(len(options) - 0.5, -0.5)
     for row, value in enumerate(values):
@@ -192,7 +201,119 @@ def prediction_figure(view: PredictionView) -> "Figure":
     return figure
 
 
-def _place(view: AblationView | PredictionView) -> str:
+# --- attribution ---
+
+
+def attribution_figure(view: AttributionView) -> "Figure":
+    """A row for each token, a column of bars for each method."""
+    from matplotlib.figure import Figure
+
+    found = view.found
+    rows = np.flatnonzero(found.is_read)
+    if len(rows) > MOST_CELLS:
+        raise UsageError(
+            f"the bars of {len(rows):,} tokens do not fit into a picture. Use a text of at most "
+            f"{MOST_CELLS} tokens, or write .json."
+        )
+    wide, high, step = 1.75 * len(found.methods), max(0.5, 0.26 * len(rows)), 1 / len(found.methods)
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    for number, (name, values) in enumerate(found.methods.items()):
+        axes = figure.add_axes((number * step, 0, 0.92 * step, 1))
+        own = values[rows]
+        most = max(float(np.abs(own).max(initial=0)), 1e-12)
+        colours = [BLUE if value >= 0 else ORANGE for value in own]
+        axes.barh(range(len(rows)), own / most, color=colours, height=0.72)
+        axes.set_xlim(min(0.0, float(own.min()) / most) - 0.03, 1.05)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.axvline(0, color=INK, linewidth=0.6)
+        _plain(axes)
+        axes.set_xticks([])
+        is_first = number == 0
+        shown = _names([view.tokens[row] for row in rows]) if is_first else [""] * len(rows)
+        axes.set_yticks(range(len(rows)), shown, fontsize=9, parse_math=False)
+        unit = "" if name in ("attention", "rollout") else " nats"
+        about = f"{METHODS[name]}\nup to {most:.2g}{unit}"
+        axes.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
+    option = shortened(visible(found.token), 20)
+    p = math.exp(found.logprob)
+    where = f"{view.seen.subject.model} {_place(view)}"
+    about = f"what the prediction of {where} rests on: “{option}”, {p:.1%}"
+    figure.text(0, -0.22 / high, _completeness(view), fontsize=8, color=INK, va="top")
+    _title(figure, view.seen.subject.text, about, high, 0.42)
+    return figure
+
+
+def _completeness(view: AttributionView) -> str:
+    found = view.found
+    return (
+        f"baseline: {BASELINE}; integrated gradients sum to "
+        f"{found.integrated_gradients.sum():.3f} of {found.logprob - found.baseline_logprob:.3f} "
+        f"nats (error {abs(found.error):.1e})"
+    )
+
+
+# --- one word in several sentences ---
+
+
+def contexts_figure(view: ContextsView) -> "Figure":
+    """Left, the way of each vector through the layers; right, how alike they are after each."""
+    from matplotlib.figure import Figure
+
+    found = view.contexts
+    if len(found.uses) > MOST_USES:
+        raise UsageError(
+            f'"{found.word}" stands in {len(found.uses)} places, and a picture shows at most '
+            f"{MOST_USES}. Use fewer sentences, or write .json."
+        )
+    wide, high = 9.5, 3.6
+    figure = Figure(figsize=(wide, high), facecolor="white")
+    ways, alike = figure.add_axes((0, 0, 0.5, 1)), figure.add_axes((0.6, 0.12, 0.4, 0.88))
+    places, share = found.places
+    for number, name in enumerate(found.names):
+        x, y = places[:, number].T
+        colour = COLOURS[number]
+        ways.plot(x, y, "-", color=colour, linewidth=1.5, zorder=1)
+        ways.scatter(x, y, s=12, color=colour, zorder=2)
+        ways.scatter(x[-1:], y[-1:], s=60, color=colour, zorder=3, label=shortened(name, 60))
+    ways.set_xticks([])
+    ways.set_yticks([])
+    for spine in ways.spines.values():
+        spine.set_color("#d0d7de")
+    about = f"from the input to the last layer (large); {share:.0%} of all differences"
+    ways.set_title(about, fontsize=8, color=INK, loc="left", pad=4)
+    layers = ["input", *(f"layer {number}" for number in range(len(found.hidden) - 1))]
+    layers = layers if len(layers) < 7 else ["input", *map(str, range(len(layers) - 1))]
+    for a, b in found.pairs:
+        style: dict[str, Any] = {
+            "color": COLOURS[a],
+            "markerfacecolor": COLOURS[b],
+            "markeredgecolor": COLOURS[b],
+        }
+        alike.plot(found.cosine[:, a, b], "o-", markersize=5, linewidth=1.5, **style)
+    alike.set_xticks(range(len(layers)), layers)
+    alike.set_title(
+        "cosine of each two of them: a line of one colour, dots of the other",
+        fontsize=8,
+        color=INK,
+        loc="left",
+        pad=4,
+    )
+    alike.tick_params(length=0, labelsize=8, labelcolor=INK)
+    alike.grid(axis="y", color="#e5e9ee", linewidth=0.8)
+    for spine in alike.spines.values():
+        spine.set_visible(False)
+    marks = ways.legend(
+        loc="upper left", bbox_to_anchor=(0, -0.03), frameon=False, fontsize=9, borderpad=0
+    )
+    for text in marks.get_texts():
+        text.set_parse_math(False)
+        text.set_color(INK)
+    title = f"“{found.word}” in {len(found.uses)} places"
+    _title(figure, title, f"its vectors in {found.model}, layer by layer", high, 0.2)
+    return figure
+
+
+def _place(view: TextView) -> str:
     """Which prediction is drawn."""
     position = view.seen.focused.position
     if position is None:
@@ -206,4 +327,6 @@ _FIGURES: dict[type[Any], Callable[[Any], "Figure"]] = {
     LensView: lens_figure,
     AblationView: ablation_figure,
     PredictionView: prediction_figure,
+    AttributionView: attribution_figure,
+    ContextsView: contexts_figure,
 }

@@ -7,7 +7,14 @@ from typing import Any
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.inspection import Inspection
-from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
+from glassformer.inspection.text_views import (
+    AblationView,
+    AttributionView,
+    ContextsView,
+    HeadsView,
+    LensView,
+    PredictionView,
+)
 from glassformer.inspection.word_places import WordPlaces
 from glassformer.story import alignment, image_attention, story, text_pictures, word_places
 
@@ -20,6 +27,8 @@ DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     LensView: text_pictures.draw,
     AblationView: text_pictures.draw,
     PredictionView: text_pictures.draw,
+    AttributionView: text_pictures.draw,
+    ContextsView: text_pictures.draw,
 }
 
 

@@ -11,9 +11,14 @@ from torch import nn
 
 from glassformer import tasks
 from glassformer.inspection.alignment import Alignment
+from glassformer.models.bert import Bert, BertConfig
+from glassformer.predict.masked import MaskedPredictor
 from glassformer.predict.probe import ProbePredictor
 from glassformer.predict.translate import TranslatePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.text.framing import BERT_TOKENS
+from glassformer.text.tokenizer_training import train_tokenizer
 
 
 class Translator(TranslatePredictor):
@@ -160,3 +165,40 @@ def test_an_option_that_the_usual_view_does_not_have_is_refused_by_name(
     result = glassformer("inspect", "run", "Hallo", "--layer", "1")
     assert result.code == 2
     assert "the view story does not accept --layer" in result.err
+
+
+@pytest.fixture
+def masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = train_tokenizer("word", ["one two three four five"] * 3, None, list(BERT_TOKENS))
+    shape = {"num_layers": 2, "d_model": 16, "num_heads": 2, "context_length": 12}
+    model = Bert(BertConfig(vocab_size=tokenizer.vocab_size, **shape))
+    found = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
+    monkeypatch.setattr(tasks, "load", lambda path: found)
+
+
+def test_a_word_is_compared_in_several_sentences(
+    glassformer: Any, masked: None, tmp_path: Path
+) -> None:
+    words = ("inspect", "run", "one two three", "--compare", "four two", "--compare", "two five")
+    result = glassformer(*words, "--view", "contexts")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith('"two" in 3 places:')
+    result = glassformer(*words, "--word", "two", "--out", "story.html")
+    assert (result.code, result.err) == (0, "wrote story.html\n")
+    assert '"word": "two"' in (tmp_path / "story.html").read_text()
+    result = glassformer(*words, "--view", "contexts", "--word", "five")
+    assert result.code == 2
+    assert result.error.startswith('"five" is not a word of "one two three"')
+    result = glassformer(*words, "--view", "heads")
+    assert result.code == 2
+    assert "the view heads does not accept --compare" in result.err
+
+
+def test_attributions_are_printed_with_all_digits(glassformer: Any, masked: None) -> None:
+    result = glassformer("inspect", "run", "one [MASK] three", "--view", "attribution", "--json")
+    assert result.code == 0
+    found = json.loads(result.out)
+    assert found["position"] == 2
+    total = sum(found["attribution"]["integrated_gradients"])
+    difference = found["logprob"] - found["baseline_logprob"]
+    assert total - difference == pytest.approx(found["completeness_error"], abs=1e-12)

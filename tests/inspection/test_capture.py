@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import UsageError
-from glassformer.inspection.ablation import head_effects
+from glassformer.inspection.ablation import head_effects, heads_of
 from glassformer.inspection.capture import capturing, stacks_of
 from glassformer.inspection.lens import lens
 from glassformer.models.bert import Bert, BertConfig
@@ -137,7 +137,7 @@ def test_a_head_without_effect_scores_zero_and_the_others_do_not() -> None:
 
     with torch.inference_mode():
         plain = last().double().log_softmax(-1)
-        effects = head_effects(model.blocks, last)
+        effects = head_effects(heads_of(model.blocks.attentions), last)
         with without_heads({model.blocks[0].attention.tap: [1]}):
             other = last().double().log_softmax(-1)
     assert effects.divergence.shape == (3, 4)

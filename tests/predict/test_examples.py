@@ -52,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_built_in("digits", folder / "digits")
     shutil.copy(folder / "digits/test/0/0036.png", folder / "photo.png")
     (folder / "held_out.txt").write_text("the quick brown fox jumps over a lazy dog.\n" * 80)
-    numbers = ("one", "two", "three", "four", "five")
+    numbers = ("one", "two", "three", "four", "the")
     pairs = [f"{a} {b} {c}" for a in numbers for b in numbers for c in numbers]
     scenes(folder, name="scenes.csv")
     (folder / "images" / "scenes-000.png").rename(folder / "scene.png")

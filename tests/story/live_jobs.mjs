@@ -51,6 +51,14 @@ export const JOBS = {
     const model = await makeLive(live);
     return calls.map((call) => seenIn(model.trace(...call)));
   },
+  // The logits of all predictions of each call.
+  async logits({ makeLive }, { live, calls }) {
+    const model = await makeLive(live);
+    return calls.map((call) => {
+      const trace = model.trace(...call);
+      return Array.from({ length: trace.length }, (_, n) => Array.from(trace.logits(n)));
+    });
+  },
   async agreements({ makeLive, agreement }, { lives }) {
     const models = await Promise.all(lives.map(makeLive));
     return models.map(agreement);
@@ -71,6 +79,10 @@ export const JOBS = {
   async failures({ makeLive }, { live, calls }) {
     const model = await makeLive(live);
     return calls.map((call) => failureOf(() => model.trace(...call)));
+  },
+  async translations({ makeLive, greedyTranslation }, { live, sources, silent }) {
+    const model = await makeLive(live);
+    return sources.map((source) => greedyTranslation(model, live, source, silent));
   },
   async tokens({ makeTokenizer }, { tokenizer, texts, rows }) {
     const own = makeTokenizer(tokenizer);

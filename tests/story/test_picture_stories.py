@@ -143,6 +143,7 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
       svg.dispatchEvent(new PointerEvent("pointerleave"));
       words[0].click();
       words[2].click();
+      writeAddress(); // it would wait a moment
       return { word, shares, place, covers, kept: state.word, address: location.hash, sections: %s,
         labels: textsOf("#words .word") };"""
     found = shown(seen, body % SECTIONS, tmp_path)

@@ -154,6 +154,7 @@ def test_a_recurrent_translator_has_only_the_chapters_that_make_sense(tmp_path: 
         "tokens",
         "embeddings",
         "prediction",
+        "attribution",
         "beams",
         "alignment",
     ]
@@ -187,7 +188,7 @@ def test_no_name_is_defined_twice_in_the_scripts_of_the_page() -> None:
     assert len(names) == len(set(names)) > 30
 
 
-@pytest.mark.parametrize("view", ["heads", "lens", "ablation", "prediction"])
+@pytest.mark.parametrize("view", ["heads", "lens", "ablation", "prediction", "attribution"])
 @pytest.mark.parametrize("ending", ["png", "svg", "html", "json"])
 def test_every_view_is_drawn_in_every_format(view: str, ending: str, tmp_path: Path) -> None:
     seen = getattr(predictor("a bad day, said the cat."), view)("a bad day")

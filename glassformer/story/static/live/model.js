@@ -46,7 +46,7 @@ function liveModel(packed, weights) {
       states[stream.stack] = stream.run(inputs[n], own, memory, before[stream.stack]);
     });
     before = states;
-    const { length } = inputs[streams.length - 1];
+    const ids = inputs[streams.length - 1], length = packed.pooling ? 1 : ids.length; // predictions
     const final = states[last.stack].hidden.at(-1);
     return {
       ids: inputs.slice(0, streams.length),
@@ -56,12 +56,32 @@ function liveModel(packed, weights) {
       readOut,
       logits(position) {
         if (!(position >= 0 && position < length)) throw Error(`there is no position ${position}`);
-        return readOut(final.row(position));
+        if (!packed.pooling) return readOut(final.row(position));
+        return readOut(pooledVector(states[last.stack].output(), ids, packed.pooling, weights));
       },
     };
   }
 
-  return { trace, readOut, config, check: packed.check, dtype: packed.weights.dtype, weights };
+  // What is added to the embeddings at the first positions of a stack: rows.
+  function positions(stack, length) {
+    return streams.find((each) => each.stack === stack).positions(length);
+  }
+
+  return { trace, readOut, positions, config, check: packed.check, dtype: packed.weights.dtype, weights };
+}
+
+// One vector from those of a text, (T, D): the mean, the largest numbers, the first or the last
+// vector, or a sum in which rare tokens count more (nn/idf.py).
+function pooledVector(rows, ids, pooling, weights) {
+  const length = ids.length, width = rows.length / length;
+  const row = (t) => rows.subarray(t * width, (t + 1) * width);
+  if (pooling === "first" || pooling === "last") return row(pooling === "first" ? 0 : length - 1);
+  const column = (k) => Array.from({ length }, (_, t) => rows[t * width + k]);
+  if (pooling === "max") return Float32Array.from({ length: width }, (_, k) => Math.max(...column(k)));
+  const idf = weights.get(`${pooling}.idf`)?.data; // not for "mean", and not for a time series
+  const counts = Array.from(ids, (id) => (idf ? idf[id] : 1));
+  const norm = idf ? Math.max(1, Math.hypot(...counts)) : length;
+  return Float32Array.from({ length: width }, (_, k) => column(k).reduce((sum, x, t) => sum + counts[t] * x, 0) / norm);
 }
 
 function checkSilent(silent, streams) {
@@ -186,7 +206,12 @@ function makeStream(described, parts, weights, config) {
       layers: state.layers.map((layer, n) => blocks[n].seen(layer, length)),
     };
   }
-  return { stack, memory, blocks, numHeads: config.num_heads, run, seen };
+  function positions(length) {
+    const added = new Float32Array(length * D);
+    around.add(added, 0, length);
+    return Array.from({ length }, (_, row) => added.subarray(row * D, (row + 1) * D));
+  }
+  return { stack, memory, blocks, numHeads: config.num_heads, run, seen, positions };
 }
 
 function checkIds(ids, size, most) {

@@ -131,6 +131,7 @@ const ACTIVATIONS = {
   gelu_tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
   relu: (x) => (x > 0 ? x : 0),
   silu: (x) => x / (1 + Math.exp(-x)),
+  tanh: Math.tanh,
   swiglu: (x) => x / (1 + Math.exp(-x)), // of the gate
 };
 

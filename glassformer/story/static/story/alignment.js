@@ -8,7 +8,7 @@ chapters.push({
   isShown: (scene) => Boolean(scene.main.cross && !sourceOf(scene).picture),
   draw(place, scene) {
     const source = scene.streams[sourceNumber()], { cross } = scene.main;
-    const heads = cross[0].weights.shape[0], said = add(place, "p", { class: "said" });
+    const heads = (cross[0].query ?? cross[0].weights).shape[0], said = add(place, "p", { class: "said" });
     const box = addFigure(place, { name: "Looking at the source", of: ["layer", "head"], style: "wide", caption: "The stronger the colour, the larger the weight; each row adds up to 1." });
     follow(["layer", "head", "token"], () => {
       const layer = Math.min(state.layer, cross.length - 1), head = Math.min(state.head, heads - 1);

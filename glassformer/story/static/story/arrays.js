@@ -34,8 +34,8 @@ const headsOf = (layer) => layer.heads ?? layer.query.shape[0]; // without unpac
 
 // The parts of one head: query, key and value vectors as views, without copying.
 function headOf(layer, head) {
-  const [heads, length, width] = layer.query.shape;
-  const groups = layer.key.shape[0], group = Math.floor((head * groups) / heads);
+  const [heads, , width] = layer.query.shape;
+  const [groups, length] = layer.key.shape, group = Math.floor((head * groups) / heads);
   const rows = (array, number, count) => {
     const size = array.shape[1] * array.shape[2];
     return array.data.subarray(number * size, number * size + size);
@@ -114,13 +114,39 @@ function weightsOf(stream, layer, head) {
   return stream.kept.get(name);
 }
 
-// The weights of a head to the source of a translation, as the model computed them: rows.
+// Who looks at whom: the text at itself, or the target at itself, the source at itself, and the
+// target at the source. `tokens` are looked at, `asking` look; `place` is which of them is chosen.
+function looksOf(scene) {
+  if (scene.looks) return scene.looks;
+  const { main } = scene, last = scene.streams.length - 1, source = scene.streams.findIndex(({ name, picture }) => name === main.memory && !picture);
+  const within = (number, place) => {
+    const stream = scene.streams[number];
+    return { ...stream, place, asking: stream.tokens, asks: number, answers: number, kept: undefined, label: last ? `the ${stream.name} at itself` : "" };
+  };
+  const looks = [within(last, "token")];
+  if (source >= 0) {
+    const { layers, tokens, name } = scene.streams[source];
+    if (layers) looks.push(within(source, "source"));
+    if (main.cross?.[0].query) looks.push({ name: "cross", place: "token", asking: main.tokens, tokens, layers: main.cross, causal: false, bias: null, asks: last, answers: source, label: `the ${main.name} at the ${name}` });
+  }
+  scene.looks = looks;
+  return looks;
+}
+
+// The one that the reader chose.
+const lookNumber = () => Math.min(state.look, looksOf(scene).length - 1);
+const lookOf = (scene) => looksOf(scene)[lookNumber()];
+const layerOf = (look) => Math.min(state.layer, look.layers.length - 1);
+const askingOf = (look) => Math.min(state[look.place] ?? Infinity, look.asking.length - 1);
+
+// The weights of a head to the source of a translation: rows.
 function crossWeightsOf(stream, layer, head) {
-  const [, rows] = stream.cross[layer].weights.shape;
+  const [, rows] = (stream.cross[layer].query ?? stream.cross[layer].weights).shape;
   return Array.from({ length: rows }, (_, row) => crossRowOf(stream, layer, head, row));
 }
 
 function crossRowOf(stream, layer, head, row) {
+  if (stream.cross[layer].query) return weightsAt({ layers: stream.cross, causal: false, bias: null }, layer, head, row);
   const { data, shape: [, rows, columns] } = stream.cross[layer].weights;
   const first = (head * rows + row) * columns;
   return Array.from(data.subarray(first, first + columns));

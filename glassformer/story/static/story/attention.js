@@ -13,21 +13,30 @@ chapters.push({
       drawPictureAttention(place, scene);
       return;
     }
-    if (scene.streams.length > 1) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; ${sourceOf(scene).picture ? "“Words and the picture” above" : "the chapter “Looking at the source”"} shows how they look at the ${scene.main.memory}.`);
+    if (sourceOf(scene)?.picture) add(place, "p", { class: "hint" }, `These are the tokens of the ${scene.main.name}, which look at each other; “Words and the picture” above shows how they look at the ${scene.main.memory}.`);
+    const looks = looksOf(scene);
+    if (looks.length > 1) addLooks(place, looks);
     const layout = add(place, "div", { class: "attention" });
     const left = add(layout, "div", { class: "heads" });
-    const grid = addFigure(left, { name: "All heads", caption: "A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head." });
-    drawThumbs(grid, scene.main);
-    const map = addFigure(left, { name: "Map of one head", of: ["layer", "head"], caption: "All weights of the chosen head. A row is a query, a column a key; each row adds up to 1." });
+    const grid = addFigure(left, { name: "All heads", of: ["look"], caption: "A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head." });
+    const thumbs = looks.map((look) => {
+      const room = add(grid, "div");
+      drawThumbs(room, look);
+      return room;
+    });
+    const map = addFigure(left, { name: "Map of one head", of: ["look", "layer", "head"], caption: "All weights of the chosen head. A row is a query, a column a key; each row adds up to 1." });
     const view = add(layout, "div", { class: "one-head" });
     const said = add(view, "p", { class: "said" });
-    const lines = addFigure(view, { name: "One head as lines", of: ["layer", "head", "token"], style: "wide" });
-    follow(["layer", "head"], () => drawHeadMap(map, scene.main, mainStream()));
-    follow(["layer", "head", "token"], () => {
-      const rows = weightsOf(scene.main, state.layer, state.head);
-      writeProse(said, inWordsOf(scene.main, rows));
-      drawLines(lines, scene.main, rows);
-      describe(lines, `${quoted(scene.main.tokens[state.token])} looks at: ${strongest(rows[state.token], 12).map(({ weight, key }) => `${quoted(scene.main.tokens[key])} ${percent(weight)}`).join(", ")}`);
+    const lines = addFigure(view, { name: "One head as lines", of: ["look", "layer", "head", "token"], style: "wide" });
+    follow(["look", "layer", "head"], () => {
+      thumbs.forEach((room, n) => { room.hidden = looks[n] !== lookOf(scene); });
+      drawHeadMap(map, lookOf(scene));
+    });
+    follow(["look", "layer", "head", "token", "source"], () => {
+      const look = lookOf(scene), rows = weightsOf(look, layerOf(look), state.head), asking = askingOf(look);
+      writeProse(said, inWordsOf(look, rows));
+      drawLines(lines, look, rows);
+      describe(lines, `${quoted(look.asking[asking])} looks at: ${strongest(rows[asking], 12).map(({ weight, key }) => `${quoted(look.tokens[key])} ${percent(weight)}`).join(", ")}`);
     });
     add(place, "p", { class: "honest" }, "What attention does not show: a weight says how much of a value enters the mean, not how much it matters for the answer. A large weight may carry a small value, what earlier layers took up is already mixed in, and other heads may do the same work. Compare with “Switch a head off” below.");
   },
@@ -35,11 +44,24 @@ chapters.push({
 
 const strongest = (row, count) => Array.from(row, (weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight).slice(0, count);
 
-function inWordsOf(stream, rows) {
-  const parts = strongest(rows[state.token], 4).filter(({ weight }, n) => n === 0 || weight > 0.01);
+// Which tokens look at which.
+function addLooks(place, looks) {
+  const line = add(place, "div", { class: "controls looks", role: "group", "aria-label": "attention of" });
+  const buttons = looks.map(({ label }, look) => {
+    const button = add(line, "button", { type: "button" }, label);
+    button.addEventListener("click", () => choose({ look, key: null }));
+    return button;
+  });
+  follow(["look"], () => buttons.forEach((button, n) => button.setAttribute("aria-pressed", n === lookNumber())));
+}
+
+const askingPick = (look, label) => tokenPick({ tokens: look.asking }, look.place, askingOf(look), label, "query");
+
+function inWordsOf(look, rows) {
+  const asking = askingOf(look), parts = strongest(rows[asking], 4).filter(({ weight }, n) => n === 0 || weight > 0.01);
   return [
-    "In layer ", layerPick(stream), ", head ", headPick(stream), ", ", tokenPick(stream, "token", state.token, "query token", "query"), " looks at ",
-    ...parts.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quoted(stream.tokens[key]), "key"), " ", term(percent(weight), "weight", ref("weight", mainStream(), state.layer, state.head, state.token, key))]), ".",
+    "In layer ", layerPick(look), ", head ", headPick(look), ", ", askingPick(look, "query token"), " looks at ",
+    ...parts.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quoted(look.tokens[key]), "key"), " ", term(percent(weight), "weight", ref("weight", lookNumber(), layerOf(look), state.head, asking, key))]), ".",
   ];
 }
 
@@ -52,22 +74,22 @@ function drawThumbs(place, stream) {
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  const body = add(table, "tbody"), size = Math.min(stream.tokens.length, THUMB);
+  const body = add(table, "tbody"), size = Math.min(stream.tokens.length, THUMB), high = Math.min(stream.asking.length, THUMB);
   const buttons = stream.layers.map((_, layer) => {
     const row = add(body, "tr");
     add(row, "th", { scope: "row" }, String(layer));
     return Array.from({ length: heads }, (_, number) => {
       const button = add(add(row, "td"), "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
-      const canvas = add(button, "canvas", { width: size, height: size });
+      const canvas = add(button, "canvas", { width: size, height: high });
       means(button, "thumb", layer, number);
       button.addEventListener("click", () => choose({ layer, head: number }));
-      later(() => paintThumb(canvas, stream, layer, number, size));
+      later(() => paintThumb(canvas, stream, layer, number, size, high));
       return button;
     });
   });
   rove(body, buttons.flat(), heads, state.layer * heads + state.head);
   follow(["layer", "head"], () => buttons.forEach((row, layer) => row.forEach((button, number) => {
-    const isChosen = layer === state.layer && number === state.head;
+    const isChosen = layer === layerOf(stream) && number === state.head;
     button.classList.toggle("chosen", isChosen);
     button.setAttribute("aria-pressed", isChosen);
   })));
@@ -88,10 +110,10 @@ function later(work) {
 }
 
 // Long texts: the mean of the weights behind each pixel, from some of its queries.
-function paintThumb(canvas, stream, layer, head, size) {
-  const length = stream.tokens.length, step = length / size;
-  const rows = Array.from({ length: size }, (_, row) => {
-    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * step));
+function paintThumb(canvas, stream, layer, head, size, high) {
+  const step = stream.tokens.length / size, stepDown = stream.asking.length / high;
+  const rows = Array.from({ length: high }, (_, row) => {
+    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * stepDown));
     if (step === 1) return weights;
     const sums = new Array(size).fill(0);
     weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
@@ -104,16 +126,16 @@ function paintThumb(canvas, stream, layer, head, size) {
 // --- one head ---
 
 // All weights of a head; a click chooses the query and the key.
-function drawHeadMap(box, stream, number) {
-  const rows = weightsOf(stream, state.layer, state.head), count = rows.length, { layer, head } = state;
+function drawHeadMap(box, stream) {
+  const number = lookNumber(), layer = layerOf(stream), { head } = state, rows = weightsOf(stream, layer, head);
+  const count = rows.length, wide = stream.tokens.length, isNamed = Math.max(count, wide) <= NAMED_ROWS;
   let most = 0;
   for (const row of rows) for (const each of row) if (each > most) most = each;
-  const names = count <= NAMED_ROWS ? stream.tokens : null;
   box.textContent = "";
   drawMatrix(box, {
-    rows: count, columns: count, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: names, columnNames: names,
-    label: `weights of head ${head} in layer ${layer}, ${count} queries by ${count} keys`, size: Math.max(9, Math.min(20, 300 / count)), most: 340,
-    at: (query, key) => ref("weight", number, layer, head, query, key), pick: (token, key) => choose({ token, key }),
+    rows: count, columns: wide, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: isNamed ? stream.asking : null, columnNames: isNamed ? stream.tokens : null,
+    label: `weights of head ${head} in layer ${layer}, ${count} queries by ${wide} keys`, size: Math.max(9, Math.min(20, 300 / wide)), most: 340,
+    at: (query, key) => ref("weight", number, layer, head, query, key), pick: (query, key) => choose({ [stream.place]: query, key }),
     spots: (of) => spotIn(of, "weight", ([s, l, h, query, key]) => (s === number && l === layer && h === head ? [query, key, 1, 1] : null)),
   });
 }
@@ -122,8 +144,8 @@ function drawHeadMap(box, stream, number) {
 function drawLines(place, stream, rows) {
   const hadFocus = place.contains(document.activeElement); // the keyboard goes on from there
   place.textContent = "";
-  if (stream.tokens.length > MOST_LINES) return drawColumns(place, stream, rows);
-  const count = stream.tokens.length;
+  const count = Math.max(stream.tokens.length, stream.asking.length), asking = askingOf(stream);
+  if (count > MOST_LINES) return drawColumns(place, stream, rows);
   // On a phone, all of it is narrower: a picture that has to be scrolled hides where lines lead.
   const room = place.clientWidth || 600, left = Math.max(96, Math.min(150, Math.floor(room / 3.2)));
   const high = 24, wide = Math.max(90, Math.min(300, room - 2 * left - 8));
@@ -138,47 +160,55 @@ function drawLines(place, stream, rows) {
     if (weight >= 0.05) add(behind, "path", { class: "look", d: line(query, key), "stroke-width": 1 + 3 * weight, "stroke-opacity": 0.18 * weight });
   }));
   const [queries, keys] = ["queries", "keys"].map((name) => add(svg, "g", { role: "group", "aria-label": name }));
-  const sides = stream.tokens.map((token, n) => addSides(queries, keys, { n, token, y: y(n), left, wide, letters }));
+  const asks = stream.asking.map((token, n) => addAsking(queries, { token, y: y(n), left, letters, of: ["token", stream.asks, n] }));
+  const sides = stream.tokens.map((token, n) => addAnswering(keys, { token, y: y(n), left, wide, letters }));
+  const at = [lookNumber(), layerOf(stream), state.head];
   const emphasise = (query) => {
     front.textContent = "";
     rows[query].forEach((weight, key) => {
       if (weight >= 0.005) add(front, "path", { class: "look chosen", d: line(query, key), "stroke-width": 1 + 9 * weight, "stroke-opacity": 0.25 + 0.75 * weight });
     });
-    sides.forEach(({ asks, answers, share, box }, n) => {
-      asks.classList.toggle("chosen", n === query);
-      means(answers, "weight", mainStream(), state.layer, state.head, query, n);
+    asks.forEach((each, n) => each.classList.toggle("chosen", n === query));
+    sides.forEach(({ answers, share, box }, n) => {
+      means(answers, "weight", ...at, query, n);
       box.setAttribute("fill-opacity", rows[query][n]);
       share.textContent = rows[query][n] >= 0.005 ? percent(rows[query][n], 0) : "";
     });
   };
-  sides.forEach(({ asks, answers }, n) => {
-    asks.addEventListener("pointerenter", () => emphasise(n));
-    pressable(asks, () => choose({ token: n, key: null }));
-    asks.addEventListener("focus", () => choose({ token: n, key: null }));
+  asks.forEach((each, n) => {
+    each.addEventListener("pointerenter", () => emphasise(n));
+    pressable(each, () => choose({ [stream.place]: n, key: null }));
+    each.addEventListener("focus", () => choose({ [stream.place]: n, key: null }));
+  });
+  sides.forEach(({ answers }, n) => {
     pressable(answers, () => choose({ key: n }));
   });
-  svg.addEventListener("pointerleave", () => emphasise(state.token));
-  emphasise(state.token);
-  rove(queries, sides.map(({ asks }) => asks), 1, state.token);
-  rove(keys, sides.map(({ answers }) => answers), 1, state.key ?? 0);
-  if (hadFocus) sides[state.token].asks.focus({ preventScroll: true });
+  svg.addEventListener("pointerleave", () => emphasise(asking));
+  emphasise(asking);
+  rove(queries, asks, 1, asking);
+  rove(keys, sides.map(({ answers }) => answers), 1, Math.min(state.key ?? 0, sides.length - 1));
+  if (hadFocus) asks[asking].focus({ preventScroll: true });
 }
 
-function addSides(queries, keys, { n, token, y, left, wide, letters }) {
-  const label = short(visible(token), letters);
-  const asks = means(add(queries, "g", { class: "side-token", role: "button", "data-acts": "" }), "token", mainStream(), n);
+function addAsking(queries, { token, y, left, letters, of }) {
+  const asks = means(add(queries, "g", { class: "side-token", role: "button", "data-acts": "" }), ...of);
   add(asks, "rect", { x: 4, y: y - 11, width: left - 8, height: 22, rx: 4 });
-  add(asks, "text", { x: left - 10, y: y + 5, "text-anchor": "end" }, label);
+  add(asks, "text", { x: left - 10, y: y + 5, "text-anchor": "end" }, short(visible(token), letters));
+  return asks;
+}
+
+function addAnswering(keys, { token, y, left, wide, letters }) {
+  const label = short(visible(token), letters);
   const answers = add(keys, "g", { class: "side-key", role: "button", "data-acts": "" });
   const box = add(answers, "rect", { x: left + wide, y: y - 11, width: left - 8, height: 22, rx: 4 });
   add(answers, "text", { x: left + wide + 8, y: y + 5 }, label);
   const share = add(answers, "text", { class: "share-text", x: 2 * left + wide - 14, y: y + 5, "text-anchor": "end" }, "");
-  return { asks, answers, share, box };
+  return { answers, share, box };
 }
 
 // Long texts: the tokens that the chosen one looks at most, as a list.
 function drawColumns(place, stream, rows) {
-  const order = strongest(rows[state.token], 30), of = (key) => ["weight", mainStream(), state.layer, state.head, state.token, key];
+  const asking = askingOf(stream), order = strongest(rows[asking], 30), of = (key) => ["weight", lookNumber(), layerOf(stream), state.head, asking, key];
   drawBars(place, order.map(({ weight, key }) => ({
     name: stream.tokens[key], value: weight, text: `${percent(weight)}  at ${key}`, of: of(key),
   })), Math.max(order[0].weight, 1e-9), "key");

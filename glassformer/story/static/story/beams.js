@@ -7,16 +7,30 @@ chapters.push({
   title: "Beam search",
   equation: ["score = Σ log p(token) / lengthᵅ"],
   note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
-  isShown: (scene) => Boolean(scene.beams),
+  isShown: (scene) => Boolean(scene.beams || scene.searchBeams),
   draw(place, scene) {
-    const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;
-    const spelled = (tokens) => `“\u2068${short(visible(tokens.join(scene.separator)), 160)}\u2069”`;
-    const same = spelled(best) === spelled(greedy) ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
-    add(place, "p", { class: "said" }, `The winner is ${spelled(best)}, score ${number(score)}. ${same}`);
-    const box = addFigure(place, { name: "Tree of the beam search", style: "wide", caption: "Each number is the log-probability of the text up to there. Purple: the winner. Dashed: dropped, because others scored higher." });
-    drawTree(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of the search" }), nodes, new Set(winner));
+    const box = add(place, "div");
+    if (scene.beams) return drawSearch(box, scene, scene.beams);
+    add(box, "p", { class: "hint" }, "Searching …");
+    return scene.searchBeams((found) => {
+      box.textContent = "";
+      if (found) {
+        drawSearch(box, scene, found);
+        completeFigures(box);
+      } else add(box, "p", { class: "hint" }, "The text fills the model’s context: there is no room to continue it.");
+    });
   },
 });
+
+function drawSearch(place, scene, found) {
+  const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = found;
+  scene.shownBeams = found;
+  const spelled = (tokens) => `“\u2068${short(visible(tokens.join(scene.separator)), 160)}\u2069”`;
+  const same = spelled(best) === spelled(greedy) ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
+  add(place, "p", { class: "said" }, `The winner is ${spelled(best)}, score ${number(score)}. ${same}`);
+  const box = addFigure(place, { name: "Tree of the beam search", style: "wide", caption: "Each number is the log-probability of the text up to there. Purple: the winner. Dashed: dropped, because others scored higher." });
+  drawTree(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of the search" }), nodes, new Set(winner));
+}
 
 // What became of a candidate, in words.
 const FATES = {

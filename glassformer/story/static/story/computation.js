@@ -8,11 +8,11 @@ chapters.push({
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
     const said = add(place, "p", { class: "said" });
-    const box = addFigure(place, { name: "One weight, step by step", of: ["layer", "head", "token", "key"], style: "wide", caption: "Each strip is a vector, a cell a number: blue is positive, orange negative, and the strongest colour is the largest number of the strip." });
+    const box = addFigure(place, { name: "One weight, step by step", of: ["look", "layer", "head", "token", "key"], style: "wide", caption: "Each strip is a vector, a cell a number: blue is positive, orange negative, and the strongest colour is the largest number of the strip." });
     box.classList.add("sum");
-    follow(["layer", "head", "token", "key"], () => {
+    follow(["look", "layer", "head", "token", "source", "key"], () => {
       box.textContent = "";
-      writeOut(box, scene.main, said);
+      writeOut(box, lookOf(scene), said);
     });
   },
 });
@@ -20,12 +20,12 @@ chapters.push({
 const shownKey = (weights) => (state.key === null || weights[state.key] === undefined ? weights.indexOf(Math.max(...weights)) : state.key);
 
 function writeOut(box, stream, said) {
-  const { layer, head } = state, query = positionIn(stream, layer, state.token), at = [mainStream(), layer, head];
+  const { head } = state, layer = layerOf(stream), query = positionIn(stream, layer, askingOf(stream)), at = [lookNumber(), layer, head];
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores), key = shownKey(weights);
   const parts = headOf(stream.layers[layer], head), { width } = parts;
   const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
-  const [from, to] = [query, key].map((n) => quoted(nameIn(stream, layer, n)));
-  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick(stream, layer, "token", query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
+  const [from, to] = [quoted(nameIn({ ...stream, tokens: stream.asking }, layer, query)), quoted(nameIn(stream, layer, key))];
+  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick({ ...stream, tokens: stream.asking }, layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
   addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
   addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
   addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);

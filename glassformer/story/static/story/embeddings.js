@@ -120,7 +120,8 @@ function drawGrid(parent, rows, colour, title, size) {
 }
 
 function paint(canvas, rows, colour) {
-  paintCells(canvas, rows.length, rows[0].length, (r, c) => rows[r][c], colour);
+  const shown = (value) => (value === undefined ? [0, 0, 0, 0] : colour(value)); // the last row may be shorter
+  paintCells(canvas, rows.length, rows[0].length, (r, c) => rows[r][c], shown);
 }
 
 // Orange for negative, blue for positive, transparent for zero: readable on light and dark paper,

@@ -4,7 +4,7 @@
 // its origin: "layer", "head", "token", "key".
 function addFigure(parent, { name, caption = "", of = [], style = "" }) {
   const figure = add(parent, "figure", { class: style, "data-name": name, "data-state": of.join(" ") });
-  const box = add(figure, "div", { class: "picture" });
+  const box = add(figure, "div", { class: "drawn" });
   const line = add(figure, "figcaption", {}, caption);
   line.hidden = !caption;
   addSaveButton(figure);

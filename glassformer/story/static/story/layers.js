@@ -12,18 +12,11 @@ chapters.push({
     if (scene.lens && scene.predicts === "whole") drawLabelLens(place, scene);
     else if (scene.lens && scene.main.picture) drawPaintedLens(place, scene);
     else if (scene.lens) drawLens(place, scene);
+    else if (scene.logitsWithout && scene.predicts === "whole") add(place, "p", { class: "hint" }, "The lens of a text that is typed here is not shown: labels are read from all tokens at once.");
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
     if (scene.path) drawPath(place, scene);
-    const part = add(place, "div");
-    if (scene.effects) drawEffects(part, scene);
-    else if (scene.logitsWithout) {
-      add(part, "p", { class: "hint" }, "Switching off each head …");
-      effectsOfHeads(scene, (effects) => {
-        part.textContent = "";
-        drawEffects(part, { ...scene, effects });
-        completeFigures(part);
-      });
-    }
+    if (scene.contexts) drawContexts(place, scene.contexts);
+    drawSwitches(place, scene);
   },
 });
 
@@ -133,17 +126,39 @@ function addPath(parent, scene, token, points) {
 
 // --- heads switched off ---
 
+// The heads of the text; of a translator, those of the target, of the source and between them.
+function drawSwitches(place, shown) {
+  if (!shown.effects && !shown.logitsWithout) return;
+  add(place, "h3", {}, "Switch a head off");
+  scene.shownEffects = {};
+  const part = add(place, "div");
+  for (const [n, look] of looksOf(shown).entries()) {
+    const known = n ? shown.more_effects?.[look.name] : shown.effects;
+    const group = n ? look.name : undefined, own = add(part, "div");
+    const drawn = (effects) => {
+      own.textContent = "";
+      drawEffects(own, { ...shown, effects }, n, group, look.label);
+      completeFigures(own);
+    };
+    if (known) drawn(known);
+    else if (shown.logitsWithout) {
+      add(own, "p", { class: "hint" }, "Switching off each head …");
+      effectsOfHeads(shown, drawn, group, look.layers);
+    }
+  }
+}
+
 // 0.037, or 3.7e-5: a table of zeros would say nothing.
 const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : value.toFixed(3));
 
-function drawEffects(place, shown) {
+function drawEffects(place, shown, look = 0, group = undefined, label = "") {
   const { divergence, change } = shown.effects;
-  scene.shownEffects = shown.effects;
-  add(place, "h3", {}, "Switch a head off");
+  scene.shownEffects[look] = shown.effects;
   const last = shown.predictions[shown.focus].options[0];
   const where = { next: "after", same: "at" }[shown.predicts];
   const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[shown.focus])}` : "the predicted label";
-  add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
+  if (label) add(place, "h4", {}, `Heads that let ${label.replace(" at ", " look at ")}`);
+  if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const box = addFigure(place, { name: "The prediction without each head", caption: "KL divergence in nats between the prediction of the whole model and that without the head. 0: nothing changes." });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "effects" });
@@ -156,7 +171,7 @@ function drawEffects(place, shown) {
     add(line, "th", { scope: "row" }, `layer ${layer}`);
     row.forEach((value, n) => {
       if (value === null) return; // this layer has fewer heads
-      cells.push({ cell: addEffect(line, shown, layer, n, value / most, effect(value)), layer, head: n, value });
+      cells.push({ cell: addEffect(line, shown, [look, layer, n], group, value / most, effect(value)), layer, head: n, value });
     });
   });
   const tell = ({ layer, head: n }) => {
@@ -171,11 +186,11 @@ function drawEffects(place, shown) {
   tell(cells[worst]);
 }
 
-function addEffect(line, shown, layer, head, share, text) {
-  const isOff = (shown.silent ?? []).some(([l, h]) => l === layer && h === head);
-  const cell = means(add(line, "td", { "data-acts": "" }, isOff ? "off" : text), "effect", layer, head);
+function addEffect(line, shown, [look, layer, head], group, share, text) {
+  const isOff = (shown.silent ?? []).some(([l, h, g]) => l === layer && h === head && g === group);
+  const cell = means(add(line, "td", { "data-acts": "" }, isOff ? "off" : text), "effect", look, layer, head);
   cell.style.setProperty("--share", share);
   cell.classList.toggle("off", isOff);
-  pressable(cell, () => (shown.switchHead ? shown.switchHead(layer, head) : choose({ layer, head })));
+  pressable(cell, () => (shown.switchHead ? shown.switchHead(layer, head, group) : choose({ look, layer, head })));
   return cell;
 }

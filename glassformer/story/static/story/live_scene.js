@@ -3,46 +3,113 @@
 
 const MOST_LENS = 48; // tokens, up to which the lens follows every keystroke
 
+// `silent` are heads that are switched off: [layer, head], or [layer, head, group] for those of the
+// source or of the attention to it ("cross").
 function liveScene(model, live, text, silent, found) {
-  const [described] = live.streams;
-  live.reader ??= makeTokenizer(live.tokenizers[described.input.tokenizer]);
-  const name = (id) => live.reader.token(id), most = model.config.context_length;
-  const all = readText(live.reader, described.input, text);
-  if (!all.length) throw Error("type a word");
-  const ids = described.is_causal ? all.slice(-most) : withoutMiddle(all, most, described.input);
-  const seen = model.trace(ids, silent.map(([layer, head]) => [described.stack, layer, head]));
-  const { layers, hidden } = seen.stacks[described.stack];
-  const main = {
-    name: "text", tokens: ids.map(name), ids, memory: null, cross: null,
-    causal: described.is_causal, layers, bias: layers[0].bias ?? null,
-    spelling: live.reader.spelling(ids),
-  };
-  const logits = ids.map((_, position) => seen.logits(position));
-  const left = all.length - ids.length;
+  const described = live.streams.at(-1);
+  const without = (more) => [...silent, ...more].map((each) => silentHead(live, each));
+  const reader = readerOf(live, described), tokenName = (id) => reader.token(id);
+  const name = live.labels ? (id) => live.labels.names[id] : tokenName;
+  const read = live.streams.length > 1 ? liveTranslation(model, live, text, without([])) : readAlone(model, live, text);
+  const { inputs, following, notes } = read, ids = inputs.at(-1);
+  const seen = model.trace(...inputs, without([]));
+  const streams = live.streams.map((stream, n) => liveStream(live, stream, inputs[n], seen, found.streams[n]));
+  const main = streams.at(-1), { hidden } = seen.stacks[described.stack];
+  const { temperature, are_several: several } = live.labels ?? { temperature: 1, are_several: false };
+  const logits = Array.from({ length: seen.length }, (_, n) => seen.logits(n).map((each) => each / temperature));
   const focus = focusOf(ids, found.predicts, described.input);
-  const isLensShown = found.lens !== null && ids.length <= MOST_LENS;
+  const isLensShown = found.lens !== null && found.predicts !== "whole" && ids.length <= MOST_LENS;
   const readings = isLensShown ? hidden.map((layer) => ids.map((_, t) => {
     const width = layer.shape[1];
     return seen.readOut(layer.data.subarray(t * width, (t + 1) * width));
   })) : null;
   return {
-    ...found, text, main, silent, focus, streams: [main], effects: null,
-    beams: text === found.text && !silent.length ? found.beams : null,
-    notes: left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${described.is_causal ? "beginning" : "middle"} of the text are left out`] : [],
-    predictions: logits.map((each, position) => livePrediction(each, position, ids, found.predicts, described, name)),
+    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined, contributions: null,
+    attribution: found.attribution && { explained: null }, // gradients need Python
+    beams: null,
+    searchBeams: found.beams && ((done) => searchBeams(model, live, inputs, following, without([]), name, done)),
+    predictions: logits.map((each, position) => livePrediction(each, position, { ids, following, several }, found.predicts, live, name)),
     distribution: liveDistribution(logits[logits.length - 1], name),
-    totals: found.totals && logits.map(logTotal),
-    lens: readings?.map((layer) => layer.map((each) => topOf(each, 5, name))) ?? null,
-    lensTotals: readings?.map((layer) => layer.map(logTotal)) ?? null,
+    totals: found.totals && logits.map(logSum),
+    lens: readings?.map((layer) => layer.map((each) => topOf(each, 5, name, several))) ?? null,
+    lensTotals: readings?.map((layer) => layer.map(logSum)) ?? null,
     projection: makeProjection(model, described, () => seen),
     path: livePath(hidden),
-    embeddings: found.embeddings && liveEmbeddings(model, described, ids, name, found.embeddings.positions),
-    logitsWithout: (layer, head) => {
-      const off = [...silent, [layer, head]].map(([l, h]) => [described.stack, l, h]);
-      return model.trace(ids, off).logits(focus);
+    embeddings: found.embeddings && liveEmbeddings(model, described, ids, tokenName),
+    logitsWithout: (layer, head, group) => {
+      return model.trace(...inputs, without([[layer, head, group]])).logits(focus).map((each) => each / temperature);
     },
+    several,
     focusedLogits: logits[focus],
+    translated: live.streams.length > 1 ? following : null,
   };
+}
+
+const SEARCH_STEPS = 10, SPARE_STEPS = 4; // of a continuation; by which a translation may be longer
+
+// The tree of a beam search, when the page has time for it.
+function searchBeams(model, live, inputs, following, silent, name, done) {
+  const { input } = live.streams.at(-1), isTranslation = inputs.length > 1;
+  const source = inputs.slice(0, -1), prompt = isTranslation ? input.before : inputs[0];
+  const end = isTranslation ? input.after[0] : input.if_empty;
+  const room = model.config.context_length + 1 - prompt.length;
+  const wanted = isTranslation ? following.length + 1 + SPARE_STEPS : SEARCH_STEPS;
+  if (!isTranslation && wanted > room) return done(null); // the text would move out of the context
+  const logitsAfter = (ids) => {
+    const all = [...prompt, ...ids];
+    return model.trace(...source, all, silent).logits(all.length - 1);
+  };
+  const steps = searchTreeSteps(logitsAfter, name, { steps: Math.min(wanted, room), end, prefersComplete: isTranslation });
+  const go = () => {
+    const { value, done: isOver } = steps.next();
+    if (isOver) done(value);
+    else later(go);
+  };
+  return later(go);
+}
+
+// A head as the model names it.
+function silentHead(live, [layer, head, group]) {
+  const { stack } = group === "source" ? live.streams[0] : live.streams.at(-1);
+  return group === "cross" ? [stack, layer, head, "cross"] : [stack, layer, head];
+}
+
+function readerOf(live, { input }) {
+  live.readers ??= {};
+  return live.readers[input.tokenizer] ??= makeTokenizer(live.tokenizers[input.tokenizer]);
+}
+
+function liveStream(live, described, ids, seen, { name, memory }) {
+  const { layers } = seen.stacks[described.stack], reader = readerOf(live, described);
+  return {
+    name, memory, ids, tokens: ids.map((id) => reader.token(id)), layers,
+    causal: described.is_causal, bias: layers[0].bias ?? null,
+    cross: layers[0].cross ? layers.map(({ cross }) => cross) : null, spelling: reader.spelling(ids),
+  };
+}
+
+// A text that the model reads and does not translate.
+function readAlone(model, live, text) {
+  const [described] = live.streams, most = model.config.context_length;
+  const all = readText(readerOf(live, described), described.input, text);
+  if (!all.length) throw Error("type a word");
+  const keepsEnd = described.is_causal && !live.labels; // a text to be continued
+  const ids = keepsEnd ? all.slice(-most) : withoutMiddle(all, most, described.input);
+  const left = all.length - ids.length, where = keepsEnd ? "beginning" : "middle";
+  const notes = left ? [`the text is too long: the model reads ${number(ids.length)} tokens; ${number(left)} from the ${where} of the text are left out`] : [];
+  return { inputs: [ids], following: ids.slice(1), notes };
+}
+
+// A sentence and its translation, token by token the likeliest.
+function liveTranslation(model, live, text, silent) {
+  const [source, target] = live.streams, line = text.split(/[\s\x1c-\x1f\x85]+/).filter(Boolean).join(" ");
+  if (!line) throw Error("type a word");
+  const read = readText(readerOf(live, source), source.input, line);
+  const { ids, isComplete } = greedyTranslation(model, live, read, silent);
+  const notes = ["the page writes the likeliest token at each step; the chapter on beam search shows what a search finds"];
+  if (!isComplete) notes.push("the translation reached the maximum length and was cut off");
+  const following = isComplete ? [...ids.slice(1), target.input.after[0]] : ids.slice(1);
+  return { inputs: [read, ids.slice(0, model.config.context_length)], following, notes, text: line };
 }
 
 // A text that is too long is cut as Python does it: a quarter of the room for the beginning, the rest
@@ -56,46 +123,29 @@ function withoutMiddle(ids, most, { before, after }) {
 
 // The prediction that is looked at first: that of the first mask, or of the last token of the text.
 function focusOf(ids, predicts, { mask, after }) {
+  if (predicts === "whole") return 0;
   if (predicts === "next") return ids.length - 1;
   const masked = mask === null ? -1 : ids.indexOf(mask);
   return masked >= 0 ? masked : Math.max(0, ids.length - after.length - 1);
 }
 
-// The places of the largest values, the largest first.
-function bestOf(values, count) {
-  const best = [];
-  for (let id = 0; id < values.length; id += 1) {
-    if (best.length === count && values[id] <= values[best[count - 1]]) continue;
-    let at = best.length;
-    while (at > 0 && values[best[at - 1]] < values[id]) at -= 1;
-    best.splice(at, 0, id);
-    if (best.length > count) best.pop();
-  }
-  return best;
+// The likeliest tokens or labels with their probabilities: [[name, p], …]. Of several labels, each
+// has a probability of its own.
+function topOf(logits, count, name, several = false) {
+  const total = several ? 0 : logSum(logits);
+  return largestOf(logits, count).map((id) => {
+    return [name(id), several ? 1 / (1 + Math.exp(-logits[id])) : Math.exp(logits[id] - total)];
+  });
 }
 
-// The likeliest tokens with their probabilities: [[name, p], …].
-function topOf(logits, count, name) {
-  const total = logTotal(logits);
-  return bestOf(logits, count).map((id) => [name(id), Math.exp(logits[id] - total)]);
-}
-
-// log Σ e^logit
-function logTotal(logits) {
-  let most = -Infinity, sum = 0;
-  for (const each of logits) if (each > most) most = each;
-  for (const each of logits) sum += Math.exp(each - most);
-  return most + Math.log(sum);
-}
-
-function livePrediction(logits, position, ids, predicts, { input }, name) {
-  const id = predicts === "next" ? ids[position + 1] : ids[position];
-  const isKnown = id !== undefined && id !== input.mask;
+function livePrediction(logits, position, { ids, following, several }, predicts, live, name) {
+  const { input } = live.streams.at(-1), id = predicts === "next" ? following[position] : ids[position];
+  const isKnown = !live.labels && id !== undefined && id !== input.mask;
   return {
-    position,
-    options: topOf(logits, 10, name).map(([token, probability]) => ({ token, probability })),
+    position: predicts === "whole" ? null : position,
+    options: topOf(logits, 10, name, several).map(([token, probability]) => ({ token, probability })),
     actual: isKnown ? name(id) : null,
-    logprob: isKnown ? logits[id] - logTotal(logits) : null,
+    logprob: isKnown ? logits[id] - logSum(logits) : null,
   };
 }
 
@@ -153,7 +203,18 @@ function livePath(hidden) {
   };
 }
 
-function liveEmbeddings(model, { embedding }, tokens, name, positions) {
+const MOST_POSITIONS = 64; // of the vectors that are shown
+
+// What is added at each position, and how alike these vectors are; null if nothing is.
+function livePositions(model, stack, length) {
+  const rows = model.positions(stack, Math.min(length, MOST_POSITIONS));
+  if (!rows.some((row) => row.some(Boolean))) return null;
+  const units = rows.map(unitOf);
+  return { vectors: rows.map((row) => Array.from(row)), similar: units.map((one) => units.map((other) => dotOf(one, other))) };
+}
+
+function liveEmbeddings(model, { embedding, stack }, tokens, name) {
+  const positions = livePositions(model, stack, tokens.length);
   const { data: table, shape: [size, width] } = model.weights.get(`${embedding}.weight`);
   const vector = (id) => table.subarray(id * width, (id + 1) * width);
   const lengths = model.lengths ??= Float64Array.from({ length: size }, (_, id) => Math.max(lengthOfVector(vector(id)), 1e-9));
@@ -163,7 +224,7 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
     if (known.has(id)) return known.get(id);
     const own = vector(id), similar = new Float64Array(size);
     for (let other = 0; other < size; other += 1) similar[other] = other === id ? -2 : dotOf(own, vector(other)) / (lengths[id] * lengths[other]);
-    const found = bestOf(similar, Math.min(8, size - 1)).map((other) => ({ other, similar: similar[other] }));
+    const found = largestOf(similar, Math.min(8, size - 1)).map((other) => ({ other, similar: similar[other] }));
     known.set(id, found);
     return found;
   });
@@ -196,22 +257,25 @@ function makeProjection(model, described, traced) {
   };
 }
 
+// The log-probabilities of all tokens or labels; of several labels, those of yes, then those of no.
+function logShares(logits, several) {
+  const total = logSum(logits), no = (x) => -Math.log1p(Math.exp(x)), yes = (x) => x + no(x);
+  return several ? [...Array.from(logits, yes), ...Array.from(logits, no)] : Array.from(logits, (each) => each - total);
+}
+
 // How the prediction in focus changes without each head: a run of the model for each, one at a time.
-function effectsOfHeads(scene, done) {
-  const whole = scene.focusedLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
-  const heads = scene.main.layers[0].query.shape[0];
-  const divergence = scene.main.layers.map(() => new Array(heads).fill(0));
+function effectsOfHeads(scene, done, group = undefined, layers = scene.main.layers) {
+  const whole = logShares(scene.focusedLogits, scene.several), best = likeliest(scene.focusedLogits);
+  const heads = layers[0].query.shape[0];
+  const divergence = layers.map(() => new Array(heads).fill(0));
   const change = divergence.map((row) => [...row]);
   let missing = divergence.length * heads;
   divergence.forEach((row, layer) => row.forEach((_, head) => later(() => {
-    const without = scene.logitsWithout(layer, head), other = logTotal(without);
+    const without = logShares(scene.logitsWithout(layer, head, group), scene.several);
     let sum = 0;
-    for (let id = 0; id < whole.length; id += 1) {
-      const p = Math.exp(whole[id] - total);
-      if (p > 0) sum += p * (whole[id] - total - without[id] + other);
-    }
+    whole.forEach((each, n) => { if (each > -700) sum += Math.exp(each) * (each - without[n]); });
     divergence[layer][head] = Math.max(0, sum);
-    change[layer][head] = without[best] - other - whole[best] + total;
+    change[layer][head] = without[best] - whole[best];
     missing -= 1;
     if (!missing) done({ divergence, change });
   })));

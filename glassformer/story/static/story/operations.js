@@ -1,9 +1,14 @@
 // Every operation on this page, declared once: what a number was computed from, and the sum with its
-// real numbers. Places begin with the number of the stream, where there is more than one kind.
+// real numbers. Places of tokens begin with the number of the stream, those of attention with who looks at whom.
 
 const tokenAt = (stream, n) => quoted(scene.streams[stream].tokens[n] ?? "");
 const mainStream = () => scene.streams.length - 1;
 const headTitle = (layer, head) => ` · layer ${layer}, head ${head}`;
+// Attention has its own numbers: who looks at whom (see looksOf).
+const queryAt = (look, n) => tokenAt(looksOf(scene)[look].asks, n);
+const keyAt = (look, n) => tokenAt(looksOf(scene)[look].answers, n);
+const queryRef = (look, n) => ref("token", looksOf(scene)[look].asks, n);
+const keyRef = (look, n) => ref("token", looksOf(scene)[look].answers, n);
 const equals = (value) => [" = ", term(inSum(value), "result")];
 
 declare("token", {
@@ -25,12 +30,12 @@ const hexadecimal = (byte) => byte.toString(16).toUpperCase().padStart(2, "0");
 declare("weight", {
   sources: (stream, layer, head, query, key) => [
     ref("score", stream, layer, head, query, key), ref("query", stream, layer, head, query, "*"),
-    ref("key", stream, layer, head, key, "*"), ref("token", stream, query), ref("token", stream, key),
+    ref("key", stream, layer, head, key, "*"), queryRef(stream, query), keyRef(stream, key),
   ],
   lines(stream, layer, head, query, key) {
-    const own = scene.streams[stream], scores = scoresOf(own, layer, head, query), weights = sharesOf(scores);
-    const title = [`weight of `, term(tokenAt(stream, key), "key"), ` for the query `, term(tokenAt(stream, query), "query"), headTitle(layer, head)];
-    if (scores[key] === -Infinity) return [title, [`${tokenAt(stream, key)} comes later: the causal mask sets its score to −∞, and e^−∞ = 0.`]];
+    const own = looksOf(scene)[stream], scores = scoresOf(own, layer, head, query), weights = sharesOf(scores);
+    const title = [`weight of `, term(keyAt(stream, key), "key"), ` for the query `, term(queryAt(stream, query), "query"), headTitle(layer, head)];
+    if (scores[key] === -Infinity) return [title, [`${keyAt(stream, key)} comes later: the causal mask sets its score to −∞, and e^−∞ = 0.`]];
     const most = Math.max(...scores), power = (n) => Math.exp(scores[n] - most);
     const total = Array.from(scores).reduce((sum, _, n) => sum + power(n), 0);
     const terms = Array.from(scores, (score, n) => [power(n), ["e^", term(inSum(score), "score", ref("score", stream, layer, head, query, n))]]).filter(([value]) => value > 0);
@@ -50,17 +55,17 @@ function powerSum(terms) {
 declare("score", {
   sources: (stream, layer, head, query, key) => [
     ref("query", stream, layer, head, query, "*"), ref("key", stream, layer, head, key, "*"),
-    ref("token", stream, query), ref("token", stream, key),
+    queryRef(stream, query), keyRef(stream, key),
   ],
   lines(stream, layer, head, query, key) {
-    const own = scene.streams[stream], parts = headOf(own.layers[layer], head), { width } = parts;
+    const own = looksOf(scene)[stream], parts = headOf(own.layers[layer], head), { width } = parts;
     const [a, b] = [vectorAt(parts.query, width, query), vectorAt(parts.key, width, key)];
     const terms = Array.from(a, (each, n) => [each * b[n], [
       term(signed(each), "query", ref("query", stream, layer, head, query, n)), " · ", term(signed(b[n]), "key", ref("key", stream, layer, head, key, n)),
     ]]);
     const bias = biasOf(own, layer, head, query, key);
     return [
-      [`score of `, term(tokenAt(stream, key), "key"), ` for the query `, term(tokenAt(stream, query), "query"), headTitle(layer, head)],
+      [`score of `, term(keyAt(stream, key), "key"), ` for the query `, term(queryAt(stream, query), "query"), headTitle(layer, head)],
       ["query · key / √d = (", ...sumParts(terms), `) / √${width}`, ...(bias ? [` + ${inSum(bias)} for the distance`] : []), ...equals(dotOf(a, b) / Math.sqrt(width) + bias)],
     ];
   },
@@ -70,7 +75,7 @@ declare("product", {
   sources: (stream, layer, head, query, key, n) => [ref("query", stream, layer, head, query, n), ref("key", stream, layer, head, key, n)],
   lines(stream, layer, head, query, key, n) {
     if (n === "*") return this.whole(stream, layer, head, query, key);
-    const parts = headOf(scene.streams[stream].layers[layer], head);
+    const parts = headOf(looksOf(scene)[stream].layers[layer], head);
     const [a, b] = [vectorAt(parts.query, parts.width, query)[n], vectorAt(parts.key, parts.width, key)[n]];
     return [
       [`product ${n} of query and key`, headTitle(layer, head)],
@@ -82,19 +87,19 @@ declare("product", {
 
 for (const kind of ["query", "key", "value"]) {
   declare(kind, {
-    sources: (stream, layer, head, token) => [ref("token", stream, token), ref("state", layer, token)],
+    sources: (stream, layer, head, token) => [(kind === "query" ? queryRef : keyRef)(stream, token), ref("state", layer, token)],
     lines: (stream, layer, head, token, n) => projectionLines(kind, stream, layer, head, token, n),
   });
 }
 
 // A number of a query, key or value: a row of a matrix times the state before the layer.
 function projectionLines(kind, stream, layer, head, token, n) {
-  const parts = headOf(scene.streams[stream].layers[layer], head), own = vectorAt(parts[kind], parts.width, token);
+  const parts = headOf(looksOf(scene)[stream].layers[layer], head), own = vectorAt(parts[kind], parts.width, token);
   const name = { query: "W_Q", key: "W_K", value: "W_V" }[kind];
-  if (n === "*") return [[term(kind, kind), ` of ${tokenAt(stream, token)}`, headTitle(layer, head)], [`${parts.width} numbers: ${name} · the state of ${tokenAt(stream, token)} before layer ${layer}`]];
-  const title = [`number ${n} of the `, term(kind, kind), ` of ${tokenAt(stream, token)}`, headTitle(layer, head)];
-  const found = stream === mainStream() ? scene.projection?.(kind, layer, head, token, n) : null;
-  if (!found) return [title, [`row ${n} of ${name} · the state of ${tokenAt(stream, token)} before layer ${layer}`, ...equals(own[n]), " (this page does not carry the weights of the model)"]];
+  if (n === "*") return [[term(kind, kind), ` of ${(kind === "query" ? queryAt : keyAt)(stream, token)}`, headTitle(layer, head)], [`${parts.width} numbers: ${name} · the state of ${(kind === "query" ? queryAt : keyAt)(stream, token)} before layer ${layer}`]];
+  const title = [`number ${n} of the `, term(kind, kind), ` of ${(kind === "query" ? queryAt : keyAt)(stream, token)}`, headTitle(layer, head)];
+  const found = stream === 0 ? scene.projection?.(kind, layer, head, token, n) : null;
+  if (!found) return [title, [`row ${n} of ${name} · the state of ${(kind === "query" ? queryAt : keyAt)(stream, token)} before layer ${layer}`, ...equals(own[n]), " (this page does not carry the weights of the model)"]];
   const terms = Array.from(found.row, (weight, at) => [weight * found.state[at], [`${signed(weight)} · ${signed(found.state[at])}`]]);
   const sum = dotOf(found.row, found.state) + found.bias;
   const after = found.isNormed || found.isTurned ? [`, ${[found.isNormed && "normalised", found.isTurned && `turned by position ${token}`].filter(Boolean).join(", then ")}: `, term(inSum(own[n]), "result")] : [];
@@ -103,16 +108,16 @@ function projectionLines(kind, stream, layer, head, token, n) {
 
 declare("output", {
   sources: (stream, layer, head, query) => [
-    ref("token", stream, query), ...scene.streams[stream].tokens.map((_, key) => ref("weight", stream, layer, head, query, key)),
-    ...scene.streams[stream].tokens.map((_, key) => ref("value", stream, layer, head, key, "*")),
+    queryRef(stream, query), ...looksOf(scene)[stream].tokens.map((_, key) => ref("weight", stream, layer, head, query, key)),
+    ...looksOf(scene)[stream].tokens.map((_, key) => ref("value", stream, layer, head, key, "*")),
   ],
   lines(stream, layer, head, query, n) {
-    const own = scene.streams[stream], parts = headOf(own.layers[layer], head), weights = weightsAt(own, layer, head, query);
-    const title = [n === "*" ? "output" : `number ${n} of the output`, ` of the head for ${tokenAt(stream, query)}`, headTitle(layer, head)];
+    const own = looksOf(scene)[stream], parts = headOf(own.layers[layer], head), weights = weightsAt(own, layer, head, query);
+    const title = [n === "*" ? "output" : `number ${n} of the output`, ` of the head for ${queryAt(stream, query)}`, headTitle(layer, head)];
     if (n === "*") return [title, ["the sum of all values, each times its weight"]];
     const terms = weights.map((weight, key) => [weight * vectorAt(parts.value, parts.width, key)[n], [
       term(percent(weight), "weight", ref("weight", stream, layer, head, query, key)), " · ",
-      term(signed(vectorAt(parts.value, parts.width, key)[n]), "value", ref("value", stream, layer, head, key, n)), ` ${tokenAt(stream, key)}`,
+      term(signed(vectorAt(parts.value, parts.width, key)[n]), "value", ref("value", stream, layer, head, key, n)), ` ${keyAt(stream, key)}`,
     ]]).filter(([, ], key) => weights[key] > 0);
     return [title, ["Σ weight · value = ", ...sumParts(terms), ...equals(terms.reduce((sum, [value]) => sum + value, 0))]];
   },
@@ -213,12 +218,12 @@ declare("lens", {
 });
 
 declare("effect", {
-  sources: (layer, head) => [ref("thumb", layer, head), ref("option", scene.predictions.length - 1, 0)],
-  lines(layer, head) {
-    const { divergence, change } = scene.shownEffects, last = scene.predictions[scene.focus].options[0];
+  sources: (look, layer, head) => [...(look === lookNumber() ? [ref("thumb", layer, head)] : []), ref("option", scene.predictions.length - 1, 0)],
+  lines(look, layer, head) {
+    const { divergence, change } = scene.shownEffects[look], last = scene.predictions[scene.focus].options[0];
     const p = last.probability, q = p * Math.exp(change[layer][head]), own = p * Math.log(p / q);
     return [
-      [`the prediction without head ${head} of layer ${layer}`],
+      [`the prediction without head ${head} of layer ${layer}${look ? ` (${looksOf(scene)[look].label})` : ""}`],
       [`Σ p ln(p / p′) = ${signed(p)} · ln(${inSum(p)} / ${inSum(q)}) for ${quoted(last.token)} + ${signed(divergence[layer][head] - own)} for all others`, ...equals(divergence[layer][head]), " nats"],
     ];
   },
@@ -241,7 +246,7 @@ declare("sampled", {
   lines(n) {
     const logits = scene.distribution.logits.data, t = Math.max(state.temperature, 1e-3);
     const { shares, kept, after } = sampled(logits, state.temperature, state.topK, state.topP);
-    const total = logTotal(Array.from(logits, (each) => each / t));
+    const total = logSum(Array.from(logits, (each) => each / t));
     const left = shares.slice(0, kept).reduce((a, b) => a + b, 0);
     const first = [`e^(logit / temperature) / Σ = e^(${inSum(logits[n])} / ${state.temperature}) / e^${inSum(total)} = `, term(percent(shares[n], 2), n < kept ? "" : "result")];
     const second = n >= kept ? [`cut off: it is number ${n + 1}, and ${kept} are kept`]
@@ -265,9 +270,9 @@ declare("surprise", {
 // --- beam search ---
 
 declare("beam", {
-  sources: (n) => wayTo(scene.beams.nodes, scene.beams.nodes[n]).map(({ node }) => ref("beam", node)),
+  sources: (n) => wayTo(scene.shownBeams.nodes, scene.shownBeams.nodes[n]).map(({ node }) => ref("beam", node)),
   lines(n) {
-    const { nodes } = scene.beams, node = nodes[n], way = wayTo(nodes, node);
+    const { nodes } = scene.shownBeams, node = nodes[n], way = wayTo(nodes, node);
     const terms = way.flatMap((each, at) => [at ? " + " : "", term(signed(each.logprob - (each.parent === null ? 0 : nodes[each.parent].logprob)), "", each.node === n ? null : ref("beam", each.node)), ` ${quoted(each.token)}`]);
     return [
       [`${isolated(way.map(({ token }) => visible(token)).join(scene.separator))} · ${FATES[node.fate] ?? node.fate}`],

@@ -42,12 +42,12 @@ function drawLooking(place, scene, stream) {
     if (drawnFor !== grid.join()) {
       room.textContent = "";
       answers = drawAnswers(room, stream, names, grid, (number) => {
-        const weights = looksOf(stream, names);
+        const weights = shownWeights(stream, names);
         said.textContent = `${nameIn(stream, state[names.layer], number)} gets ${percent(weights[number], 2)}`;
       }, () => { said.textContent = lookInWords(stream, names); });
       drawnFor = grid.join();
     }
-    const weights = looksOf(stream, names), places = weights.slice(first);
+    const weights = shownWeights(stream, names), places = weights.slice(first);
     lightUp(answers, places);
     answers.scale.textContent = "";
     addScale(answers.scale, 0, Math.max(...places));
@@ -64,7 +64,7 @@ function drawLooking(place, scene, stream) {
   });
 }
 
-function looksOf(stream, names) {
+function shownWeights(stream, names) {
   const layer = state[names.layer];
   return weightsAt(stream, layer, state[names.head], positionIn(stream, layer, state[names.token]));
 }
@@ -99,7 +99,7 @@ function addExtras(asking, answering, stream, lookAs) {
 
 function lookInWords(stream, names) {
   const layer = state[names.layer], token = state[names.token];
-  const order = looksOf(stream, names).map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
+  const order = shownWeights(stream, names).map((weight, key) => ({ weight, key })).sort((a, b) => b.weight - a.weight);
   const parts = order.slice(0, 3).filter(({ weight }, n) => n === 0 || weight > 0.01)
     .map(({ weight, key }) => `${nameIn(stream, layer, key)} ${percent(weight)}`);
   return `Layer ${layer}, head ${state[names.head]}: ${nameIn(stream, layer, positionIn(stream, layer, token))} looks at ${parts.join(", ")}`;

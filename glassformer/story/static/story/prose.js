@@ -31,8 +31,8 @@ function addPick(line, { pick, label, options, chosen, kind = "" }) {
 
 const countingOptions = (count) => Array.from({ length: count }, (_, n) => [n, String(n)]);
 
-const layerPick = (stream) => ({ pick: "layer", label: "layer", options: countingOptions(stream.layers.length), chosen: state.layer });
-const headPick = (stream) => ({ pick: "head", label: "head", options: countingOptions(headsOf(stream.layers[state.layer])), chosen: state.head });
+const layerPick = (stream) => ({ pick: "layer", label: "layer", options: countingOptions(stream.layers.length), chosen: layerOf(stream) });
+const headPick = (stream) => ({ pick: "head", label: "head", options: countingOptions(headsOf(stream.layers[layerOf(stream)])), chosen: state.head });
 
 // Tokens around the chosen one: a list of five hundred would be no choice.
 function tokenPick(stream, pick, chosen, label, kind) {

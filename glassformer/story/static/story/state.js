@@ -3,6 +3,7 @@
 
 const state = {
   token: null, key: null, layer: 0, head: 0, // null: the one in focus, and the one with most weight
+  look: 0, source: null, // whose attention is shown, and the chosen token of the source
   temperature: 1, topK: 0, topP: 1,
   step: null, // of the merges of a word; null: the last
   chapter: null, // in view
@@ -66,7 +67,7 @@ const ADDRESS = { // other names are places: whole numbers up to a limit
   topP: (text, most) => asAmount(text, most),
   chapter: (text) => (/^[\w-]{1,40}$/.test(text) ? text : undefined),
   text: (text) => (text.length <= MOST_TYPED ? text : undefined),
-  off: (text) => (/^\d{1,3}\.\d{1,3}(,\d{1,3}\.\d{1,3}){0,599}$/.test(text) ? text : undefined),
+  off: (text) => (/^\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?(,\d{1,3}\.\d{1,3}(\.[a-z]{1,9})?){0,599}$/.test(text) ? text : undefined),
 };
 
 function asAmount(text, most) {
@@ -86,6 +87,6 @@ function fromAddress(limits, address = globalThis.location?.hash ?? "") {
   }
 }
 
-// Heads as [[layer, head], …] ↔ the text in the state.
-const headsOff = () => (state.off ? state.off.split(",").map((each) => each.split(".").map(Number)) : []);
-const asOff = (heads) => heads.map((each) => each.join(".")).sort().join(",");
+// Heads as [[layer, head], …] ↔ the text in the state; those of other streams as [layer, head, group].
+const headsOff = () => (state.off ? state.off.split(",").map((each) => each.split(".").map((part, n) => (n < 2 ? Number(part) : part))) : []);
+const asOff = (heads) => heads.map((each) => each.filter((part) => part !== undefined).join(".")).sort().join(",");

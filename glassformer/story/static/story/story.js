@@ -6,14 +6,12 @@ const data = JSON.parse(document.getElementById("data").textContent);
 // The data with its arrays unpacked, large ones when they are first looked at.
 function sceneOf(found) {
   for (const stream of found.streams) {
-    for (const layer of stream.layers ?? []) {
-      layer.heads = layer.query.shape[0];
-      for (const name of ["query", "key", "value"]) unpackLater(layer, name);
-      if (layer.bias) unpackLater(layer, "bias"); // of windows
+    for (const layer of [...stream.layers ?? [], ...stream.cross ?? []]) {
+      layer.heads = (layer.query ?? layer.weights).shape[0];
+      for (const name of ["query", "key", "value", "weights", "bias"]) if (layer[name]) unpackLater(layer, name);
     }
     const places = stream.picture?.places;
     if (places?.similar) unpackLater(places, "similar");
-    for (const layer of stream.cross ?? []) unpackLater(layer, "weights");
     if (stream.bias) unpackLater(stream, "bias");
   }
   found.distribution.logits = unpacked(found.distribution.logits);
@@ -52,7 +50,7 @@ function show(next) {
   const usual = scene.first_token ?? (scene.predicts === "whole" ? tokens.length - 1 : scene.focus);
   usualState.token = usual;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
-  if (state.key !== null && state.key >= tokens.length) state.key = null;
+  if (state.key !== null && state.key >= Math.max(...scene.streams.map((each) => each.tokens.length))) state.key = null;
   if (layers) {
     state.layer = Math.min(state.layer, layers.length - 1);
     state.head = Math.min(state.head, headsOf(layers[state.layer]) - 1);
@@ -114,27 +112,29 @@ async function comeAlive() {
   const place = document.getElementById("live");
   const stamp = add(place, "p", { class: "stamp" }, "Unpacking the model …");
   const model = await makeLive(data.live);
-  const { difference, dtype } = agreement(model), [described] = data.live.streams;
+  const { difference, dtype } = agreement(model), described = data.live.streams.at(-1);
   stamp.textContent = `This page runs the model itself: its logits agree with Python's to ${number(difference)} (weights as ${dtype}).`;
   let known = null;
-  written.projection = makeProjection(model, described, () => (known ??= model.trace(written.main.ids)));
+  written.projection = makeProjection(model, described, () => (known ??= model.trace(...written.streams.map(({ ids }) => ids))));
   const line = add(place, "label", { class: "ask" }, "Try another text ");
   // Not an <input>, which would drop the line breaks of a text.
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
   input.value = written.text;
   const asWritten = input.value; // with line breaks as the browser keeps them
   if (state.text !== null) input.value = state.text;
+  const translation = written.streams.length > 1 ? add(place, "p", { class: "translation", dir: "auto", "aria-live": "polite" }) : null;
   const said = add(place, "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
     try {
-      const silent = possibleHeads(written.main);
+      const silent = possibleHeads(written);
       const next = state.text === null && !silent.length ? written : liveScene(model, data.live, state.text ?? written.text, silent, written);
-      next.switchHead = (layer, head) => {
-        const others = silent.filter(([l, h]) => l !== layer || h !== head);
-        choose({ off: asOff(others.length === silent.length ? [...others, [layer, head]] : others) });
+      next.switchHead = (layer, head, group) => {
+        const others = silent.filter(([l, h, g]) => l !== layer || h !== head || g !== group);
+        choose({ off: asOff(others.length === silent.length ? [...others, [layer, head, group]] : others) });
       };
-      const off = silent.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
+      const off = silent.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
       said.textContent = off && `Switched off: ${off}.`;
+      if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.translated ?? next.main.ids).trim() || "(nothing)";
       show(next);
     } catch (error) {
       said.textContent = `This text cannot be shown: ${error.message}.`;
@@ -151,20 +151,27 @@ async function comeAlive() {
   draw();
 }
 
-const possibleHeads = ({ layers }) => headsOff().filter(([layer, head]) => layer < layers.length && head < headsOf(layers[layer]));
+function possibleHeads(scene) {
+  const looks = looksOf(scene);
+  return headsOff().filter(([layer, head, group]) => {
+    const look = looks.find(({ name }, n) => (group === undefined ? n === 0 : n > 0 && name === group));
+    return look && layer < look.layers.length && head < headsOf(look.layers[layer]);
+  });
+}
 
 // --- the address ---
 
 // A text that was typed may have more tokens than the page's own.
 function readAddress(address) {
-  const { tokens, layers } = scene.main, last = (state.text === null ? tokens.length : MOST_TYPED) - 1;
+  const { layers } = scene.main, lengths = scene.streams.map(({ tokens }) => tokens.length);
+  const last = (state.text === null ? Math.max(...lengths) : MOST_TYPED) - 1;
   fromAddress({
-    token: last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
-    temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
+    token: state.text === null ? lengths.at(-1) - 1 : last, key: last, layer: (layers?.length ?? 1) - 1, head: Math.max(1, ...(layers ?? []).map(headsOf)) - 1,
+    look: 2, source: lengths[0] - 1, temperature: 2, topK: 50, topP: 1, step: 1000, chapter: 0, ...pictureLimits(scene),
   }, address);
 }
 
-const isLive = Boolean(data.live) && written.streams.length === 1;
+const isLive = Boolean(data.live);
 const opened = globalThis.location?.hash ?? "";
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));

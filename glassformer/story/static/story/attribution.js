@@ -1,0 +1,115 @@
+// What a prediction rests on: attention beside opinions that do not rest on attention.
+
+const ABOUT_METHODS = {
+  attention: "How much the position of the prediction looks at each token: the mean over all layers and heads.",
+  rollout: "Attention followed from the last layer to the first; half of what each token passes on is its own.",
+  attention_gradient: "Each weight times the slope of the log-probability in it, summed over all layers, heads and queries.",
+  integrated_gradients: "How much each token adds to the log-probability on the way from the baseline to this text.",
+  left_out: "How much the log-probability falls if the vector of this token is replaced by the baseline: a run of the model for each token.",
+};
+
+chapters.push({
+  id: "attribution",
+  title: "What the prediction rests on",
+  note: "Attention beside four other opinions on which tokens matter for one prediction. Choose a token to explain the prediction made there.",
+  isShown: (scene) => Boolean(scene.attribution),
+  draw(place, scene) {
+    if (!scene.attribution.explained) {
+      const why = scene.attribution.is_too_long ? "For this text, it would take too long to write the page." : "Gradients need Python: the page has them for the text that it was written for.";
+      add(place, "p", { class: "hint" }, `${why} Run “glassformer inspect” with “--view attribution”.`);
+      return;
+    }
+    const box = add(place, "div");
+    follow(["token"], () => {
+      box.textContent = "";
+      drawOpinions(box, scene);
+    });
+    const honest = "Attention shows where a head looks, not what the answer depends on: a token can be looked at and ignored, or matter through a single head. Gradients show what a small change would do, and depend on the baseline. Leaving a token out shows what is lost with it alone: of two tokens that say the same, neither is missed. No column is the truth; trust what several agree on.";
+    add(place, "p", { class: "hint honest" }, honest);
+  },
+});
+
+function drawOpinions(box, scene) {
+  const { explained, methods, baseline } = scene.attribution;
+  const wanted = scene.predicts === "whole" ? 0 : state.token;
+  const number = explained[wanted] ? wanted : Number(Object.keys(explained)[0]);
+  const found = explained[number];
+  const where = { next: "after", same: "at" }[scene.predicts];
+  const what = where ? `${where} ${quoted(scene.main.tokens[number])}` : "for the whole text";
+  add(box, "p", { class: "said" }, `The prediction ${what}: ${quoted(found.token)} ${percent(Math.exp(found.logprob))}`);
+  if (number !== wanted) add(box, "p", { class: "hint" }, "The text is too long to explain every prediction in advance: this is the one in focus.");
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "opinions" });
+  const head = add(add(table, "thead"), "tr");
+  add(head, "th", { scope: "col" }, "token");
+  for (const [name, label] of methods) add(head, "th", { scope: "col", title: ABOUT_METHODS[name] }, label);
+  const body = add(table, "tbody");
+  let first = 0;
+  for (const stream of scene.streams) {
+    if (scene.streams.length > 1) add(add(body, "tr", { class: "part" }), "th", { scope: "rowgroup", colspan: methods.length + 1 }, stream.name);
+    drawStreamOpinions(body, scene, stream, first, number, found, methods);
+    first += stream.tokens.length;
+  }
+  const sum = found.values.integrated_gradients.reduce((a, b) => a + b, 0), gap = found.logprob - found.baseline_logprob;
+  add(box, "p", { class: "hint" }, `The baseline is ${baseline}, at the same positions; with it, the log-probability of ${quoted(found.token)} is ${found.baseline_logprob.toFixed(3)} instead of ${found.logprob.toFixed(3)}. The integrated gradients of all tokens sum to ${sum.toFixed(3)}; the difference is ${gap.toFixed(3)} (error ${Math.abs(found.error).toExponential(0)}, ${found.num_steps} steps).`);
+  drawAgreement(box, found.correlations, methods);
+}
+
+function drawStreamOpinions(body, scene, stream, first, number, found, methods) {
+  const most = Object.fromEntries(methods.map(([name]) => [name, Math.max(1e-12, ...found.values[name].map(Math.abs))]));
+  const isSigned = Object.fromEntries(methods.map(([name]) => [name, found.values[name].some((value) => value < 0)]));
+  stream.tokens.forEach((token, place) => {
+    if (found.values.integrated_gradients[first + place] === 0) return; // the prediction cannot see it
+    const isExplained = stream === scene.main && place === number && scene.predicts !== "whole";
+    const row = add(body, "tr", { class: isExplained ? "chosen" : "" });
+    const label = add(row, "th", { scope: "row", dir: "auto" });
+    if (stream === scene.main && scene.predicts !== "whole") {
+      add(label, "button", { type: "button", class: "plain" }, short(visible(token), 18)).addEventListener("click", () => choose({ token: place }));
+    } else label.textContent = short(visible(token), 18);
+    for (const [name] of methods) {
+      const value = found.values[name][first + place], share = value / most[name];
+      const cell = add(row, "td", { class: isSigned[name] ? "opinion signed" : "opinion", title: `${visible(token)}: ${value.toPrecision(3)}` });
+      const bar = add(add(cell, "span", { class: "track" }), "span", { class: value < 0 ? "less" : "more" });
+      const half = isSigned[name] ? 50 : 100, zero = isSigned[name] ? 50 : 0;
+      bar.style.left = `${zero - (value < 0 ? half * -share : 0)}%`;
+      bar.style.width = `${half * Math.abs(share)}%`;
+      add(cell, "span", { class: "amount" }, value.toFixed(Math.abs(value) < 0.095 ? 3 : 2));
+    }
+  });
+}
+
+// How alike two methods order the tokens, in words.
+function likeness(correlation) {
+  if (correlation === null) return "cannot be compared";
+  if (Math.abs(correlation) < 0.3) return "hardly agree";
+  if (correlation < 0) return "disagree: where one is large, the other is small";
+  return correlation < 0.7 ? "agree in part" : "order the tokens alike";
+}
+
+function drawAgreement(box, correlations, methods) {
+  add(box, "h3", {}, "Do they agree?");
+  const attention = correlations.filter(([a]) => a === "attention");
+  const names = Object.fromEntries(methods);
+  if (attention.length) {
+    const parts = attention.map(([, other, value]) => `${names[other]} ${value === null ? "–" : value.toFixed(2)}`);
+    const [, , exact] = attention.find(([, other]) => other === "integrated_gradients");
+    add(box, "p", {}, `Here, mean attention and integrated gradients ${likeness(exact)}. Rank correlation of mean attention with the others: ${parts.join(", ")}.`);
+  }
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "agreement" });
+  const head = add(add(table, "thead"), "tr");
+  add(head, "th", {}, "");
+  for (const [, label] of methods.slice(1)) add(head, "th", { scope: "col" }, label);
+  const body = add(table, "tbody");
+  methods.slice(0, -1).forEach(([one, label], n) => {
+    const row = add(body, "tr");
+    add(row, "th", { scope: "row" }, label);
+    methods.slice(1).forEach(([other], m) => {
+      const found = m < n ? null : correlations.find(([a, b]) => a === one && b === other);
+      const cell = add(row, "td", {}, found ? (found[2] === null ? "–" : found[2].toFixed(2)) : "");
+      if (found?.[2] !== null && found) {
+        cell.setAttribute("class", found[2] < 0 ? "minus" : "plus");
+        cell.style.setProperty("--share", Math.abs(found[2]));
+      }
+    });
+  });
+  add(box, "p", { class: "hint" }, "Spearman’s rank correlation of the sizes, without their signs, over the tokens that the prediction can see: 1 if two methods order them alike, 0 if the orders have nothing to do with each other.");
+}
