@@ -24,9 +24,7 @@ def spelling(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any] | None:
     return found
 
 
-def _words(
-    tokenizer: Tokenizer, ids: Sequence[int], raw: Sequence[bytes]
-) -> list[dict[str, Any]]:
+def _words(tokenizer: Tokenizer, ids: Sequence[int], raw: Sequence[bytes]) -> list[dict[str, Any]]:
     """Words whose merges end with the tokens that are there: those of a word that was cut off where
     the text was cut do not."""
     starts, place = {}, 0  # the token that begins at each byte of the text
