@@ -23,7 +23,8 @@ def lens(
     hidden: Array, read_out: ReadOut, top: int, device: torch.device
 ) -> tuple[NDArray[np.int64], Array, Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
-    two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states (N + 1, T, D)."""
+    two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states
+    (N + 1, T, D)."""
     ids, probabilities, totals = [], [], []
     for states in hidden:  # one layer at a time: (T, V) is large
         logits = read_out(torch.from_numpy(states).to(device)).float()  # (T, V)
