@@ -16,6 +16,7 @@ chapters.push({
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout) {
       add(part, "p", { class: "hint" }, "Switching off each head …");
+      part.style.minHeight = `${17 + 2 * scene.main.layers.length}rem`; // what follows stays where it is
       effectsOfHeads(scene, (effects) => {
         part.textContent = "";
         drawEffects(part, { ...scene, effects });
