@@ -54,6 +54,7 @@ function show(next) {
   }
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
+  document.getElementById("title").classList.toggle("long", scene.text.length > 100);
   document.getElementById("about").textContent = aboutScene(scene);
   const place = globalThis.scrollY ?? 0;
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
