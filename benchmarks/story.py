@@ -107,7 +107,8 @@ def main() -> None:
     nano = predictor(text, 1000, **GPT_PRESETS["nano"])
     times = in_chromium(page(nano.inspect("The exception is raised when")), TYPED)
     print(
-        f"keystroke, nano GPT: median {statistics.median(times):.1f} ms, slowest {max(times):.1f} ms"
+        f"keystroke, nano GPT: median {statistics.median(times):.1f} ms, "
+        f"slowest {max(times):.1f} ms"
     )
 
 

@@ -18,8 +18,8 @@ MOST_PLACES = 1024  # of an image, whose positions are compared with each other
 @torch.inference_mode()
 def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     """Neighbours by cosine, and places on a map of two directions, for the tokens of the last
-    stream, with the vectors of unit length behind both; the vectors of the positions, where they are
-    added. None without a table of vectors."""
+    stream, with the vectors of unit length behind both; the vectors of the positions, where
+    they are added. None without a table of vectors."""
     table, stream = subject.embedding, subject.streams[-1]
     if table is None:
         return None

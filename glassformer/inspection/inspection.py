@@ -297,7 +297,7 @@ class Inspection:
 
     @property
     def lens_totals(self) -> Array:
-        """(N + 1, T) log Σ e^logit of each of these predictions: a probability is e^(logit - it)."""
+        """(N + 1, T) log Σ e^logit of each of these predictions; p = e^(logit - it)."""
         return self._lens[2]
 
     @cached_property

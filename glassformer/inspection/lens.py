@@ -27,9 +27,9 @@ def lens(
     has_several_labels: bool = False,
 ) -> tuple[NDArray[np.int64], Array, Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
-    two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states (N + 1, T, D).
-    `read_out` may return one prediction for all positions of a layer; then T is 1. If any number
-    of labels may apply, each has a probability of its own."""
+    two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states
+    (N + 1, T, D). `read_out` may return one prediction for all positions of a layer; then T is 1.
+    If any number of labels may apply, each has a probability of its own."""
     ids, probabilities, totals = [], [], []
     for states in hidden:  # one layer at a time: (T, V) is large
         logits = read_out(torch.from_numpy(states).to(device)).float()  # (T, V)

@@ -1,4 +1,4 @@
-"""How the tokens of a text are spelled: their bytes, and the merges that made them, word by word."""
+"""How the tokens of a text are spelled: their bytes, and the merges that made each word."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,8 +12,9 @@ MOST_WORDS = 400  # different words whose merges are kept
 
 
 def spelling(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any] | None:
-    """For a byte-level vocabulary, the bytes of each token; if it merges bytes, also the words, each
-    with the place of its first token, and the merges of every different word. None for others."""
+    """For a byte-level vocabulary, the bytes of each token; if it merges bytes, also the words,
+    each with the place of its first token, and the merges of every different word. None for
+    others."""
     if not tokenizer.is_byte_level:
         return None
     raw = [tokenizer.token_bytes(id) for id in ids]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from defusedxml import ElementTree
+from page_scripts import script
 from test_alignment_pictures import HOSTILE
 from test_story_page import needs_chromium, predictor, shown
 
@@ -50,42 +51,8 @@ MADE = (each.format(act) for each in MARKUP for act in ACTIONS)
 ALL = list(dict.fromkeys([*ODD, *HOSTILE, *MADE]))
 TITLE = "</h1><img src=x onerror=hacked=1>"
 
-# Before the page's own script: whatever goes wrong, or out, is noted.
-WATCH = """<script>
-globalThis.faults = [];
-for (const kind of ["error", "unhandledrejection", "securitypolicyviolation"]) {
-  addEventListener(kind, (event) => faults.push(`${kind} ${event.message ?? event.reason ?? event.blockedURI}`), true);
-}
-for (const name of ["alert", "confirm", "prompt", "fetch", "open"]) globalThis[name] = () => faults.push(name);
-for (const name of ["error", "warn"]) console[name] = (...said) => faults.push(`${name} ${said}`);
-</script>
-<script type="module">"""
-
-# Chooses tokens, points at every kind of number, and saves every picture.
-USE = """await (async () => {
-  const numbers = new Set(), pictures = [];
-  for (let token = 0; token < scene.main.tokens.length; token += 7) {
-    choose({ token, key: token % 3 ? null : 0, layer: token % 2 });
-    for (const each of document.querySelectorAll("[data-of]")) {
-      const of = each.getAttribute("data-of"), name = of.split("/")[0];
-      if (readRef(of).operation && !numbers.has(name + token % 5)) {
-        numbers.add(name + token % 5);
-        look(of, true);
-        unlock();
-      }
-    }
-  }
-  while (waiting.length) await new Promise((done) => setTimeout(done, 20));
-  for (const figure of document.querySelectorAll("figure")) pictures.push(svgOf(figure));
-  return {
-    faults, pictures, hacked: globalThis.hacked ?? null, title: document.getElementById("title").textContent,
-    strange: document.querySelectorAll("img, iframe, object, embed, link, math, script[src], [onerror], [onload], [onfocus]").length,
-    scripts: document.scripts.length, tokens: scene.main.tokens,
-    chips: [...document.querySelectorAll(".chip .piece")].map(({ textContent }) => textContent),
-    loaded: performance.getEntriesByType("resource").map(({ name }) => name),
-    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  };
-})()"""  # fmt: skip
+KINDS = {*("svg", "title", "desc", "g", "rect", "text", "image", "line", "circle", "path")}
+WATCH = f'<script>{script("watch")}</script>\n<script type="module">'
 
 
 def hostile_page(text: str, model: str) -> tuple[str, list[str]]:
@@ -108,7 +75,7 @@ def test_there_are_two_hundred_different_payloads() -> None:
 def test_two_hundred_hostile_texts_stay_text(tmp_path: Path) -> None:
     html, tokens = hostile_page(TITLE, "<img src=x onerror=hacked=1>")
     html = html.replace('<script type="module">', WATCH, 1)
-    found = shown(html, USE, tmp_path)
+    found = shown(html, script("use_everything"), tmp_path)
     assert found["faults"] == []
     assert found["loaded"] == []
     assert (found["hacked"], found["strange"], found["scripts"]) == (None, 0, 3)
@@ -121,7 +88,7 @@ def test_two_hundred_hostile_texts_stay_text(tmp_path: Path) -> None:
     for each in found["pictures"]:
         tree = ElementTree.fromstring(each)
         kinds = {element.tag.split("}")[1] for element in tree.iter()}
-        assert kinds <= set("svg title desc g rect text image line circle path".split())
+        assert kinds <= KINDS
         for element in tree.iter():
             assert not any(name.startswith("on") for name in element.attrib)
             assert element.get("href", "data:image/png").startswith("data:image/png")

@@ -1,5 +1,5 @@
-"""Reading the story: every number shows where it comes from, pictures can be saved, and a link opens
-the page as it was."""
+"""Reading the story: every number shows where it comes from, pictures can be saved, and a link
+opens the page as it was."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from defusedxml import ElementTree
+from page_scripts import script
 from test_story_page import LIVE, masked_predictor, needs_chromium, predictor, shown, story
 from translators import translator
 
@@ -21,28 +22,6 @@ from glassformer.text.tokenizer_training import train_tokenizer
 
 TEXT = "low lower lowest, slow slower slowest. the lower the slower"
 
-# Points at one element of each kind of number, and at a cell of each canvas.
-POINT_AT_ALL = """await (async () => {
-  for (let n = 0; n < 200 && isLive && !document.querySelector(".ask"); n += 1) await new Promise((done) => setTimeout(done, 20));
-  const found = {}, faults = [];
-  addEventListener("error", ({ message }) => faults.push(message));
-  const said = () => [...panel().querySelectorAll(".sum-name, .sum-line")].map(({ textContent }) => textContent);
-  const note = (of) => { found[of] = { said: said(), lit: [...document.querySelectorAll(".lit")].map((each) => each.getAttribute("data-of")), marks: document.querySelectorAll(".mark").length }; };
-  const kinds = new Set();
-  for (const each of document.querySelectorAll("[data-of]")) {
-    const of = each.getAttribute("data-of"), kind = of.replace(/[/\\d]+/g, "");
-    if (!readRef(of).operation || kinds.has(kind)) continue;
-    kinds.add(kind);
-    each.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-    note(of);
-  }
-  for (const canvas of document.querySelectorAll("[data-region]")) {
-    const box = canvas.getBoundingClientRect();
-    canvas.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: box.left + 1, clientY: box.bottom - 1 }));
-    note(looking.of);
-  }
-  return { found, faults };
-})()"""  # fmt: skip
 
 KINDS = (
     *("token", "place", "cosine", "weight", "query", "key", "product", "score", "value", "output"),
@@ -69,7 +48,7 @@ def test_every_kind_of_number_writes_its_sum(kind: str, tmp_path: Path) -> None:
         seen = masked_predictor().inspect("one [MASK] three")
     else:
         seen = translator(kind).inspect("one two three", target="two one")
-    result = shown(page(seen), POINT_AT_ALL, tmp_path)
+    result = shown(page(seen), script("point_at_all"), tmp_path)
     found = result["found"]
     assert result["faults"] == []
     names = {of.split("/")[0] for of in found}
@@ -86,14 +65,7 @@ def test_every_kind_of_number_writes_its_sum(kind: str, tmp_path: Path) -> None:
 @needs_chromium
 def test_a_sum_has_the_numbers_of_the_model_and_lights_its_sources(tmp_path: Path) -> None:
     seen = story()
-    script = (
-        LIVE
-        % """choose({ token: 6, key: 4, layer: 1, head: 2 });
-      const at = (name, ...place) => { looking.of = null; look(ref(name, ...place)); return [
-        panel().querySelector(".sum-line").textContent, [...document.querySelectorAll(".lit")].map((each) => each.getAttribute("data-of"))]; };
-      return [at("weight", 0, 1, 2, 6, 4), at("score", 0, 1, 2, 6, 4), at("output", 0, 1, 2, 6, 3), at("query", 0, 1, 2, 6, 1)];"""
-    )  # fmt: skip
-    weight, score, output, projected = shown(page(seen), script, tmp_path)
+    weight, score, output, projected = shown(page(seen), LIVE % script("sums"), tmp_path)
     capture = seen.capture()
     query, key, value = capture.queries[1, 2], capture.keys[1, 2], capture.values[1, 2]
     found = query[6] @ key[4] / np.sqrt(query.shape[-1])
@@ -111,37 +83,13 @@ def test_a_sum_has_the_numbers_of_the_model_and_lights_its_sources(tmp_path: Pat
 
 @needs_chromium
 def test_a_click_keeps_a_sum_its_terms_lead_on_and_escape_lets_go(tmp_path: Path) -> None:
-    script = """(() => {
-      const title = () => panel().hidden ? null : panel().querySelector(".sum-name").textContent.split(" ")[0];
-      const found = [], shares = () => document.querySelector(".shares tr[data-of]");
-      shares().click();
-      found.push(title());
-      document.querySelector(".chip").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-      found.push(title());
-      panel().querySelector("button.term").click();
-      found.push(title());
-      [...panel().querySelectorAll("button")].find(({ textContent }) => textContent === "Back").click();
-      found.push(title(), looking.isLocked);
-      document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
-      return [...found, looking.isLocked];
-    })()"""
-    found = shown(page(story()), script, tmp_path)
+    found = shown(page(story()), script("kept_sum"), tmp_path)
     assert found == ["weight", "weight", "score", "weight", True, False]
 
 
 @needs_chromium
 def test_prose_and_pictures_share_what_is_chosen(tmp_path: Path) -> None:
-    script = """(() => {
-      const picks = (name) => [...document.querySelectorAll(`select[aria-label="${name}"]`)];
-      const set = (pick, value) => { pick.value = value; pick.dispatchEvent(new Event("input")); };
-      set(picks("query token")[0], "5");
-      set(picks("layer")[0], "1");
-      set(picks("key token")[0], "2");
-      const chosen = [state.token, state.layer, state.key, document.querySelector(".thumb.chosen").getAttribute("aria-label")];
-      document.querySelectorAll(".chip")[7].click();
-      return [chosen, picks("query token").map(({ value }) => value), state.key];
-    })()"""  # fmt: skip
-    chosen, values, key = shown(page(story()), script, tmp_path)
+    chosen, values, key = shown(page(story()), script("prose"), tmp_path)
     assert chosen == [5, 1, 2, "layer 1, head 0"]
     assert values == ["7", "7"]
     assert key is None
@@ -149,16 +97,7 @@ def test_prose_and_pictures_share_what_is_chosen(tmp_path: Path) -> None:
 
 @needs_chromium
 def test_every_picture_is_saved_with_its_caption_and_origin(tmp_path: Path) -> None:
-    script = """await (async () => {
-      while (!document.querySelector(".ask") || waiting.length) await new Promise((done) => setTimeout(done, 20));
-      choose({ layer: 1, head: 2 });
-      document.documentElement.style.colorScheme = "dark";
-      return [...document.querySelectorAll("figure")].map((figure) => ({
-        svg: svgOf(figure), name: fileNameOf(figure), caption: figure.querySelector("figcaption")?.textContent ?? "",
-        buttons: figure.querySelectorAll(".save").length,
-      }));
-    })()"""  # fmt: skip
-    found = shown(page(story()), script, tmp_path)
+    found = shown(page(story()), script("saved_pictures"), tmp_path)
     assert len({each["name"] for each in found}) == len(found) > 12
     for each in found:
         tree = ElementTree.fromstring(each["svg"])
@@ -179,12 +118,12 @@ def test_every_picture_is_saved_with_its_caption_and_origin(tmp_path: Path) -> N
     assert thumbs.count("data:image/png") == 8
 
 
-def opened(html: str, address: str, script: str, folder: Path) -> Any:
+def opened(html: str, address: str, look: str, folder: Path) -> Any:
     """What a page shows that is opened with an address."""
     start = f'history.replaceState(null, "", {json.dumps(address)});\n'
     place = "// The page: reads its data"
     assert place in html
-    return shown(html.replace(place, start + place, 1), script, folder)
+    return shown(html.replace(place, start + place, 1), look, folder)
 
 
 @needs_chromium
@@ -195,10 +134,7 @@ def test_a_link_restores_text_heads_tokens_sliders_and_chapter(tmp_path: Path) -
       await new Promise((done) => setTimeout(done, 600));
       return [location.hash, scene.predictions.at(-1).options[0].probability];"""
     address, expected = shown(page(story()), LIVE % change, tmp_path)
-    look = """await new Promise((done) => setTimeout(done, 600));
-      return { text: box.value, tokens: tokens(), off: scene.silent, state, at: scrollY > 500,
-        said: document.querySelector(".warning").textContent, p: scene.predictions.at(-1).options[0].probability };"""  # fmt: skip
-    found = opened(page(story()), address, LIVE % look, tmp_path)
+    found = opened(page(story()), address, LIVE % script("opened_link"), tmp_path)
     assert found["text"] == "said the cat"
     assert found["tokens"] == list("said the cat")
     assert found["off"] == [[1, 2]]
@@ -222,16 +158,7 @@ HOSTILE_ADDRESSES = (
 
 @needs_chromium
 def test_hostile_addresses_are_harmless(tmp_path: Path) -> None:
-    check = f"""const faults = [], seen = [];
-      addEventListener("error", ({{ message }}) => faults.push(message));
-      addEventListener("unhandledrejection", ({{ reason }}) => faults.push(String(reason)));
-      for (const address of {json.dumps(HOSTILE_ADDRESSES)}) {{
-        location.hash = address;
-        await new Promise((done) => setTimeout(done, 50));
-        const {{ token, layer, head, temperature }} = state;
-        seen.push([token < tokens().length, layer < 2, head < 4, temperature <= 2, document.querySelectorAll(".chip").length > 0]);
-      }}
-      return [faults, seen, globalThis.hacked ?? null, document.images.length];"""
+    check = script("addresses").replace("ADDRESSES", json.dumps(HOSTILE_ADDRESSES))
     faults, seen, hacked, images = shown(page(story()), LIVE % check, tmp_path)
     assert faults == []
     assert seen == [[True] * 5] * len(HOSTILE_ADDRESSES)
@@ -240,23 +167,7 @@ def test_hostile_addresses_are_harmless(tmp_path: Path) -> None:
 
 @needs_chromium
 def test_the_keyboard_reaches_everything_with_few_stops(tmp_path: Path) -> None:
-    script = """(() => {
-      const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-      const stops = [...document.querySelectorAll("main [tabindex='0'], main button:not([tabindex]), main select, main input, main a")].length;
-      const groups = [".chips", ".thumbs tbody", ".lens tbody", ".effects tbody", ".cells", ".tree", ".passage"].map((name) => {
-        const box = document.querySelector(name);
-        return [box.querySelectorAll("[tabindex='0']").length, box.querySelectorAll("[tabindex='-1']").length > 1];
-      });
-      document.querySelectorAll(".lens tbody td")[0].focus();
-      press("ArrowDown"); press("ArrowRight");
-      const lens = document.activeElement.getAttribute("data-of");
-      press("Enter");
-      const canvas = document.querySelector("canvas[tabindex]");
-      canvas.focus();
-      for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) press(key);
-      return { stops, groups, lens, token: state.token, cell: looking.of };
-    })()"""  # fmt: skip
-    found = shown(page(story()), script, tmp_path)
+    found = shown(page(story()), script("keyboard"), tmp_path)
     assert found["stops"] < 120
     assert found["groups"] == [[1, True]] * 7
     assert found["lens"] == "lens/1/1"
@@ -308,14 +219,7 @@ def test_merges_name_their_ranks_and_places() -> None:
 @needs_chromium
 def test_the_page_shows_merges_of_the_chosen_word_also_of_typed_text(tmp_path: Path) -> None:
     seen = predictor(TEXT, "bpe").inspect("the slower")
-    script = LIVE % """const ladder = () => [...document.querySelectorAll(".rung")].map((rung) => rung.querySelector(".pieces").textContent + "|" + rung.querySelector(".rank").textContent);
-      const first = ladder(), bytes = document.querySelector(".bytes-line").textContent;
-      const python = scene.main.spelling;
-      const own = makeTokenizer(data.live.tokenizers[data.live.streams[0].input.tokenizer]).spelling(scene.main.ids);
-      type("lower the slowest");
-      choose({ step: 1 });
-      return [first, bytes, python, own, ladder().length, document.querySelectorAll(".rung.coming").length];"""  # fmt: skip
-    first, bytes_, python, own, count, coming = shown(page(seen), script, tmp_path)
+    first, bytes_, python, own, count, coming = shown(page(seen), LIVE % script("merges"), tmp_path)
     assert own == python == story_data(seen)["streams"][0]["spelling"]
     assert first[0].startswith("␣slower|bytes")
     assert re.search(r"merge \d+ of \d+$", first[1])

@@ -3,7 +3,7 @@
 chapters.push({
   id: "embeddings",
   title: "Embeddings",
-  equation: ["x = E[token]", { text: " + P[position]" }],
+  equation: (scene) => [scene.embeddings.positions ? "x = E[token] + P[position]" : "x = E[token]"],
   note: "Each token begins as a learned vector. Tokens that are used alike lie close together.",
   isShown: (scene) => Boolean(scene.embeddings),
   draw(place, scene) {

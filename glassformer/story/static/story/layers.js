@@ -34,6 +34,9 @@ function drawLens(place, scene) {
     const around = windowAround(state.token, scene.main.tokens.length, LENS_WINDOW);
     if (!drawn || state.token < drawn.first || state.token >= drawn.last) drawn = drawLensTable(box, scene, around);
     drawn.cells.forEach(({ cell, token }) => cell.classList.toggle("chosen", token === state.token));
+    const room = box.querySelector(".scroll"), { cell: chosen } = drawn.cells.find(({ token }) => token === state.token);
+    const [left, right] = [chosen.offsetLeft, chosen.offsetLeft + chosen.offsetWidth];
+    if (left < room.scrollLeft + 80 || right > room.scrollLeft + room.clientWidth) room.scrollLeft = left - room.clientWidth / 2;
     const [name, p] = scene.lens.at(-1)[state.token][0];
     const best = scene.lens.findIndex((layer) => layer[state.token][0][0] === name);
     const isFound = scene.lens.slice(best).every((layer) => layer[state.token][0][0] === name);
@@ -143,6 +146,7 @@ function drawSwitches(place, shown) {
     if (known) drawn(known);
     else if (shown.logitsWithout) {
       add(own, "p", { class: "hint" }, "Switching off each head …");
+      own.style.minHeight = `${17 + 2 * look.layers.length}rem`; // what follows stays where it is
       effectsOfHeads(shown, drawn, group, look.layers);
     }
   }

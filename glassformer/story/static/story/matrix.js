@@ -37,4 +37,5 @@ function addNames(box, style, names, cell) {
   }
 }
 
-const blues = (share) => [29, 95, 191, 255 * Math.sqrt(Math.max(0, share))];
+// Strong on light and on dark paper.
+const blues = (share) => [58, 128, 228, 255 * Math.sqrt(Math.max(0, share))];

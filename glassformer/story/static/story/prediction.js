@@ -5,7 +5,7 @@ const SHOWN_OPTIONS = 20;
 chapters.push({
   id: "prediction",
   title: "Prediction",
-  equation: ["p = softmax(logits / temperature)"],
+  equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : scene.predicts === "next" ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
   note: "",
   draw(place, scene) {
     const isPicture = Boolean(scene.main.picture);

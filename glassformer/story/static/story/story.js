@@ -57,6 +57,7 @@ function show(next) {
   }
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
+  document.getElementById("title").classList.toggle("long", scene.text.length > 100);
   document.getElementById("about").textContent = aboutScene(scene);
   const place = globalThis.scrollY ?? 0;
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
@@ -66,15 +67,16 @@ function show(next) {
   markChapter();
 }
 
-// A chapter has an id, a title, and a function that draws it; if it has an equation, parts of a line
-// (see prose.js), and a note, they stand below its title.
+// A chapter has an id, a title, and a function that draws it; if it has an equation (parts of a line,
+// see prose.js, or a function that returns them) and a note, they stand below its title.
 function drawChapter(chapter, number) {
   const section = add(main, "section", { id: chapter.id, class: "chapter", "aria-labelledby": `${chapter.id}-title` });
   const head = add(section, "header", { class: "chapter-head" });
   const title = add(head, "h2", { id: `${chapter.id}-title` });
   add(title, "span", { class: "chapter-number" }, String(number + 1));
   title.append(chapter.title);
-  if (chapter.equation) writeProse(add(head, "p", { class: "equation" }), chapter.equation);
+  const equation = typeof chapter.equation === "function" ? chapter.equation(scene) : chapter.equation;
+  if (equation) writeProse(add(head, "p", { class: "equation" }), equation);
   if (chapter.note) add(section, "p", { class: "lead" }, chapter.note);
   chapter.draw(section, scene);
   completeFigures(section);
