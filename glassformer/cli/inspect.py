@@ -16,6 +16,7 @@ VIEWS = (
     "What to show, such as story, heads or lens; an unknown name lists all views of the model "
     "(default: story for models that read text)."
 )
+OVER_TIME = "over-time"
 _view = partial(options.option, rich_help_panel="View")
 
 
@@ -26,6 +27,10 @@ def inspect(
         options.argument("INPUT", "Text to read (default: stdin), or image file."),
     ] = None,
     view: Annotated[str | None, _view("NAME", VIEWS)] = None,
+    over_time: Annotated[
+        bool | None,
+        _view(None, "Look at the input through the training of the model.", "--over-time"),
+    ] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation to align (default: the model's own).")
     ] = None,
@@ -45,6 +50,7 @@ def inspect(
 
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
+      glassformer inspect runs/gpt-notes "The train slowly left" --over-time --out history.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """
@@ -55,6 +61,10 @@ def inspect(
     from glassformer.story.views import draw
     from glassformer.tasks import load
 
+    if over_time:
+        if view not in (None, OVER_TIME):
+            raise UsageError(f"--over-time is a view of its own: leave out --view {view}.")
+        view = OVER_TIME
     if out is not None:
         check_ending(out)
     if target is not None and not target.strip():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from glassformer.inspection.lens import lens
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap, listening
 from glassformer.tables import aligned, html_table
+
+if TYPE_CHECKING:
+    from glassformer.inspection.over_time import OverTime
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -74,6 +77,12 @@ class Subject:
     model does with the last one."""
     search: Callable[[], dict[str, Any]] | None = None
     """Continues the input by beam search, and returns the tree of it."""
+    write: Callable[[], str] | None = None
+    """What the model writes by greedy decoding: a continuation, a translation."""
+    again: "Callable[[Any], Subject] | None" = None
+    """The same input with the same model at another stage of its training."""
+    history: "Callable[[], OverTime] | None" = None
+    """The same input through the training of the model, if that is known."""
     separator: str = ""
     """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0
@@ -84,6 +93,15 @@ class Subject:
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
     """Any number of labels may apply: each has a probability of its own."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self.num_left_out:
+            return ()
+        return (
+            f"the text is too long: the model reads {len(self.streams[-1].tokens):,} tokens; "
+            f"{self.num_left_out:,} from the {self.part_left_out} of the text are left out",
+        )
 
 
 @dataclass(frozen=True)
@@ -189,9 +207,7 @@ class Inspection:
     @cached_property
     def predictions(self) -> list[Prediction]:
         """One for each position, or one for the whole input."""
-        logits = torch.from_numpy(self.logits).double()  # (P, C)
-        several = self.subject.has_several_labels
-        logprobs = logsigmoid(logits) if several else logits.log_softmax(-1)
+        logprobs = self.logprobs
         best = logprobs.topk(min(TOP, logprobs.size(-1)))
         found = []
         for row, (ids, values) in enumerate(
@@ -203,6 +219,13 @@ class Inspection:
             position = None if self.subject.predicts == "whole" else row
             found.append(Prediction(position, options, *self._actual(row, logprobs[row])))
         return found
+
+    @property
+    def logprobs(self) -> Tensor:
+        """(P, C) log-probabilities of all predictions, in double precision."""
+        logits = torch.from_numpy(self.logits).double()
+        several = self.subject.has_several_labels
+        return logsigmoid(logits) if several else logits.log_softmax(-1)
 
     @property
     def focused(self) -> Prediction:
@@ -274,13 +297,7 @@ class Inspection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        number, shown = self.subject.num_left_out, len(self.tokens)
-        if not number:
-            return ()
-        return (
-            f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
-            f"{self.subject.part_left_out} of the text are left out",
-        )
+        return self.subject.notes
 
     def text(self) -> str:
         """For people: each token with what was predicted there."""

@@ -1,32 +1,30 @@
 """Looking inside models that read text: the views that all of them share."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.over_time import OverTime
 from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
-from glassformer.predict.predictor import Predictor, View
+from glassformer.predict.over_time import LooksBack
+from glassformer.predict.predictor import View
 
 TEXT_VIEWS: dict[str, View] = {
     "story": View("inspect", "all of it on one page"),
     "heads": View("heads", "what each head attends to"),
     "ablation": View("ablation", "how the prediction changes without each head"),
     "prediction": View("prediction", "what is predicted at each position"),
+    "over-time": View("inspect_over_time", "the same through the training of the model"),
 }
 
 TOKEN_VIEWS = TEXT_VIEWS | {"lens": View("lens", "what each layer would predict")}
 
 
-class InspectsText(Predictor):
+class InspectsText(LooksBack):
     """A predictor whose model reads text and can be looked into."""
 
     views: ClassVar[Mapping[str, View]] = TEXT_VIEWS
     usual_view: ClassVar[str | None] = "story"
-
-    @abstractmethod
-    def _subject(self, text: str) -> Subject:
-        """The model with an input, as the views look at it. Keyword arguments are options."""
 
     def inspect(
         self,
@@ -45,7 +43,8 @@ class InspectsText(Predictor):
         >>> len(seen.predictions) > 0
         True
         """
-        return Inspection(self._subject(text, **options), layers, heads)
+        subject = self._with_history(self._subject(text, **options))
+        return Inspection(subject, layers, heads)
 
     def heads(self, text: str, layer: int | None = None, head: int | None = None) -> HeadsView:
         """What each head attends to; one layer or one head of each layer, if that is given.
@@ -84,3 +83,27 @@ class InspectsTokens(InspectsText):
         >>> print(model.lens("the quick brown").text())
         """
         return LensView(self.inspect(text))
+
+
+class InspectsTranslations(InspectsTokens):
+    """The same for a model that writes a translation."""
+
+    def inspect_over_time(
+        self,
+        text: str,
+        layer: int | None = None,
+        head: int | None = None,
+        target: str | None = None,
+        **options: Any,
+    ) -> OverTime:
+        """How likely a translation was at earlier steps of the training, where the model looked for
+        it, and what it wrote: `moments` has one entry for each snapshot of the run. `target` is the
+        translation (default: the model's own). `layer` and `head` limit the attention that is kept.
+
+        >>> history = model.inspect_over_time("one two three", target="three two one")
+        >>> history.steps
+        [0, 1, ...]
+        >>> [moment.written for moment in history.moments]
+        [...]
+        """
+        return super().inspect_over_time(text, layer, head, target=target, **options)

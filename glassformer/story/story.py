@@ -4,7 +4,6 @@ The page draws from plain data: tokens, and for every layer the queries, keys an
 it computes the attention of a head when the reader looks at it. Large arrays are binary.
 """
 
-import base64
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from glassformer.atomic_files import write_file, write_json_line
-from glassformer.errors import UsageError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.story.history import history_data
 from glassformer.story.live import LIVE_SCRIPTS, live
+from glassformer.story.packed_arrays import packed
 from glassformer.story.page import assembled, part
 
-STYLES = ("page.css", "report.css", "story/story.css")
+STYLES = ("page.css", "report.css", "story/story.css", "story/history.css")
 CHAPTERS = (
     "tokens",
     "embeddings",
@@ -29,10 +30,12 @@ CHAPTERS = (
     "prediction",
     "beams",
     "alignment",
+    "history",
 )
 SCRIPTS = (
     *("elements.js", "scales.js", "heat_map.js", "story/arrays.js", "story/state.js"),
     *(f"story/{name}.js" for name in CHAPTERS),
+    *("story/time_charts.js", "story/past_heads.js"),  # parts of the last chapter
     *LIVE_SCRIPTS,
     *("story/live_scene.js", "story/story.js"),
 )
@@ -81,7 +84,14 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "effects": None,
         "path": None,
         "live": None,
+        "history": None,
     }
+    if subject.history is not None:
+        try:
+            found["history"] = history_data(subject.history())
+        except GlassformerError as error:
+            why = str(error).removesuffix(".")
+            found["notes"].append(f"the chapter “While it learned” is left out: {why}")
     if len(subject.streams) == 1 and subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
@@ -165,17 +175,4 @@ def _path(hidden: Array) -> dict[str, Any]:
         "share": share,
         "norms": norms.tolist(),
         "similar": similar.tolist(),
-    }
-
-
-def packed(values: Array, dtype: Any = np.float16) -> dict[str, Any]:
-    """An array as the page reads it. float16 keeps three digits, which is more than a picture
-    shows; its range suffices for all but extreme values, which are then float32."""
-    if dtype == np.float16 and np.abs(values).max(initial=0) > np.finfo(np.float16).max:
-        dtype = np.float32
-    data = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
-    return {
-        "dtype": np.dtype(dtype).name,
-        "shape": list(values.shape),
-        "data": base64.b64encode(data.tobytes()).decode(),
     }

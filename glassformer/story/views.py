@@ -7,9 +7,17 @@ from typing import Any
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.over_time import OverTime
 from glassformer.inspection.text_views import AblationView, HeadsView, LensView, PredictionView
 from glassformer.inspection.word_places import WordPlaces
-from glassformer.story import alignment, image_attention, story, text_pictures, word_places
+from glassformer.story import (
+    alignment,
+    history,
+    image_attention,
+    story,
+    text_pictures,
+    word_places,
+)
 
 DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     Alignment: alignment.draw,
@@ -20,6 +28,7 @@ DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     LensView: text_pictures.draw,
     AblationView: text_pictures.draw,
     PredictionView: text_pictures.draw,
+    OverTime: history.draw,
 }
 
 
