@@ -109,13 +109,13 @@ function drawRecord(place, history) {
     { points: series("train_loss"), label: "training", style: "training run-1" },
     { points: series("val_loss"), label: "validation", style: "run-0" },
   ].filter(({ points }) => points.length);
-  if (lines.length) {
-    const figure = add(layout, "figure");
+  const figure = lines.length ? add(layout, "figure") : null;
+  const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
+  if (figure) { // drawn when all columns are there, and it has its width
     add(figure, "figcaption", {}, "Loss of the run");
     drawTimeChart(figure, history, { title: "loss over the steps of the training", lines, room: 84 });
   }
-  if (!samples.length) return;
-  const box = add(layout, "div", { class: "sample" });
+  if (!box) return;
   const caption = add(box, "p", { class: "hint" }), text = add(box, "p", { class: "passage", dir: "auto" });
   const show = () => {
     const now = steps.length ? steps[state.moment] : Infinity;
@@ -138,7 +138,9 @@ function drawPastText(place, history, isOther) {
   if (!known.length && !hasWritten) return;
   add(place, "h3", {}, "The text");
   const said = add(place, "p", { class: "said" });
-  const row = add(place, "p", { class: "passage", dir: "auto" });
+  const layout = add(place, "div", { class: "record" }), left = add(layout, "div");
+  if (known.length) add(left, "p", { class: "hint" }, "The stronger the colour, the less likely the token was.");
+  const row = add(left, "p", { class: "passage", dir: "auto" });
   const bitsOf = (moment, n) => -history.logprobs[moment][n] / Math.LN2;
   const most = Math.max(1, ...history.steps.flatMap((_, moment) => known.map(({ n }) => bitsOf(moment, n))));
   const isNext = history.predicts === "next";
@@ -150,8 +152,7 @@ function drawPastText(place, history, isOther) {
     return part;
   });
   const own = hasWritten ? add(row, "span", { class: "own-words" }) : null;
-  const reply = own && history.source ? add(place, "p", { class: "passage", dir: "auto" }) : null;
-  if (reply) reply.append(own);
+  if (own && history.source) add(left, "p", { class: "passage", dir: "auto" }).append(own);
   follow(["moment"], () => {
     const bits = known.map(({ n }) => bitsOf(state.moment, n));
     parts.forEach((part, n) => {
@@ -159,16 +160,19 @@ function drawPastText(place, history, isOther) {
       part.title = `${percent(2 ** -bits[n])} (${bits[n].toFixed(1)} bits)`;
     });
     const mean = bits.reduce((a, b) => a + b, 0) / Math.max(1, bits.length);
-    said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}. The stronger the colour, the less likely the token was.` : "";
+    said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}` : "";
     if (own) own.textContent = history.written[state.moment] || "(nothing)";
   });
-  if (own) add(place, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
-  if (known.length) drawPastShares(place, history, known, isOther);
+  if (own) add(left, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
+  if (!known.length) return;
+  follow(["token"], () => parts.forEach((part, n) => {
+    part.classList.toggle("followed", known[n].n === pastPlace(history, isOther));
+  }));
+  drawPastShares(add(layout, "figure"), history, known, isOther);
 }
 
 // The probability of every token of the text, as curves.
-function drawPastShares(place, history, known, isOther) {
-  const figure = add(place, "figure");
+function drawPastShares(figure, history, known, isOther) {
   add(figure, "figcaption", {}, "Probability of each token of the text; the chosen one stands out");
   const lines = known.map(({ n }) => ({
     points: history.steps.map((step, moment) => [step, Math.exp(history.logprobs[moment][n])]), style: "many",

@@ -17,19 +17,21 @@ const attentionColour = (most) => (share) => [64, 134, 228, 255 * Math.sqrt(Math
 function drawPastHeads(place, history) {
   const kinds = Object.keys(history.maps);
   const kind = kinds.includes("source") ? "source" : kinds[0];
-  const part = add(place, "div");
+  const controls = add(place, "p", { class: "controls" });
+  const row = add(place, "div", { class: "attention" });
+  const maps = add(row, "div", { class: "past-maps" });
+  const rules = history.patterns.length ? add(row, "div", { class: "rules" }) : null;
+  const film = add(place, "div");
   const drawKind = (name) => {
-    part.textContent = "";
-    drawMaps(part, history, name);
+    for (const part of [maps, film]) part.textContent = "";
+    drawMaps(maps, film, history, name);
   };
   if (kinds.length > 1) {
     const names = { own: "to each other", source: "to the source" };
-    const controls = add(place, "p", { class: "controls" });
     addChoice(controls, "attention of the tokens", kinds.map((name) => [name, names[name]]), kind, drawKind);
-    place.append(part); // below its control
   }
   drawKind(kind);
-  if (history.patterns.length) drawPatterns(add(place, "div"), history);
+  if (rules) drawPatterns(rules, history);
 }
 
 // The numbers of a layer and a head are those of the model; the maps may hold only some of them.
@@ -38,16 +40,15 @@ function placesOf({ layers, heads, opens }) {
   return layer < 0 || head < 0 ? opens : [layer, head];
 }
 
-function drawMaps(place, history, kind) {
+function drawMaps(place, film, history, kind) {
   const maps = history.maps[kind];
   const columns = kind === "own" ? history.tokens : history.source;
-  const layout = add(place, "div", { class: "attention" });
-  drawPastThumbs(add(layout, "div", { class: "heads" }), history, maps);
-  const one = add(layout, "div", { class: "one-head" });
+  drawPastThumbs(add(place, "div", { class: "heads" }), history, maps);
+  const one = add(place, "div", { class: "past-head" });
   const said = add(one, "p", { class: "said", "aria-live": "polite" });
   const room = add(one, "div", { class: "scroll" });
-  add(place, "p", { class: "hint" }, "The same head at every step:");
-  drawFilm(add(place, "div", { class: "film" }), history, maps);
+  add(film, "p", { class: "hint" }, "The same head at every step:");
+  drawFilm(add(film, "div", { class: "film" }), history, maps);
   const isLabelled = maps.weights.shape[3] === history.tokens.length && Math.max(history.tokens.length, columns.length) <= LABELLED_TOKENS;
   const draw = isLabelled ? drawLabelledMap : drawLargeMap;
   const paintNow = draw(room, history, maps, columns);
@@ -68,7 +69,7 @@ function drawLabelledMap(room, history, maps, columns) {
 
 function drawLargeMap(room, history, maps) {
   const [, , , rows, columns] = maps.weights.shape;
-  const canvas = add(room, "canvas", { class: "large-map", width: columns, height: rows, role: "img", "aria-label": "attention of one head" });
+  const canvas = add(room, "canvas", { width: columns, height: rows, role: "img", "aria-label": "attention of one head" });
   const share = history.tokens.length / rows;
   const grain = share > 1 ? ` A pixel stands for ${number(Math.round(10 * share) / 10)} tokens.` : "";
   add(room, "p", { class: "hint" }, `Rows look, columns are looked at.${grain}`);
@@ -136,7 +137,7 @@ const PATTERN_NOTES = {
 };
 
 function drawPatterns(place, history) {
-  add(place, "h3", {}, "Heads that follow a rule");
+  add(place, "p", { class: "said" }, "Heads that follow a rule");
   const controls = add(place, "p", { class: "controls" });
   const said = add(place, "p", { class: "hint" }), room = add(place, "div");
   const maps = history.maps.own;
