@@ -168,9 +168,10 @@ def test_a_full_disk_is_reported_and_the_run_resumes_to_the_same_bytes(
         return write(self, data)
 
     run = RunFolder(tmp_path / "run")
-    with monkeypatch.context() as patch, pytest.raises(GlassformerError) as caught:
-        patch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(GlassformerError) as caught:
         story.train(tiny(), run, io.StringIO())
+    monkeypatch.undo()
     where = run.path / "snapshots" / "step-5.safetensors"
     assert str(caught.value).startswith(f"{where} cannot be written: No space left on device.")
     story.resume(run, io.StringIO())
