@@ -17,7 +17,7 @@ WIDE = 11.0  # inches
 COLOURS = ("#0b5cad", "#c2410c", "#1a7f37", "#7c3aed", "#a16207", "#be185d")
 QUIET = "#8a919a"
 MOST_TOKENS = 48  # columns of the text
-LEFT, RIGHT, GAP = 0.55, 1.25, 0.95  # inches
+CURVES, LEFT, RIGHT, BELOW_CURVES, BELOW_TEXT = 2.4, 0.55, 1.25, 0.95, 0.55  # inches
 
 
 def history_figure(found: OverTime) -> "Figure":
@@ -25,8 +25,9 @@ def history_figure(found: OverTime) -> "Figure":
     from matplotlib.figure import Figure
 
     text, film = _text_height(found), _film_height(found)
-    rows = [high for high in (2.4, text, film) if high]
-    high = sum(rows) + GAP * (len(rows) - 1)
+    high = CURVES
+    high += (text or film) and BELOW_CURVES
+    high += text + film + (text and film and BELOW_TEXT)
     figure = Figure(figsize=(WIDE, high), facecolor="white")
     top = high
 
@@ -34,12 +35,12 @@ def history_figure(found: OverTime) -> "Figure":
         return figure.add_axes((left / WIDE, (top - tall) / high, wide / WIDE, tall / high))
 
     half = (WIDE - LEFT) / 2 - RIGHT
-    _loss(axes(LEFT, half, 2.4), found)
-    _prediction(axes(LEFT + half + RIGHT + LEFT, half - LEFT, 2.4), found)
-    top -= 2.4 + GAP
+    _loss(axes(LEFT, half, CURVES), found)
+    _prediction(axes(LEFT + half + RIGHT + LEFT, half - LEFT, CURVES), found)
+    top -= CURVES + BELOW_CURVES
     if text:
         _text(axes(LEFT, WIDE - LEFT, text), found)
-        top -= text + GAP
+        top -= text + BELOW_TEXT
     if film:
         _film(figure, found, top, high)
     style: dict[str, Any] = {"color": INK, "parse_math": False, "ha": "left", "va": "bottom"}
@@ -166,7 +167,8 @@ def _text(axes: "Axes", found: OverTime) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     cut = f"; the first {MOST_TOKENS} of them" if len(last) > len(columns) == MOST_TOKENS else ""
-    title = f"probability of each token of the text, by step{cut}"
+    what = "text" if len(found.subject.streams) == 1 else "translation"
+    title = f"probability of each token of the {what}, by step{cut}"
     axes.set_title(title, fontsize=9, color=INK, loc="left", pad=12 if is_wide else 6)
 
 

@@ -113,7 +113,7 @@ function drawRecord(place, history) {
   const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
   if (figure) { // drawn when all columns are there, and it has its width
     add(figure, "figcaption", {}, "Loss of the run");
-    drawTimeChart(figure, history, { title: "loss over the steps of the training", lines, room: 84 });
+    drawTimeChart(figure, history, { title: "loss over the steps of the training", lines });
   }
   if (!box) return;
   const caption = add(box, "p", { class: "hint" }), text = add(box, "p", { class: "passage", dir: "auto" });
@@ -125,6 +125,7 @@ function drawRecord(place, history) {
       ? `The first sample of the run is from step ${number(samples[0][0])}.`
       : `Sample of the run, from step ${number(step)}`;
     text.textContent = written;
+    text.hidden = step === null;
   };
   if (steps.length) follow(["moment"], show);
   else show();
@@ -136,10 +137,10 @@ function drawPastText(place, history, isOther) {
   const known = history.actual.map((token, n) => ({ token, n })).filter(({ n }) => history.logprobs[0][n] !== null);
   const hasWritten = history.written.some((each) => each !== null);
   if (!known.length && !hasWritten) return;
-  add(place, "h3", {}, "The text");
+  add(place, "h3", {}, history.source ? "The translation" : "The text");
   const said = add(place, "p", { class: "said" });
   const layout = add(place, "div", { class: "record" }), left = add(layout, "div");
-  if (known.length) add(left, "p", { class: "hint" }, "The stronger the colour, the less likely the token was.");
+  if (known.length) add(left, "p", { class: "hint" }, `The stronger the colour, the less likely the token was.${history.predicts === "same" ? " The model sees these tokens while it predicts them." : ""}`);
   const row = add(left, "p", { class: "passage", dir: "auto" });
   const bitsOf = (moment, n) => -history.logprobs[moment][n] / Math.LN2;
   const most = Math.max(1, ...history.steps.flatMap((_, moment) => known.map(({ n }) => bitsOf(moment, n))));
@@ -173,11 +174,11 @@ function drawPastText(place, history, isOther) {
 
 // The probability of every token of the text, as curves.
 function drawPastShares(figure, history, known, isOther) {
-  add(figure, "figcaption", {}, "Probability of each token of the text; the chosen one stands out");
+  add(figure, "figcaption", {}, `Probability of each token of the ${history.source ? "translation" : "text"}; the chosen one stands out`);
   const lines = known.map(({ n }) => ({
     points: history.steps.map((step, moment) => [step, Math.exp(history.logprobs[moment][n])]), style: "many",
   }));
-  drawTimeChart(figure, history, { title: "probability of the tokens of the text", lines, domain: [0, 1], format: (share) => percent(share, 0), room: 20 });
+  drawTimeChart(figure, history, { title: "probability of the tokens of the text", lines, domain: [0, 1], format: (share) => percent(share, 0) });
   const paths = [...figure.querySelectorAll("path.many")];
   follow(["token"], () => paths.forEach((path, n) => {
     path.classList.toggle("chosen", known[n].n === pastPlace(history, isOther));

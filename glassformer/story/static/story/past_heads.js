@@ -12,7 +12,11 @@ function pastRows({ data, shape }, moment, layer, head) {
   ));
 }
 
-const attentionColour = (most) => (share) => [64, 134, 228, 255 * Math.sqrt(Math.min(1, share / most))];
+// One scale for all heads and steps, so that they can be compared.
+function attentionColour(maps) {
+  maps.most ??= maps.weights.data.reduce((most, share) => Math.max(most, share), 1e-6);
+  return (share) => [64, 134, 228, 255 * Math.sqrt(share / maps.most)];
+}
 
 function drawPastHeads(place, history) {
   const kinds = Object.keys(history.maps);
@@ -20,8 +24,9 @@ function drawPastHeads(place, history) {
   const controls = add(place, "p", { class: "controls" });
   const row = add(place, "div", { class: "attention" });
   const maps = add(row, "div", { class: "past-maps" });
-  const rules = history.patterns.length ? add(row, "div", { class: "rules" }) : null;
-  const film = add(place, "div");
+  const film = add(place, "div", { class: "past-film" });
+  // Beside the maps, if these are about the same attention.
+  const rules = history.patterns.length ? add(kinds.length > 1 ? place : row, "div", { class: "rules" }) : null;
   const drawKind = (name) => {
     for (const part of [maps, film]) part.textContent = "";
     drawMaps(maps, film, history, name);
@@ -73,10 +78,7 @@ function drawLargeMap(room, history, maps) {
   const share = history.tokens.length / rows;
   const grain = share > 1 ? ` A pixel stands for ${number(Math.round(10 * share) / 10)} tokens.` : "";
   add(room, "p", { class: "hint" }, `Rows look, columns are looked at.${grain}`);
-  return (layer, head) => {
-    const shown = pastRows(maps.weights, state.moment, layer, head);
-    paint(canvas, shown, attentionColour(Math.max(1e-6, ...shown.flat())));
-  };
+  return (layer, head) => paint(canvas, pastRows(maps.weights, state.moment, layer, head), attentionColour(maps));
 }
 
 // All heads at the chosen step; rows of the grid are layers.
@@ -97,10 +99,9 @@ function drawPastThumbs(place, history, maps) {
       return { button, canvas, l, h };
     });
   });
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of a head.");
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of all heads and steps.");
   follow(["moment"], () => thumbs.forEach(({ canvas, l, h }) => {
-    const shown = pastRows(maps.weights, state.moment, l, h);
-    paint(canvas, shown, attentionColour(Math.max(1e-6, ...shown.flat())));
+    paint(canvas, pastRows(maps.weights, state.moment, l, h), attentionColour(maps));
   }));
   follow(["layer", "head"], () => {
     const [layer, chosen] = placesOf(maps);
@@ -108,7 +109,7 @@ function drawPastThumbs(place, history, maps) {
   });
 }
 
-// The chosen head at every step, with the same colours throughout.
+// The chosen head at every step.
 function drawFilm(place, history, maps) {
   const [, , , rows, columns] = maps.weights.shape;
   const frames = history.steps.map((step, moment) => {
@@ -118,11 +119,9 @@ function drawFilm(place, history, maps) {
     button.addEventListener("click", () => choose({ moment }));
     return { button, canvas };
   });
-  follow(["layer", "head"], () => {
-    const shown = frames.map((_, moment) => pastRows(maps.weights, moment, ...placesOf(maps)));
-    const most = Math.max(1e-6, ...shown.map((each) => Math.max(...each.flat())));
-    frames.forEach(({ canvas }, moment) => paint(canvas, shown[moment], attentionColour(most)));
-  });
+  follow(["layer", "head"], () => frames.forEach(({ canvas }, moment) => {
+    paint(canvas, pastRows(maps.weights, moment, ...placesOf(maps)), attentionColour(maps));
+  }));
   follow(["moment"], () => frames.forEach(({ button }, moment) => {
     button.classList.toggle("chosen", moment === state.moment);
   }));
@@ -144,7 +143,7 @@ function drawPatterns(place, history) {
   const drawOne = (name) => {
     const { shares, evenly } = history.patterns.find((each) => each.name === name);
     room.textContent = "";
-    said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. Dashed: a head that attends to all tokens alike.`;
+    said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. The highest have their names, layer.head. Dashed: a head that attends to all tokens alike.`;
     const ends = shares[shares.length - 1].flat().sort((a, b) => b - a), least = ends[Math.min(3, ends.length - 1)];
     const lines = maps.layers.flatMap((layer, l) => maps.heads.map((head, h) => {
       const values = shares.map((each) => each[l][h]);
@@ -154,7 +153,7 @@ function drawPatterns(place, history) {
       };
     }));
     lines.push({ points: [history.steps[0], history.steps[history.steps.length - 1]].map((step) => [step, evenly]), style: "evenly" });
-    drawTimeChart(room, history, { title: `attention of every head: ${name}`, lines, domain: [0, 1], format: (share) => percent(share, 0), room: 60 });
+    drawTimeChart(room, history, { title: `attention of every head: ${name}`, lines, domain: [0, Math.min(1, 1.1 * Math.max(evenly, ...shares.flat(2)))], format: (share) => percent(share, 0) });
     const paths = [...room.querySelectorAll("path.many")];
     follow(["layer", "head"], () => {
       const [layer, head] = placesOf(maps);

@@ -33,7 +33,10 @@ function spreadApart(places, least, top, bottom) {
 }
 
 // Lines are { points: [[step, value], …], label, style }; those with a label have it at their end.
-function drawTimeChart(place, history, { title, lines, domain, format = number, room = 110, height = CHART.height }) {
+function drawTimeChart(place, history, { title, lines, domain, format = number }) {
+  const named = lines.filter(({ label }) => label);
+  const letters = Math.min(14, Math.max(0, ...named.map(({ label }) => visible(label).length)));
+  const height = CHART.height, room = 20 + 8 * letters; // for the names
   const width = Math.max(280, Math.min(place.clientWidth || 620, 900));
   const box = { ...CHART, right: width - room, bottom: height - CHART.bottom };
   const svg = add(place, "svg", { width, height, role: "img", "aria-label": title, class: "over-time" });
@@ -44,10 +47,9 @@ function drawTimeChart(place, history, { title, lines, domain, format = number, 
   for (const { points, style } of lines) {
     add(svg, "path", { class: `line ${style ?? ""}`, d: pathOf(points.map(([step, value]) => [x(step), y(value)])) });
   }
-  const named = lines.filter(({ label }) => label);
   const ys = spreadApart(named.map(({ points }) => y(points[points.length - 1][1])), 15, box.top, box.bottom);
   named.forEach(({ label, style }, n) => {
-    add(svg, "text", { class: `line-name ${style ?? ""}`, x: box.right + 8, y: ys[n] + 4 }, short(visible(label), Math.floor((room - 8) / 7.5)));
+    add(svg, "text", { class: `line-name ${style ?? ""}`, x: box.right + 8, y: ys[n] + 4 }, short(visible(label), letters));
   });
   if (!steps.length) return;
   const cursor = add(svg, "line", { class: "now", y1: box.top - 6, y2: box.bottom });
