@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDE = 11.0  # inches
 COLOURS = ("#0b5cad", "#c2410c", "#1a7f37", "#7c3aed", "#a16207", "#be185d")
+TURNED = 0.45  # inches more, for names that stand upright
 QUIET = "#8a919a"
 MOST_TOKENS = 48  # columns of the text
 CURVES, LEFT, RIGHT, BELOW_CURVES, BELOW_TEXT = 2.4, 0.55, 1.25, 0.95, 0.55  # inches
@@ -25,8 +26,9 @@ def history_figure(found: OverTime) -> "Figure":
     from matplotlib.figure import Figure
 
     text, film = _text_height(found), _film_height(found)
+    below = BELOW_CURVES + (TURNED if text and _are_turned(_names(found)) else 0)
     high = CURVES
-    high += (text or film) and BELOW_CURVES
+    high += (text or film) and below
     high += text + film + (text and film and BELOW_TEXT)
     figure = Figure(figsize=(WIDE, high), facecolor="white")
     top = high
@@ -37,7 +39,7 @@ def history_figure(found: OverTime) -> "Figure":
     half = (WIDE - LEFT) / 2 - RIGHT
     _loss(axes(LEFT, half, CURVES), found)
     _prediction(axes(LEFT + half + RIGHT + LEFT, half - LEFT, CURVES), found)
-    top -= CURVES + BELOW_CURVES
+    top -= CURVES + below
     if text:
         _text(axes(LEFT, WIDE - LEFT, text), found)
         top -= text + BELOW_TEXT
@@ -116,10 +118,10 @@ def _loss(axes: "Axes", found: OverTime) -> None:
             ends.append(float(values[known][-1]))
             names.append(name)
             colours.append(COLOURS[number])
-    of_text = [each.loss for each in found.moments]
-    if None not in of_text:
+    of_text = [each.loss for each in found.moments if each.loss is not None]
+    if of_text:
         axes.plot(place(found.steps), of_text, color=INK, lw=1.2, ls="--", marker="o", ms=3)
-        ends.append(float(of_text[-1] or 0.0))
+        ends.append(of_text[-1])
         names.append("this text")
         colours.append(INK)
     _time_axis(axes, found, "loss")
@@ -150,18 +152,33 @@ def _text_height(found: OverTime) -> float:
     return 0.19 * len(found.moments) if known else 0.0
 
 
+def _columns(found: OverTime) -> list[int]:
+    """The positions whose token is known, and which fit."""
+    last = found.moments[-1].predictions
+    return [n for n, each in enumerate(last) if each.logprob is not None][:MOST_TOKENS]
+
+
+def _names(found: OverTime) -> list[str]:
+    last = found.moments[-1].predictions
+    return [shortened(visible(str(last[n].actual)), 10) for n in _columns(found)]
+
+
+def _are_turned(names: list[str]) -> bool:
+    """Whether the names of the columns would touch if they were level."""
+    return max(map(len, names), default=0) * len(names) > 100
+
+
 def _text(axes: "Axes", found: OverTime) -> None:
     """A row for each step, a column for each token: how likely it was."""
-    last = found.moments[-1].predictions
-    columns = [n for n, each in enumerate(last) if each.logprob is not None][:MOST_TOKENS]
-    p = np.exp([[each.predictions[n].logprob for n in columns] for each in found.moments])  # (S, T)
+    last, columns = found.moments[-1].predictions, _columns(found)
+    logprobs = [[each.predictions[n].logprob for n in columns] for each in found.moments]
+    p = np.exp(np.array(logprobs, dtype=np.float64))  # (S, T)
     axes.pcolormesh(p, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=1)
     axes.invert_yaxis()
-    names = [shortened(visible(str(last[n].actual)), 10) for n in columns]
-    is_wide = max(map(len, names)) * len(names) > 100
-    turned = {"rotation": 90} if is_wide else {}
+    names = _names(found)
+    turn = 90 if _are_turned(names) else 0
     axes.xaxis.tick_top()
-    axes.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=8, parse_math=False, **turned)
+    axes.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=8, parse_math=False, rotation=turn)
     axes.set_yticks(np.arange(len(found.steps)) + 0.5, [f"{step:,}" for step in found.steps])
     axes.tick_params(length=0, labelsize=8, labelcolor=INK, pad=2)
     for spine in axes.spines.values():
@@ -169,7 +186,7 @@ def _text(axes: "Axes", found: OverTime) -> None:
     cut = f"; the first {MOST_TOKENS} of them" if len(last) > len(columns) == MOST_TOKENS else ""
     what = "text" if len(found.subject.streams) == 1 else "translation"
     title = f"probability of each token of the {what}, by step{cut}"
-    axes.set_title(title, fontsize=9, color=INK, loc="left", pad=12 if is_wide else 6)
+    axes.set_title(title, fontsize=9, color=INK, loc="left", pad=6)
 
 
 # --- one head ---
