@@ -48,7 +48,6 @@ def inspect(
 
     Examples:
       glassformer inspect runs/gpt-notes "The train slowly left" --out story.html
-      glassformer inspect runs/gpt-notes "The train slowly left" --over-time --out history.html
       glassformer inspect runs/translator-pairs "A man sleeps." --view alignment --out a.html
       glassformer inspect runs/vit-images photo.jpg --view rollout --out rollout.png
     """

@@ -12,6 +12,7 @@ from small_tasks import reviews
 import glassformer
 from glassformer.checkpoint.snapshots import snapshots_of
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.story.views import draw
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
 MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2, "learning_rate": 0.02}
@@ -20,10 +21,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "gpt": STACK | {"context_length": 16},
     "bert": STACK,
     "classifier": STACK,
+    "rnn-classifier": {"d_embedding": 16, "d_model": 16},
     "translator": STACK,
     "rnn-translator": {"d_embedding": 16, "d_model": 16},
 }
-TEXTS = {"classifier": "a good film", "translator": "one two", "rnn-translator": "one two"}
+TEXTS = {"classifier": "a good film", "rnn-classifier": "a good film"}
+TEXTS |= {"translator": "one two", "rnn-translator": "one two"}
 
 Train = Callable[[str], Path]
 
@@ -36,9 +39,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
     numbers = ("one", "two", "three", "four", "five")
     pairs = [f"{a} {b}\t{b} {a}\n" for a in numbers for b in numbers]
     (home / "pairs.tsv").write_text("".join(pairs * 3))
-    data = {"classifier": reviews(home)} | dict.fromkeys(
-        ("translator", "rnn-translator"), home / "pairs.tsv"
-    )
+    data = dict.fromkeys(("classifier", "rnn-classifier"), reviews(home))
+    data |= dict.fromkeys(("translator", "rnn-translator"), home / "pairs.tsv")
 
     def run_of(name: str) -> Path:
         folder = home / name
@@ -87,6 +89,8 @@ def test_every_moment_is_what_the_model_of_its_snapshot_computes(
             assert moment.followed[place] == [p[place, ids.index(each)].item() for each in names]
     first, last = found.moments[0], found.moments[-1]
     assert first.predictions[0].options != last.predictions[0].options
+    for ending in ("png", "html"):
+        draw(found, tmp_path / f"history.{ending}")
 
 
 def test_what_is_there_and_what_is_likeliest_in_the_end_is_followed(trained: Train) -> None:

@@ -226,6 +226,18 @@ def test_a_long_text_is_shown_with_fewer_pixels_whose_rows_still_sum_to_one(tmp_
     assert np.allclose(weights.sum(-1), 1, atol=5e-3)
 
 
+@needs_chromium
+def test_one_token_and_one_snapshot_are_enough(run: Path, tmp_path: Path) -> None:
+    for step in STEPS[:-1]:
+        (run / "snapshots" / f"step-{step}.safetensors").unlink()
+    model: Any = load(run)
+    history = model.inspect_over_time("a")
+    draw(history, tmp_path / "history.png")
+    script = """[document.querySelectorAll(".frame").length, state.moment,
+      document.querySelectorAll(".options .bars tr").length]"""
+    assert shown(page(history), script, tmp_path) == [1, 0, 8]
+
+
 @pytest.mark.parametrize("ending", ["png", "svg", "html", "json"])
 def test_a_history_is_drawn_in_every_format(ending: str, found: OverTime, tmp_path: Path) -> None:
     path = tmp_path / f"history.{ending}"
