@@ -105,8 +105,13 @@ function drawPastThumbs(place, history, maps) {
   }));
   follow(["layer", "head"], () => {
     const [layer, chosen] = placesOf(maps);
-    thumbs.forEach(({ button, l, h }) => button.classList.toggle("chosen", l === layer && h === chosen));
+    thumbs.forEach(({ button, l, h }) => markChosen(button, l === layer && h === chosen));
   });
+}
+
+function markChosen(button, isChosen) {
+  button.classList.toggle("chosen", isChosen);
+  button.setAttribute("aria-pressed", isChosen);
 }
 
 // The chosen head at every step.
@@ -123,7 +128,7 @@ function drawFilm(place, history, maps) {
     paint(canvas, pastRows(maps.weights, moment, ...placesOf(maps)), attentionColour(maps));
   }));
   follow(["moment"], () => frames.forEach(({ button }, moment) => {
-    button.classList.toggle("chosen", moment === state.moment);
+    markChosen(button, moment === state.moment);
   }));
 }
 
