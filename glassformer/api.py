@@ -69,9 +69,9 @@ class Run:
     @property
     def metrics(self) -> Table:
         """The learning curves: a row for each line of metrics.csv; None where there is no value."""
-        from glassformer.training.run_log import read_metrics
+        from glassformer.checkpoint.run_record import METRICS, read_metrics
 
-        rows = read_metrics(self.folder / "metrics.csv")
+        rows = read_metrics(self.folder / METRICS)
         return Table({name: _number(name, text) for name, text in row.items()} for row in rows)
 
     def summary(self) -> str:

@@ -37,7 +37,11 @@ TRAINING_LEVELS = {
         0,
     ),
     **dict.fromkeys(
-        ("model_card", "outcome", "recipes", "finetuning", "batch_order", "saved_state"), 0
+        (
+            *("model_card", "outcome", "recipes", "finetuning", "batch_order", "saved_state"),
+            "snapshot_plan",
+        ),
+        0,
     ),
     **dict.fromkeys(("optimizer", "resume_changes", "defaults", "final_test"), 1),
     **dict.fromkeys(("run_folder", "preparation", "lightning_module"), 2),

@@ -68,19 +68,24 @@ def save_model(
     beside = [CONFIG, *preprocessing.save(folder)]
     if card:
         write_file(folder / CARD, card)
+    digests = {name: file_digest(folder / name) for name in beside}
+    write_file(folder / WEIGHTS, weights_file(model, digests))
+
+
+def weights_file(model: nn.Module, metadata: dict[str, str] | None = None) -> bytes:
+    """The weights of a model as a safetensors file, with a checksum of themselves."""
     state = distinct(model.state_dict(keep_vars=True))
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    metadata = {"format": "pt", DIGEST: _digest(weights)}
-    metadata |= {name: file_digest(folder / name) for name in beside}
-    write_file(folder / WEIGHTS, _in_order(save(weights, metadata=metadata)))
+    about = {"format": "pt", DIGEST: _digest(weights)} | (metadata or {})
+    return _in_order(save(weights, metadata=about))
 
 
-def load_model(folder: Path) -> Saved:
+def load_model(folder: Path, weights: Path | None = None) -> Saved:
     """Read the folder. Nothing in it is executed, and a shape that does not fit is refused before
-    memory is allocated for it."""
+    memory is allocated for it. `weights` is a file with other weights of the same model."""
     name, config = load_config(folder)
     model = without_memory(name, config)
-    metadata = _load_weights(model, folder / WEIGHTS)
+    metadata = _load_weights(model, weights or folder / WEIGHTS)
     for file in sorted(file_names() & metadata.keys()):
         if not (folder / file).is_file():
             raise GlassformerError(f"{folder / file} does not exist. Copy the whole model folder.")

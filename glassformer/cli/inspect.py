@@ -16,6 +16,8 @@ VIEWS = (
     "What to show, such as story, heads or lens; an unknown name lists all views of the model "
     "(default: story)."
 )
+OVER_TIME = "over-time"
+LOOKING_BACK = "Show the input at several steps of the model's training (--view over-time)."
 _view = partial(options.option, rich_help_panel="View")
 
 Compare = Annotated[
@@ -33,6 +35,7 @@ def inspect(
         options.argument("INPUT", "Text to read (default: stdin), or image file."),
     ] = None,
     view: Annotated[str | None, _view("NAME", VIEWS)] = None,
+    over_time: Annotated[bool | None, _view(None, LOOKING_BACK, "--over-time")] = None,
     target: Annotated[
         str | None, _view("TEXT", "Translation or caption to use (default: the model's own).")
     ] = None,
@@ -65,6 +68,7 @@ def inspect(
     from glassformer.story.views import draw
     from glassformer.tasks import load
 
+    view = _chosen(view, over_time)
     if out is not None:
         check_ending(out)
     if target is not None and not target.strip():
@@ -82,6 +86,12 @@ def inspect(
         typer.echo(f"wrote {out}", err=True)
     if as_json or out is None:
         print_result(found, as_json)
+
+
+def _chosen(view: str | None, over_time: bool | None) -> str | None:
+    if over_time and view not in (None, OVER_TIME):
+        raise UsageError(f"--over-time is a view of its own: leave out --view {view}.")
+    return OVER_TIME if over_time else view
 
 
 def _input(content: str | None, is_file: bool) -> str:

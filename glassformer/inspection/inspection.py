@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -38,6 +38,9 @@ from glassformer.nn.observe import Tap, listening
 from glassformer.nn.token_embedding import Embedding
 from glassformer.tables import aligned, html_table
 from glassformer.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from glassformer.inspection.over_time import OverTime
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -99,6 +102,12 @@ class Subject:
     model does with the last one."""
     search: Callable[[], dict[str, Any]] | None = None
     """Continues the input by beam search, and returns the tree of it."""
+    write: Callable[[], str] | None = None
+    """What the model writes by greedy decoding: a continuation, a translation."""
+    again: "Callable[[Any], Subject] | None" = None
+    """The same input with the same model at another stage of its training."""
+    history: "Callable[[], OverTime] | None" = None
+    """The same input through the training of the model, if that is known."""
     separator: str = ""
     """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0
@@ -120,7 +129,7 @@ class Subject:
     """The name of an id of the last stream, if predictions are something else."""
     title: str = ""
     """What a page is called, if not as the input."""
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     """What the user should know about the input."""
     first_token: int | None = None
     """The token that a page shows first (default: the one whose prediction is in focus)."""
@@ -142,6 +151,16 @@ class Subject:
     def input_name(self) -> str:
         """The key of the input in JSON."""
         return "text" if self.streams[0].picture is None else "image"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self.num_left_out:
+            return self.remarks
+        return (
+            *self.remarks,
+            f"the text is too long: the model reads {len(self.streams[-1].tokens):,} tokens; "
+            f"{self.num_left_out:,} from the {self.part_left_out} of the text are left out",
+        )
 
 
 @dataclass(frozen=True)
@@ -257,9 +276,7 @@ class Inspection:
     @cached_property
     def predictions(self) -> list[Prediction]:
         """One for each position, or one for the whole input."""
-        logits = torch.from_numpy(self.logits).double()  # (P, C)
-        several = self.subject.has_several_labels
-        logprobs = logsigmoid(logits) if several else logits.log_softmax(-1)
+        logprobs = self.logprobs
         best = logprobs.topk(min(TOP, logprobs.size(-1)))
         found = []
         for row, (ids, values) in enumerate(
@@ -271,6 +288,13 @@ class Inspection:
             position = None if self.subject.predicts == "whole" else row
             found.append(Prediction(position, options, *self._actual(row, logprobs[row])))
         return found
+
+    @property
+    def logprobs(self) -> Tensor:
+        """(P, C) log-probabilities of all predictions, in double precision."""
+        logits = torch.from_numpy(self.logits).double()
+        several = self.subject.has_several_labels
+        return logsigmoid(logits) if several else logits.log_softmax(-1)
 
     @property
     def focused(self) -> Prediction:
@@ -377,18 +401,8 @@ class Inspection:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        number, shown = self.subject.num_left_out, len(self.tokens)
         more = () if self.contexts is None else self.contexts.notes
-        if not number:
-            return (*self.subject.notes, *more)
-        left_out = self._left_out(number, shown)
-        return tuple(dict.fromkeys((*self.subject.notes, left_out, *more)))
-
-    def _left_out(self, number: int, shown: int) -> str:
-        return (
-            f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
-            f"{self.subject.part_left_out} of the text are left out"
-        )
+        return tuple(dict.fromkeys((*self.subject.notes, *more)))
 
     def text(self) -> str:
         """For people: each token with what was predicted there."""

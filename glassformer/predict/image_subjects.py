@@ -126,7 +126,7 @@ def of_caption(
         read_out=getattr(model, "read_out", None),
         embedding=model.token_vectors,
         positions=None if decoder is None else _module(model, "positions"),
-        notes=() if ids[-1] == preprocessing.end else (CUT_OFF,),
+        remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
         focus=(len(ids) - 1) // 3,  # what follows a whole caption is only its end
     )
 

@@ -1,13 +1,13 @@
 """Looking inside models that read text: the views that all of them share."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from glassformer.inspection.attribution import attributions
 from glassformer.inspection.capture import stacks_of
 from glassformer.inspection.contexts import Contexts
-from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.over_time import OverTime
 from glassformer.inspection.text_views import (
     AblationView,
     AttributionView,
@@ -17,7 +17,8 @@ from glassformer.inspection.text_views import (
     PredictionView,
 )
 from glassformer.predict.contexts import contexts_of
-from glassformer.predict.predictor import Predictor, View
+from glassformer.predict.over_time import LooksBack
+from glassformer.predict.predictor import View
 
 
 def has_layers(model: Any) -> bool:
@@ -37,18 +38,15 @@ TEXT_VIEWS: dict[str, View] = {
     "prediction": View("prediction", "what is predicted at each position"),
     "attribution": View("attribution", "which tokens the prediction rests on"),
     "contexts": View("contexts", "a word in several sentences", suits=has_layers),
+    "over-time": View("inspect_over_time", "the same through the training of the model"),
 }
 
 
-class InspectsText(Predictor):
+class InspectsText(LooksBack):
     """A predictor whose model reads text and can be looked into."""
 
     views: ClassVar[Mapping[str, View]] = TEXT_VIEWS
     usual_view: ClassVar[str | None] = "story"
-
-    @abstractmethod
-    def _subject(self, text: str) -> Subject:
-        """The model with an input, as the views look at it. Keyword arguments are options."""
 
     def inspect(
         self,
@@ -70,7 +68,8 @@ class InspectsText(Predictor):
         >>> len(seen.predictions) > 0
         True
         """
-        seen = Inspection(self._subject(text, **options), layers, heads)
+        subject = self._with_history(self._subject(text, **options))
+        seen = Inspection(subject, layers, heads)
         if compare or word is not None:
             seen.contexts = self._contexts(seen, compare, word)
         return seen
@@ -142,3 +141,27 @@ class InspectsText(Predictor):
         >>> print(model.lens("the quick brown").text())
         """
         return LensView(self.inspect(text))
+
+
+class InspectsTranslations(InspectsText):
+    """The same for a model that writes a translation."""
+
+    def inspect_over_time(
+        self,
+        text: str,
+        layer: int | None = None,
+        head: int | None = None,
+        target: str | None = None,
+        **options: Any,
+    ) -> OverTime:
+        """How likely a translation was at earlier steps of the training, where the model looked for
+        it, and what it wrote: `moments` has one entry for each snapshot of the run. `target` is the
+        translation (default: the model's own). `layer` and `head` limit the attention that is kept.
+
+        >>> history = model.inspect_over_time("one two three", target="three two one")
+        >>> history.steps
+        [0, 1, ...]
+        >>> [moment.written for moment in history.moments]
+        [...]
+        """
+        return super().inspect_over_time(text, layer, head, target=target, **options)

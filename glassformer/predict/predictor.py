@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from glassformer.config import Config, parse
@@ -53,6 +54,8 @@ class Predictor(ABC):
     preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
     settings_class: ClassVar[type[Config] | None] = None
     """The settings of generation, if it generates: the keys of generation_config.json."""
+    folder: Path | None = None
+    """Where it was loaded from."""
     model: Any
     preprocessing: Preprocessing
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,23 +30,19 @@ def search_tree(
     """The tree of a search with a few beams, the winner, and what greedy decoding would write.
     `memory` encodes the source, if there is one."""
 
-    def search(num_beams: int, trace: Trace | None = None) -> Hypothesis:
-        found = beam_search(
-            decoder,
-            [list(prompt)],
-            Beams(num_beams=num_beams),
-            max_new_tokens=steps,
-            end=end,
-            memory=memory(),
-            device=device,
-            trace=trace,
-            prefer_complete=prefer_complete,
-            forbidden=forbidden,
-        )
-        return found[0][0]
-
+    search = partial(
+        _found,
+        decoder,
+        prompt,
+        end=end,
+        device=device,
+        memory=memory,
+        steps=steps,
+        forbidden=forbidden,
+    )
     trace = Trace()
-    best, greedy = search(BEAMS, trace), search(1)
+    best = search(BEAMS, trace=trace, prefer_complete=prefer_complete)
+    greedy = search(1, prefer_complete=prefer_complete)
     nodes = [asdict(each) | {"token": name_of(each.token)} for each in trace.nodes]
     return {
         "num_beams": BEAMS,
@@ -56,6 +53,59 @@ def search_tree(
         "score": best.score,
         "greedy_score": greedy.score,
     }
+
+
+def greedy_ids(
+    decoder: Decoder,
+    prompt: Sequence[int],
+    *,
+    end: int | None,
+    device: torch.device,
+    memory: Callable[[], Any] = lambda: None,
+    steps: int,
+    forbidden: Sequence[int] = (),
+) -> list[int]:
+    """What greedy decoding writes, in at most so many steps."""
+    found = _found(
+        decoder,
+        prompt,
+        1,
+        end=end,
+        device=device,
+        memory=memory,
+        steps=steps,
+        forbidden=forbidden,
+    )
+    return list(found.ids)
+
+
+def _found(
+    decoder: Decoder,
+    prompt: Sequence[int],
+    num_beams: int,
+    *,
+    end: int | None,
+    device: torch.device,
+    memory: Callable[[], Any],
+    steps: int,
+    trace: Trace | None = None,
+    prefer_complete: bool = False,
+    forbidden: Sequence[int] = (),
+) -> Hypothesis:
+    """The best sequence that a search finds."""
+    found = beam_search(
+        decoder,
+        [list(prompt)],
+        Beams(num_beams=num_beams),
+        max_new_tokens=steps,
+        end=end,
+        memory=memory(),
+        device=device,
+        trace=trace,
+        prefer_complete=prefer_complete,
+        forbidden=forbidden,
+    )
+    return found[0][0]
 
 
 def _way(trace: Trace, found: Hypothesis, end: int | None) -> list[int]:

@@ -17,13 +17,14 @@ from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
 from glassformer.nn.token_embedding import Embedding
-from glassformer.predict.search_tree import search_tree
+from glassformer.predict.search_tree import greedy_ids, search_tree
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import Frame
 from glassformer.text.tokenizers import Tokenizer
 
 SPARE_STEPS = 4  # by which a translation that is searched may exceed the one that is shown
+WRITTEN_STEPS = 40  # tokens by which a text is continued
 
 
 def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
@@ -51,6 +52,12 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
             device=model.device,
             prefer_complete=False,
         ),
+        write=lambda: tokenizer.decode(
+            greedy_ids(
+                model, ids, end=tokenizer.end_of_text, device=model.device, steps=WRITTEN_STEPS
+            )
+        ),
+        again=lambda other: of_language(other, preprocessing, text),
         num_left_out=len(whole) - len(ids),
         part_left_out="beginning",
         preprocessing=preprocessing,
@@ -77,6 +84,7 @@ def of_masked(
         predicts="same",
         actual=[None if id == preprocessing.mask else id for id in ids],
         separator=_separator(tokenizer),
+        again=lambda other: of_masked(other, preprocessing, text, whole),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
         focus=ids.index(mask) if (mask := preprocessing.mask) in ids else _last(ids, frame),
         preprocessing=preprocessing,
@@ -112,6 +120,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         labels=model.labels,
         predicts="same" if is_tagger else "whole",
         actual=[None] * (len(ids) if is_tagger else 1),
+        again=lambda other: of_labels(other, preprocessing, text),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
         focus=_last(ids, frame) if is_tagger else 0,
         separator=_separator(tokenizer),
@@ -165,6 +174,18 @@ def of_translation(
             forbidden=preprocessing.forbidden,
             steps=len(ids) + SPARE_STEPS,
         ),
+        write=lambda: preprocessing.decode(
+            greedy_ids(
+                model,
+                ids[:1],
+                end=preprocessing.end,
+                device=model.device,
+                memory=lambda: model.encode(rows[0]),
+                forbidden=preprocessing.forbidden,
+                steps=len(ids) + SPARE_STEPS,
+            )
+        ),
+        again=lambda other: of_translation(other, preprocessing, text, source_ids, ids),
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),

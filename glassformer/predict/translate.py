@@ -27,7 +27,7 @@ from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.inspection import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.inspecting import TEXT_VIEWS, InspectsText
+from glassformer.predict.inspecting import TEXT_VIEWS, InspectsTranslations
 from glassformer.predict.predictor import View, given, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.translations import (
@@ -50,7 +50,7 @@ from glassformer.wording import counted
 PAIRED = "pass a source and its target, or a list of each, of the same length."
 
 
-class TranslatePredictor(InspectsText):
+class TranslatePredictor(InspectsTranslations):
     """The verbs of a translator: translate, score, evaluate, align."""
 
     verbs = ("translate", "inspect", "evaluate")

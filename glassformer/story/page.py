@@ -9,6 +9,12 @@ from typing import Any
 
 DIGITS = 6  # of a number on a page: more than a picture can show
 
+SHARED = (  # scripts of every page on what a model does with an input
+    *("elements.js", "scales.js", "heat_map.js"),
+    *("story/arrays.js", "story/state.js", "story/keyboard.js", "story/sources.js"),
+    *("story/figures.js", "story/saving.js", "story/prose.js", "story/matrix.js"),
+)
+
 
 def assembled(
     title: str, body: str, styles: Iterable[str], scripts: Iterable[str], data: dict[str, Any]

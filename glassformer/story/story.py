@@ -12,7 +12,7 @@ import numpy as np
 
 from glassformer import __version__
 from glassformer.atomic_files import write_file, write_json_line
-from glassformer.errors import UsageError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.embeddings import embedding_facts
@@ -20,9 +20,10 @@ from glassformer.inspection.inspection import Inspection, Stream
 from glassformer.inspection.spelling import spelling
 from glassformer.inspection.window_capture import WindowLayer
 from glassformer.story.attribution import attribution_data
+from glassformer.story.history import history_data
 from glassformer.story.live import LIVE_SCRIPTS, live
 from glassformer.story.packed_arrays import packed
-from glassformer.story.page import assembled, part
+from glassformer.story.page import SHARED, assembled, part
 from glassformer.story.picture_data import (
     contributions_of,
     effects_of,
@@ -30,7 +31,10 @@ from glassformer.story.picture_data import (
     picture_of,
 )
 
-STYLES = ("page.css", "report.css", "story/story.css", "story/opinions.css")
+STYLES = (
+    *("page.css", "report.css", "story/story.css"),
+    *("story/opinions.css", "story/history.css"),
+)
 CHAPTERS = (
     "tokens",
     "embeddings",
@@ -41,15 +45,16 @@ CHAPTERS = (
     "attribution",
     "beams",
     "alignment",
+    "history",
 )
-SHARED = ("arrays", "state", "keyboard", "sources", "figures", "saving", "prose", "matrix")
 PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
 SCRIPTS = (
-    *("elements.js", "scales.js", "heat_map.js", "heat_colours.js"),
-    *(f"story/{name}.js" for name in (*SHARED, *PICTURES)),
+    *(*SHARED, "heat_colours.js"),
+    *(f"story/{name}.js" for name in PICTURES),
     "story/contexts.js",
     *(f"story/{name}.js" for name in CHAPTERS),
     *("story/picture_layers.js", "story/labels.js"),
+    *("story/time_charts.js", "story/past_heads.js"),  # parts of the last chapter
     *LIVE_SCRIPTS,
     *("story/live_scene.js", "story/operations.js", "story/story.js"),
 )
@@ -107,7 +112,14 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "live": None,
         "attribution": attribution_data(seen),
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
+        "history": None,
     }
+    if subject.history is not None:
+        try:
+            found["history"] = history_data(subject.history())
+        except GlassformerError as error:
+            why = str(error).removesuffix(".")
+            found["notes"].append(f"the chapter “While it learned” is left out: {why}")
     if subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:

@@ -7,6 +7,7 @@ from typing import Any
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.over_time import OverTime
 from glassformer.inspection.text_views import (
     AblationView,
     AttributionView,
@@ -16,7 +17,14 @@ from glassformer.inspection.text_views import (
     PredictionView,
 )
 from glassformer.inspection.word_places import WordPlaces
-from glassformer.story import alignment, image_attention, story, text_pictures, word_places
+from glassformer.story import (
+    alignment,
+    history,
+    image_attention,
+    story,
+    text_pictures,
+    word_places,
+)
 
 DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     Alignment: alignment.draw,
@@ -29,6 +37,7 @@ DRAWN: dict[type[Any], Callable[[Any, Path], None]] = {
     PredictionView: text_pictures.draw,
     AttributionView: text_pictures.draw,
     ContextsView: text_pictures.draw,
+    OverTime: history.draw,
 }
 
 

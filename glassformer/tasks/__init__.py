@@ -57,6 +57,7 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     model = saved.model.to(setup.device)
     merge_projections(model)
     predictor = task_of(saved.name).predictor(model, saved.preprocessing, saved.generation)
+    predictor.folder = Path(path)
     predictor.check_defaults(str(Path(path) / GENERATION))
     return predictor
 

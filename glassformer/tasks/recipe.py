@@ -73,6 +73,9 @@ class TrainingConfig(Config):
     """Steps between saved states of the training."""
     save_total_limit: Count = Field(2, ge=1)
     """Saved states that are kept; older ones are deleted."""
+    snapshots: Count | None = Field(None, ge=0)
+    """Snapshots of the weights that are kept for `inspect --over-time`; null: up to 12, with a
+    total of at most 32 MB."""
     logging_steps: Count = Field(10, ge=1)
     report_to: Annotated[tuple[Page, ...], BeforeValidator(several)] = ("tensorboard",)
     """Where curves are recorded besides metrics.csv; wandb is an optional dependency."""

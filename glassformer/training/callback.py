@@ -1,6 +1,7 @@
 """What happens around the steps of a training, in one place and one order:
 
-    seed this step's randomness → [step] → log → validate, sample, keep the best → save → stop?
+    seed this step's randomness → [step] → log → validate, sample, keep the best → snapshot, save
+    → stop?
 
 Everything that later steps depend on is in the saved state, and the state is saved last: so a run
 that resumes from it continues exactly as if it had never stopped.
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.checkpoint.model_folder import save_model
+from glassformer.checkpoint.snapshots import save_snapshot
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.runtime.random_seeds import seed_step
@@ -33,6 +35,7 @@ from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import STANDING, VERSION, SavedStanding, StepState, checked
 from glassformer.training.schedule import rate_of
 from glassformer.training.signals import StopRequest
+from glassformer.training.snapshot_plan import snapshot_steps
 
 
 class StateIO(CheckpointIO):
@@ -80,6 +83,7 @@ class StepCallback(Callback):
         self.run_log = log
         self.progress = progress
         self.until = until or self.config.max_steps
+        self.snapshots = snapshot_steps(self.config, model)
         self.step = first
         self.saved = SavedStanding.at_the_start(essence(objective.recipe))
         self.stop = StopRequest()
@@ -98,6 +102,8 @@ class StepCallback(Callback):
     def on_train_start(self, trainer: Trainer, module: Module) -> None:
         self.stop.listen()  # again: by now Lightning has put a handler of its own in front
         trainer.should_stop = self.has_given_up
+        if self.step == 0 and self.snapshots:
+            self._keep_snapshot()
 
     @property
     def has_given_up(self) -> bool:
@@ -162,6 +168,8 @@ class StepCallback(Callback):
             values["learning_rate"] = self.config.learning_rate * rate_of(self.config, step - 1)
             self.saved.losses = []
             self.run_log.write(step, values, items_per_second=self.progress.items_per_second)
+        if step in self.snapshots or (self.snapshots and self.has_given_up):
+            self._keep_snapshot()
         if self._is_due(self.config.save_steps) or last or stopping:
             self.run_log.sync()
             trainer.save_checkpoint(self.run.checkpoint(step))
@@ -170,6 +178,9 @@ class StepCallback(Callback):
             self.run.prune(self.config.save_total_limit, self.config.save_steps)
         if stopping:
             trainer.should_stop = True
+
+    def _keep_snapshot(self) -> None:
+        save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, self.model))
 
     def _is_due(self, every: int) -> bool:
         return self.step % every == 0

@@ -31,6 +31,7 @@ from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import StepState, check_best, check_fit, checked
+from glassformer.training.snapshot_plan import size_of, snapshot_steps
 from glassformer.training.timing import bytes_per_parameter
 from glassformer.wording import counted, readable_size
 
@@ -146,9 +147,10 @@ def _check_state(run: RunFolder, step: int, learner: Learner) -> None:
 def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
     """Better reported now than after the first hour."""
     needed = count_parameters(model) * bytes_per_parameter(config)
+    needed += len(snapshot_steps(config, model)) * size_of(model)
     if (free := shutil.disk_usage(run.path).free) < needed:
         raise GlassformerError(
-            f"{run.path}: a checkpoint takes {readable_size(needed)}, but the disk has "
+            f"{run.path}: training needs room for {readable_size(needed)}, but the disk has "
             f"{readable_size(free)} left. Free some space, then continue with --resume."
         )
 

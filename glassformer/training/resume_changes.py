@@ -11,7 +11,8 @@ Change = tuple[str, Any, Any]  # a key, its value before, its value now
 
 # These change what is written and when, never what the model becomes.
 HARMLESS = {
-    f"training.{key}" for key in ("save_steps", "save_total_limit", "logging_steps", "report_to")
+    f"training.{key}"
+    for key in ("save_steps", "save_total_limit", "snapshots", "logging_steps", "report_to")
 }
 
 NEVER_LEARNED = {"data.test_paths"}  # the model is only evaluated on it, at the end

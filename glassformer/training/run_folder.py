@@ -10,6 +10,7 @@ runs/gpt-notes/
   report.html            a page with all of this to look at, when the training has ended
   events.out.tfevents…   the same curves for TensorBoard
   checkpoints/step-N/    all that is needed to continue from step N
+  snapshots/             the weights at a few steps, to look at how the model learned
   config.json, model.safetensors, tokenizer.json, README.md …
                          the best model so far: a folder for every verb
 """
@@ -34,6 +35,7 @@ from glassformer.atomic_files import (
     write_file,
 )
 from glassformer.checkpoint.model_folder import CONFIG, WEIGHTS, file_names
+from glassformer.checkpoint.snapshots import forget_snapshots
 from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
 from glassformer.errors import GlassformerError, UsageError
@@ -52,6 +54,7 @@ from glassformer.training.saved_state import (
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
     r"recipe\.yaml|data|(test|baseline)\.json|(report|story)\.html|metrics\.csv|samples\.txt|checkpoints"
+    r"|snapshots"
     r"|events\.out\.tfevents\..*"
     r"|\..*\.(partial|old)|\.DS_Store"
 )
@@ -172,7 +175,8 @@ class RunFolder:
         return [name for name in (*names, *sorted(beside)) if not (self.path / name).is_file()]
 
     def forget_after(self, step: int) -> None:
-        """Delete the states of later steps: the training will write them again."""
+        """Delete the states and snapshots of later steps: the training will write them again."""
+        forget_snapshots(self.path, after=step)
         for later, folder in self.checkpoints():
             if later > step:
                 shutil.rmtree(folder)

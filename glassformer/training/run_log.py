@@ -6,17 +6,14 @@ leaves the same bytes as one which was not. Speed goes to the pages only.
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import explained, sync, write_file
+from glassformer.checkpoint.run_record import HEADING, METRICS, SAMPLES, read_metrics, rows_of
 from glassformer.errors import GlassformerError
 
-HEADING = re.compile(r"--- step (\d+) ---\n")
-STEP = re.compile(r"[0-9]{1,18}")
-NUMBER = re.compile(r"(-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|-?inf|nan)?")  # or nothing
 COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
 
 
@@ -31,15 +28,15 @@ class RunLog:
         report_to: Sequence[str] = ("tensorboard",),
     ) -> None:
         self.columns = (*COLUMNS, *(f"val_{name}" for name in measures))
-        self.path = folder / "metrics.csv"
-        found, self.num_damaged = _rows_of(self.path, self.columns)
+        self.path = folder / METRICS
+        found, self.num_damaged = rows_of(self.path, self.columns)
         rows = [row for row in found if int(row["step"]) <= resumed_at]
         text = io.StringIO()
         table = csv.DictWriter(text, self.columns, lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
         write_file(self.path, text.getvalue())
-        self.samples = folder / "samples.txt"
+        self.samples = folder / SAMPLES
         write_file(self.samples, "".join(_samples_until(self.samples, resumed_at)))
         self._pages = [PAGES[name](folder, resumed_at) for name in report_to]
 
@@ -115,42 +112,9 @@ PAGES: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
 }
 
 
-def read_metrics(path: Path) -> list[dict[str, str]]:
-    """The complete rows: a kill may have cut the last one short."""
-    return _rows_of(path)[0]
-
-
-def _rows_of(path: Path, known: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
-    """The complete rows, and the number of lines that are damaged; `known` are the columns that
-    may have a place in a row."""
-    if not path.is_file():
-        return [], 0
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        header, *lines = [line[:-1] for line in file if line.endswith("\n")] or [""]
-    columns = header.split(",")
-    is_known = "step" in columns and set(columns) <= set(known or columns)
-    cells = [line.split(",") for line in lines]
-    whole = [row for row in cells if is_known and len(row) == len(columns)]
-    rows = [dict(zip(columns, row, strict=True)) for row in whole]
-    rows = [row for row in rows if all(NUMBER.fullmatch(value) for value in row.values())]
-    rows = [row for row in rows if STEP.fullmatch(row["step"])]
-    return rows, len(lines) - len(rows)
-
-
-def read_samples(folder: Path) -> list[tuple[int, str]]:
-    """The samples of a run: (step, text)."""
-    path = folder / "samples.txt"
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        _, *parts = HEADING.split(file.read())
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return [(int(step), text.removesuffix("\n")) for step, text in pairs]
-
-
 def best_loss(folder: Path) -> float:
     """The lowest validation loss of a run that has validated."""
-    rows = read_metrics(folder / "metrics.csv")
+    rows = read_metrics(folder / METRICS)
     return min(float(row["val_loss"]) for row in rows if row["val_loss"])
 
 

@@ -5,7 +5,6 @@ have equal reports, whenever and wherever they are made.
 """
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 
 from glassformer import __version__
 from glassformer.checkpoint.model_folder import WEIGHTS, load_model
+from glassformer.checkpoint.run_record import METRICS, curves_of, read_metrics, read_samples
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Examination
@@ -24,7 +24,6 @@ from glassformer.tasks.task import Objective
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import read_metrics, read_samples
 
 Facts = dict[str, Any]
 
@@ -50,7 +49,7 @@ def report_of(run: RunFolder) -> dict[str, Any]:
 
 def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
     objective = prepared(recipe, run.path)
-    rows = read_metrics(run.path / "metrics.csv")
+    rows = read_metrics(run.path / METRICS)
     model = None
     seen = Examination()
     if (run.path / WEIGHTS).is_file():
@@ -69,7 +68,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "smaller_is_better": sorted(SMALLER_IS_BETTER),
         "best": _best(rows, objective),
         "test": _test(run.path / "test.json"),
-        "metrics": _columns(rows),
+        "metrics": curves_of(rows),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
         "chapters": [each.as_json() for each in seen.chapters],
         "answers": {"measure": seen.measure, "rows": [asdict(each) for each in seen.answers]},
@@ -169,18 +168,3 @@ def _test(path: Path) -> str | None:
         return str(json.loads(path.read_text(encoding="utf-8"))["headline"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _columns(rows: list[dict[str, str]]) -> dict[str, list[float | None]]:
-    names = list(rows[0]) if rows else []
-    found = {name: [_number(row[name]) for row in rows] for name in names}
-    return {name: values for name, values in found.items() if any(v is not None for v in values)}
-
-
-def _number(text: str) -> float | None:
-    """A value of metrics.csv; None for a gap, and for what no chart can show."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

@@ -84,9 +84,10 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
 
 
 def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
-    """All that a training needs to continue from step `first`; its curves are reported nowhere."""
+    """All that a training needs to continue from step `first`; its curves are reported nowhere,
+    and it keeps no snapshots."""
     copy.path.mkdir()
-    copy.write_recipe(run.recipe().with_training(report_to=()))
+    copy.write_recipe(run.recipe().with_training(report_to=(), snapshots=0))
     shutil.copytree(run.path / DATA, copy.path / DATA)
     if first:
         shutil.copytree(run.checkpoint(first), copy.checkpoint(first))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
         (("kills", "5"), "5 kills in "),
         (("signals", "3"), "3 SIGTERMs: saved, 143, identical"),
         (("mutations", "2000"), "2,000 mutations: "),
-        (("faults", "30"), "12 faults at "),
+        (("faults", "30"), "15 faults at "),
         (("rivals", "6"), "6 rounds: "),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from glassformer.checkpoint.run_record import read_metrics
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
@@ -17,7 +18,6 @@ from glassformer.training import run as story
 from glassformer.training.command import Request
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import read_metrics
 
 Make = Callable[..., Recipe]
 

@@ -31,6 +31,7 @@ from small_tasks import (
 from torch import Tensor
 
 from glassformer.checkpoint.model_folder import load_config, load_model, save_model
+from glassformer.checkpoint.snapshots import load_snapshot
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.models.pretrained_body import body_config
@@ -258,6 +259,8 @@ def test_the_model_kept_after_lora_is_an_ordinary_one_with_the_same_predictions(
             rtol=1e-4,
             atol=1e-5,
         )
+    last = load_snapshot(run, run / "snapshots" / "step-6.safetensors").state_dict()
+    assert changed(kept.state_dict(), last) == set()
     assert (
         f"| parameters | {sum(p.numel() for p in kept.parameters()):,} |"
         in (run / "README.md").read_text()

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.run_record import read_metrics
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.language import LanguageResult, evaluate_language
@@ -21,7 +22,6 @@ from glassformer.training import run as story
 from glassformer.training.lightning_module import Learner
 from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import read_metrics
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
@@ -52,7 +52,7 @@ def test_a_run_folder_holds_what_its_description_says(tmp_path: Path, tiny: Make
     run = trained(tiny(), tmp_path / "run")
     names = {path.name for path in run.iterdir() if not path.name.startswith("events.out")}
     assert names == {
-        *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints"),
+        *("recipe.yaml", "data", "metrics.csv", "samples.txt", "checkpoints", "snapshots"),
         *("config.json", "model.safetensors", "tokenizer.json"),
         *("preprocessor_config.json", "README.md", "report.html"),
     }

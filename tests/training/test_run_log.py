@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.training.run_log import RunLog, read_metrics
+from glassformer.checkpoint.run_record import read_metrics
+from glassformer.training.run_log import RunLog
 
 MEASURES = ("loss", "bits_per_byte")
 

@@ -1,0 +1,65 @@
+"""What a run recorded while it learned: the curves in metrics.csv, the texts in samples.txt."""
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+METRICS, SAMPLES = "metrics.csv", "samples.txt"  # in a run's folder
+HEADING = re.compile(r"--- step (\d+) ---\n")
+STEP = re.compile(r"[0-9]{1,18}")
+NUMBER = re.compile(r"(-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|-?inf|nan)?")  # or nothing
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a training, and not only of a model."""
+    return (folder / "recipe.yaml").is_file()
+
+
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The complete rows: a kill may have cut the last one short."""
+    return rows_of(path)[0]
+
+
+def rows_of(path: Path, known: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
+    """The complete rows, and the number of lines that are damaged; `known` are the columns that
+    may have a place in a row."""
+    if not path.is_file():
+        return [], 0
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        header, *lines = [line[:-1] for line in file if line.endswith("\n")] or [""]
+    columns = header.split(",")
+    is_known = "step" in columns and set(columns) <= set(known or columns)
+    cells = [line.split(",") for line in lines]
+    whole = [row for row in cells if is_known and len(row) == len(columns)]
+    rows = [dict(zip(columns, row, strict=True)) for row in whole]
+    rows = [row for row in rows if all(NUMBER.fullmatch(value) for value in row.values())]
+    rows = [row for row in rows if STEP.fullmatch(row["step"])]
+    return rows, len(lines) - len(rows)
+
+
+def read_samples(folder: Path) -> list[tuple[int, str]]:
+    """The samples of a run: (step, text)."""
+    path = folder / SAMPLES
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        _, *parts = HEADING.split(file.read())
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [(int(step), text.removesuffix("\n")) for step, text in pairs]
+
+
+def curves_of(rows: Sequence[dict[str, str]]) -> dict[str, list[float | None]]:
+    """The rows as columns of numbers; columns without any are left out."""
+    names = list(rows[0]) if rows else []
+    found = {name: [_number(row[name]) for row in rows] for name in names}
+    return {name: values for name, values in found.items() if any(v is not None for v in values)}
+
+
+def _number(text: str) -> float | None:
+    """A value of metrics.csv; None for a gap, and for what no chart can show."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

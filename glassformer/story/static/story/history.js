@@ -1,0 +1,220 @@
+// The last chapter: while it learned. The same text through the snapshots of the training, beside
+// the curves and the samples of the run. One slider moves all of it.
+
+state.moment = usualState.moment = null; // the number of the snapshot that is looked at
+
+const MOMENT_LASTS = 900; // milliseconds, while it plays
+let player = null;
+
+chapters.push({
+  id: "history",
+  title: "While it learned",
+  note: "The run kept its weights at a few steps. Here each of them reads the same text. Move the slider, or press on a chart.",
+  isShown: (scene) => Boolean(scene.history),
+  draw(place, scene) {
+    const history = unpackedHistory(scene.history), last = history.steps.length - 1;
+    stopPlaying();
+    if (last < 0) {
+      add(place, "p", { class: "hint" }, "This run kept no snapshots of its weights, so there are only its curves and samples.");
+      drawRecord(place, history);
+      return;
+    }
+    if (state.moment === null) {
+      state.moment = last;
+      fromAddress({ moment: last });
+    }
+    const isOther = scene.text !== history.text;
+    if (isOther) add(place, "p", { class: "hint" }, `This chapter stays with the text that was inspected: ${quoted(history.text)}`);
+    addTimeline(place, history);
+    drawRecord(place, history);
+    drawPastText(place, history, isOther);
+    drawPastPrediction(place, history, isOther);
+    if (Object.keys(history.maps).length) {
+      add(place, "h3", {}, "Attention");
+      drawPastHeads(place, history);
+    }
+  },
+});
+
+function unpackedHistory(history) {
+  for (const maps of Object.values(history.maps)) {
+    if (maps.weights.dtype) maps.weights = unpacked(maps.weights);
+  }
+  return history;
+}
+
+// The prediction that is looked at: that of the chosen token, as far as this text is the one above.
+const pastPlace = (history, isOther) => (
+  history.predicts === "whole" ? 0 : isOther ? history.focus : Math.min(state.token, history.actual.length - 1)
+);
+
+// --- the slider ---
+
+function stopPlaying() {
+  clearInterval(player);
+  player = null;
+}
+
+function addTimeline(place, history) {
+  const last = history.steps.length - 1, bar = add(place, "div", { class: "timeline" });
+  const calm = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)");
+  const move = (by) => choose({ moment: Math.max(0, Math.min(last, state.moment + by)) });
+  const button = (text, name, pressed) => {
+    const found = add(bar, "button", { type: "button", "aria-label": name }, text);
+    found.addEventListener("click", pressed);
+    return found;
+  };
+  const play = button("▶ Play", "play through the training", () => {
+    if (player !== null) stopPlaying();
+    else {
+      if (state.moment === last) choose({ moment: 0 });
+      player = setInterval(() => {
+        move(1);
+        if (state.moment === last) stopPlaying();
+        name();
+      }, MOMENT_LASTS);
+    }
+    name();
+  });
+  const name = () => { play.textContent = player === null ? "▶ Play" : "❚❚ Pause"; };
+  // Someone who asked for less motion moves it step by step.
+  const heed = () => {
+    if (calm?.matches) stopPlaying();
+    play.hidden = Boolean(calm?.matches);
+    name();
+  };
+  calm?.addEventListener?.("change", heed);
+  heed();
+  button("‹", "one snapshot back", () => move(-1));
+  const slider = add(bar, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": "snapshot of the training" });
+  slider.addEventListener("input", () => choose({ moment: Number(slider.value) }));
+  button("›", "one snapshot on", () => move(1));
+  const said = add(bar, "output", { class: "said" });
+  follow(["moment"], () => {
+    slider.value = state.moment;
+    const step = number(history.steps[state.moment]);
+    slider.setAttribute("aria-valuetext", `step ${step}`);
+    const first = state.moment === 0 && history.steps[0] === 0 ? ", before training" : "";
+    said.textContent = `step ${step} of ${number(history.steps[last])}${first}`;
+  });
+}
+
+// --- what the run wrote down ---
+
+function drawRecord(place, history) {
+  const { metrics, samples, steps } = history;
+  const layout = add(place, "div", { class: "record" });
+  const series = (name) => (metrics[name] ?? []).map((value, n) => [metrics.step[n], value]).filter(([, value]) => value !== null);
+  const lines = [
+    { points: series("train_loss"), label: "training", style: "training run-1" },
+    { points: series("val_loss"), label: "validation", style: "run-0" },
+  ].filter(({ points }) => points.length);
+  const figure = lines.length ? add(layout, "figure") : null;
+  const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
+  if (figure) { // drawn when all columns are there, and it has its width
+    add(figure, "figcaption", {}, "Loss of the run");
+    drawTimeChart(figure, history, { title: "loss over the steps of the training", lines });
+  }
+  if (!box) return;
+  const caption = add(box, "p", { class: "hint" }), text = add(box, "p", { class: "passage", dir: "auto" });
+  const show = () => {
+    const now = steps.length ? steps[state.moment] : Infinity;
+    const known = samples.filter(([step]) => step <= now);
+    const [step, written] = known[known.length - 1] ?? [null, ""];
+    caption.textContent = step === null
+      ? `The first sample of the run is from step ${number(samples[0][0])}.`
+      : `Sample of the run, from step ${number(step)}`;
+    text.textContent = written;
+    text.hidden = step === null;
+  };
+  if (steps.length) follow(["moment"], show);
+  else show();
+}
+
+// --- the text ---
+
+function drawPastText(place, history, isOther) {
+  const known = history.actual.map((token, n) => ({ token, n })).filter(({ n }) => history.logprobs[0][n] !== null);
+  const hasWritten = history.written.some((each) => each !== null);
+  if (!known.length && !hasWritten) return;
+  add(place, "h3", {}, history.source ? "The translation" : "The text");
+  const said = add(place, "p", { class: "said" });
+  const layout = add(place, "div", { class: "record" }), left = add(layout, "div");
+  if (known.length) add(left, "p", { class: "hint" }, `The stronger the colour, the less likely the token was.${history.predicts === "same" ? " The model sees these tokens while it predicts them." : ""}`);
+  const row = add(left, "p", { class: "passage", dir: "auto" });
+  const bitsOf = (moment, n) => -history.logprobs[moment][n] / Math.LN2;
+  const most = Math.max(1, ...history.steps.flatMap((_, moment) => known.map(({ n }) => bitsOf(moment, n))));
+  const isNext = history.predicts === "next";
+  if (known.length && isNext && !history.source) row.append(history.tokens[0]);
+  const parts = known.map(({ token, n }) => {
+    if (history.separator && row.childNodes.length) row.append(history.separator);
+    const part = add(row, "span", { class: "token" }, token);
+    if (!isOther) part.addEventListener("click", () => choose({ token: n }));
+    return part;
+  });
+  const own = hasWritten ? add(row, "span", { class: "own-words" }) : null;
+  if (own && history.source) add(left, "p", { class: "passage", dir: "auto" }).append(own);
+  follow(["moment"], () => {
+    const bits = known.map(({ n }) => bitsOf(state.moment, n));
+    parts.forEach((part, n) => {
+      part.style.setProperty("--share", bits[n] / most);
+      part.title = `${percent(2 ** -bits[n])} (${bits[n].toFixed(1)} bits)`;
+    });
+    const mean = bits.reduce((a, b) => a + b, 0) / Math.max(1, bits.length);
+    said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}` : "";
+    if (own) own.textContent = history.written[state.moment] || "(nothing)";
+  });
+  if (own) add(left, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
+  if (!known.length) return;
+  follow(["token"], () => parts.forEach((part, n) => {
+    part.classList.toggle("followed", known[n].n === pastPlace(history, isOther));
+  }));
+  drawPastShares(add(layout, "figure"), history, known, isOther);
+}
+
+// The probability of every token of the text, as curves.
+function drawPastShares(figure, history, known, isOther) {
+  add(figure, "figcaption", {}, `Probability of each token of the ${history.source ? "translation" : "text"}; the chosen one stands out`);
+  const lines = known.map(({ n }) => ({
+    points: history.steps.map((step, moment) => [step, Math.exp(history.logprobs[moment][n])]), style: "many",
+  }));
+  drawTimeChart(figure, history, { title: "probability of the tokens of the text", lines, domain: [0, 1], format: (share) => percent(share, 0) });
+  const paths = [...figure.querySelectorAll("path.many")];
+  follow(["token"], () => paths.forEach((path, n) => {
+    path.classList.toggle("chosen", known[n].n === pastPlace(history, isOther));
+  }));
+}
+
+// --- one prediction ---
+
+function drawPastPrediction(place, history, isOther) {
+  add(place, "h3", {}, "The prediction");
+  const said = add(place, "p", { class: "said" });
+  const layout = add(place, "div", { class: "record" });
+  const box = add(layout, "div", { class: "options" }), figure = add(layout, "figure");
+  follow(["moment", "token"], () => {
+    const at = pastPlace(history, isOther), options = history.options[state.moment][at];
+    const where = { next: "after", same: "at" }[history.predicts];
+    said.textContent = where
+      ? `At step ${number(history.steps[state.moment])}, ${where} ${quoted(history.tokens[at])}`
+      : `At step ${number(history.steps[state.moment])}`;
+    box.textContent = "";
+    drawBars(box, options.map(([name, share]) => ({
+      name, value: share, text: percent(share), style: name === history.actual[at] ? "actual" : "",
+    })), Math.max(options[0][1], 0.25));
+    if (history.actual[at] !== null) add(box, "p", { class: "hint" }, `In the text: ${quoted(history.actual[at])}`);
+  });
+  let drawn = null;
+  follow(["token"], () => {
+    const at = pastPlace(history, isOther);
+    if (at === drawn) return;
+    drawn = at;
+    figure.textContent = "";
+    const { names, shares } = history.followed;
+    const lines = names[at].map((label, n) => ({
+      label, style: `run-${n % 6}`, points: history.steps.map((step, moment) => [step, shares[moment][at][n]]),
+    }));
+    add(figure, "figcaption", {}, "How likely they were: what is likeliest in the end, and what is there");
+    drawTimeChart(figure, history, { title: "probabilities over the training", lines, domain: [0, Math.max(0.1, ...lines.flatMap(({ points }) => points.map(([, p]) => p)))], format: (share) => percent(share, 0) });
+  });
+}

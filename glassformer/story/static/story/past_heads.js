@@ -1,0 +1,171 @@
+// While it learned: what the heads attended to at each step. All heads at one step, one head at all
+// steps, and how closely heads came to follow a simple rule.
+
+const LABELLED_TOKENS = 30; // up to which a map has its tokens at its sides
+
+// One map of one head at one step, as rows.
+function pastRows({ data, shape }, moment, layer, head) {
+  const [, layers, heads, rows, columns] = shape;
+  const first = ((moment * layers + layer) * heads + head) * rows * columns;
+  return Array.from({ length: rows }, (_, row) => (
+    Array.from(data.subarray(first + row * columns, first + (row + 1) * columns))
+  ));
+}
+
+// One scale for all heads and steps, so that they can be compared.
+function attentionColour(maps) {
+  maps.most ??= maps.weights.data.reduce((most, share) => Math.max(most, share), 1e-6);
+  return (share) => [64, 134, 228, 255 * Math.sqrt(share / maps.most)];
+}
+
+function drawPastHeads(place, history) {
+  const kinds = Object.keys(history.maps);
+  const kind = kinds.includes("source") ? "source" : kinds[0];
+  const controls = add(place, "p", { class: "controls" });
+  const row = add(place, "div", { class: "attention" });
+  const maps = add(row, "div", { class: "past-maps" });
+  const film = add(place, "div", { class: "past-film" });
+  // Beside the maps, if these are about the same attention.
+  const rules = history.patterns.length ? add(kinds.length > 1 ? place : row, "div", { class: "rules" }) : null;
+  const drawKind = (name) => {
+    for (const part of [maps, film]) part.textContent = "";
+    drawMaps(maps, film, history, name);
+  };
+  if (kinds.length > 1) {
+    const names = { own: "to each other", source: "to the source" };
+    addChoice(controls, "attention of the tokens", kinds.map((name) => [name, names[name]]), kind, drawKind);
+  }
+  drawKind(kind);
+  if (rules) drawPatterns(rules, history);
+}
+
+// The numbers of a layer and a head are those of the model; the maps may hold only some of them.
+function shownHead({ layers, heads, opens }) {
+  const layer = layers.indexOf(state.layer), head = heads.indexOf(state.head);
+  return layer < 0 || head < 0 ? opens : [layer, head];
+}
+
+function drawMaps(place, film, history, kind) {
+  const maps = history.maps[kind];
+  const columns = kind === "own" ? history.tokens : history.source;
+  drawPastThumbs(add(place, "div", { class: "heads" }), history, maps);
+  const one = add(place, "div", { class: "past-head" });
+  const said = add(one, "p", { class: "said", "aria-live": "polite" });
+  const room = add(one, "div", { class: "scroll" });
+  add(film, "p", { class: "hint" }, "The same head at every step:");
+  drawFilm(add(film, "div", { class: "film" }), history, maps);
+  const isLabelled = maps.weights.shape[3] === history.tokens.length && Math.max(history.tokens.length, columns.length) <= LABELLED_TOKENS;
+  const draw = isLabelled ? drawLabelledMap : drawLargeMap;
+  const paintNow = draw(room, history, maps, columns);
+  follow(["moment", "layer", "head"], () => {
+    const [layer, head] = shownHead(maps);
+    said.textContent = `Layer ${maps.layers[layer]}, head ${maps.heads[head]}, at step ${number(history.steps[state.moment])}`;
+    paintNow(layer, head);
+  });
+}
+
+function drawLabelledMap(room, history, maps, columns) {
+  const svg = add(room, "svg", { role: "img", "aria-label": "attention of one head" });
+  const labels = columns.map((token) => short(visible(token), 14));
+  const names = { rows: "looks", columns: "is looked at" };
+  const { tiles } = drawHeatMap(svg, history.tokens.map((token) => short(visible(token), 14)), labels, pastRows(maps.weights, 0, 0, 0), names);
+  return (layer, head) => paintTiles(tiles, pastRows(maps.weights, state.moment, layer, head), labels, 1);
+}
+
+function drawLargeMap(room, history, maps) {
+  const [, , , rows, columns] = maps.weights.shape;
+  const canvas = add(room, "canvas", { width: columns, height: rows, role: "img", "aria-label": "attention of one head" });
+  const share = history.tokens.length / rows;
+  const grain = share > 1 ? ` A pixel stands for ${number(Math.round(10 * share) / 10)} tokens.` : "";
+  add(room, "p", { class: "hint" }, `Rows look, columns are looked at.${grain}`);
+  return (layer, head) => paint(canvas, pastRows(maps.weights, state.moment, layer, head), attentionColour(maps));
+}
+
+// All heads at the chosen step; rows of the grid are layers.
+function drawPastThumbs(place, history, maps) {
+  const [, , , rows, columns] = maps.weights.shape;
+  const table = add(place, "table", { class: "thumbs" });
+  const head = add(add(table, "thead"), "tr");
+  add(head, "th", {}, "");
+  for (const each of maps.heads) add(head, "th", { scope: "col" }, String(each));
+  const body = add(table, "tbody");
+  const thumbs = maps.layers.flatMap((layer, l) => {
+    const row = add(body, "tr");
+    add(row, "th", { scope: "row" }, String(layer));
+    return maps.heads.map((number, h) => {
+      const button = add(add(row, "td"), "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
+      const canvas = add(button, "canvas", { width: columns, height: rows });
+      button.addEventListener("click", () => choose({ layer, head: number }));
+      return { button, canvas, l, h };
+    });
+  });
+  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of all heads and steps.");
+  follow(["moment"], () => thumbs.forEach(({ canvas, l, h }) => {
+    paint(canvas, pastRows(maps.weights, state.moment, l, h), attentionColour(maps));
+  }));
+  follow(["layer", "head"], () => {
+    const [layer, chosen] = shownHead(maps);
+    thumbs.forEach(({ button, l, h }) => markChosen(button, l === layer && h === chosen));
+  });
+}
+
+function markChosen(button, isChosen) {
+  button.classList.toggle("chosen", isChosen);
+  button.setAttribute("aria-pressed", isChosen);
+}
+
+// The chosen head at every step.
+function drawFilm(place, history, maps) {
+  const [, , , rows, columns] = maps.weights.shape;
+  const frames = history.steps.map((step, moment) => {
+    const button = add(place, "button", { type: "button", class: "frame", "aria-label": `step ${number(step)}` });
+    const canvas = add(button, "canvas", { width: columns, height: rows });
+    add(button, "span", {}, number(step));
+    button.addEventListener("click", () => choose({ moment }));
+    return { button, canvas };
+  });
+  follow(["layer", "head"], () => frames.forEach(({ canvas }, moment) => {
+    paint(canvas, pastRows(maps.weights, moment, ...shownHead(maps)), attentionColour(maps));
+  }));
+  follow(["moment"], () => frames.forEach(({ button }, moment) => {
+    markChosen(button, moment === state.moment);
+  }));
+}
+
+const PATTERN_NOTES = {
+  "previous token": "attention to the token before",
+  itself: "attention to the token that looks",
+  "first token": "attention to the first token, where heads look that have nothing to look for",
+  "after the same token": "attention to what followed the same token when it occurred before: this is what an induction head does",
+  "next token": "attention to the token after",
+};
+
+function drawPatterns(place, history) {
+  add(place, "p", { class: "said" }, "Heads that follow a rule");
+  const controls = add(place, "p", { class: "controls" });
+  const said = add(place, "p", { class: "hint" }), room = add(place, "div");
+  const maps = history.maps.own;
+  const drawOne = (name) => {
+    const { shares, evenly } = history.patterns.find((each) => each.name === name);
+    room.textContent = "";
+    said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. The highest have their names, layer.head. Dashed: a head that attends to all tokens alike.`;
+    const ends = shares[shares.length - 1].flat().sort((a, b) => b - a), least = ends[Math.min(3, ends.length - 1)];
+    const lines = maps.layers.flatMap((layer, l) => maps.heads.map((head, h) => {
+      const values = shares.map((each) => each[l][h]);
+      return {
+        points: history.steps.map((step, n) => [step, values[n]]), layer, head, style: "many",
+        label: values[values.length - 1] >= least ? `${layer}.${head}` : null,
+      };
+    }));
+    lines.push({ points: [history.steps[0], history.steps[history.steps.length - 1]].map((step) => [step, evenly]), style: "evenly" });
+    drawTimeChart(room, history, { title: `attention of every head: ${name}`, lines, domain: [0, Math.min(1, 1.1 * Math.max(evenly, ...shares.flat(2)))], format: (share) => percent(share, 0) });
+    const paths = [...room.querySelectorAll("path.many")];
+    follow(["layer", "head"], () => {
+      const [layer, head] = shownHead(maps);
+      paths.forEach((path, n) => path.classList.toggle("chosen", lines[n].layer === maps.layers[layer] && lines[n].head === maps.heads[head]));
+    });
+  };
+  const names = history.patterns.map(({ name }) => [name, name]);
+  addChoice(controls, "rule", names, names[0][0], drawOne);
+  drawOne(names[0][0]);
+}
