@@ -11,12 +11,13 @@ chapters.push({
     drawPath(place, scene);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
-    else if (scene.logitsWithout) {
-      add(part, "p", { class: "hint" }, "Switching off each head …");
-      effectsOfHeads(scene, (effects) => {
+    else if (scene.logitsWithout || scene.later?.effects) {
+      const wait = add(part, "p", { class: "hint" }, "Switching off each head …");
+      const compute = scene.later?.effects ?? ((done) => effectsOfHeads(scene, done));
+      compute((effects) => {
         part.textContent = "";
         drawEffects(part, { ...scene, effects });
-      });
+      }, wait);
     }
   },
 });

@@ -1,7 +1,8 @@
 // The page: reads its data, and draws one chapter after the other. With a model of its own, it draws
 // them again whenever the reader types or switches a head off.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+const embedded = JSON.parse(document.getElementById("data").textContent);
+const data = embedded.server ? await firstStory(embedded.server) : embedded;
 
 // The data with its arrays unpacked.
 function sceneOf(found) {
@@ -37,6 +38,7 @@ function show(next) {
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
   if (layers) state.layer = Math.min(state.layer, layers.length - 1);
+  if (layers) state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
@@ -105,7 +107,8 @@ fromAddress({
 });
 addThemeButton(document.getElementById("top"));
 show(written);
-if (data.live && written.streams.length === 1) {
+if (embedded.server) showStories((found) => show(sceneOf(found)));
+else if (data.live && written.streams.length === 1) {
   comeAlive().catch((error) => {
     add(document.getElementById("live"), "p", { class: "stamp" }, `The model does not run in this browser: ${error.message}.`);
   });

@@ -1,0 +1,151 @@
+// The story page of `glassformer explore`: a server computes what it shows. Alone, the page has a
+// box for the text; as a column beside another model, it gets the text from the page around it.
+
+const RETRIES = 30; // of a request while the server is busy, one each second
+
+async function answerOf(path, question, signal) {
+  for (let tries = 0; ; tries += 1) {
+    let answer;
+    try {
+      answer = await fetch(path, {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question), signal,
+      });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw Error("The server does not answer. Is glassformer explore still running?");
+    }
+    const found = await answer.json().catch(() => null);
+    if (answer.ok && found !== null) return found;
+    if (answer.status !== 429 || tries === RETRIES) throw Error(found?.error?.message ?? `The server answered with an error (${answer.status}).`);
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+}
+
+// A large model takes long to run many times: what the reader does not look at is not computed.
+function whenSeen(element, act) {
+  const watcher = new IntersectionObserver((entries) => {
+    if (!entries.some((each) => each.isIntersecting)) return;
+    watcher.disconnect();
+    act();
+  }, { rootMargin: "200px" });
+  watcher.observe(element);
+}
+
+const question = { model: null, text: null, image: null, image_name: null, off: [] };
+let useStory = null; // gets the data of each story
+let afterStory = null; // is called when it is shown
+let isComputing = false, isQuestionNew = false;
+let parts = new AbortController(); // the slow parts of the story that is shown
+
+function sayServed(message) {
+  document.getElementById("served").textContent = message;
+}
+
+// One request at a time, and the last question is always answered.
+async function ask(changes) {
+  Object.assign(question, changes);
+  isQuestionNew = true;
+  parts.abort();
+  if (isComputing) return;
+  isComputing = true;
+  while (isQuestionNew) {
+    isQuestionNew = false;
+    const asked = { ...question };
+    document.body.classList.add("is-computing");
+    try {
+      const found = await answerOf("/api/story", asked);
+      if (!isQuestionNew) useStory(withParts(found, asked));
+    } catch (error) {
+      if (!isQuestionNew) sayServed(error.message);
+    }
+  }
+  isComputing = false;
+  document.body.classList.remove("is-computing");
+}
+
+// The data of a story with functions that compute its slow parts, and one that switches heads off.
+function withParts(found, asked) {
+  parts = new AbortController();
+  const { signal } = parts, later = {};
+  for (const name of found.later) {
+    later[name] = (done, wait) => whenSeen(wait, async () => {
+      try {
+        const part = await answerOf(`/api/story/${name}`, asked, signal);
+        if (!signal.aborted) done(part);
+      } catch (error) {
+        if (!signal.aborted) wait.textContent = error.message;
+      }
+    });
+  }
+  const off = asked.off.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
+  sayServed(off && `Switched off: ${off}.`);
+  Object.assign(state, { model: asked.model, text: asked.text, off: textOfHeads(asked.off) });
+  const switchHead = (layer, head) => {
+    const others = asked.off.filter(([l, h]) => l !== layer || h !== head);
+    ask({ off: others.length === asked.off.length ? [...others, [layer, head]] : others });
+  };
+  return { ...found, later, silent: asked.off, switchHead };
+}
+
+// The first story: that of the address, or else of the first text that the server suggests.
+function firstStory(server) {
+  add(document.getElementById("live"), "p", { id: "served", class: "said warning", "aria-live": "polite" });
+  const first = new Promise((done) => { useStory = done; });
+  if (globalThis.parent !== globalThis) beColumn();
+  else askReader(server);
+  return first;
+}
+
+// From the first story on; `draw` gets the data of each.
+function showStories(draw) {
+  useStory = (found) => {
+    draw(found);
+    afterStory();
+  };
+  afterStory();
+}
+
+// --- alone: the reader chooses a model and an input ---
+
+function askReader({ models, text }) {
+  const values = valuesInAddress(), place = document.getElementById("live");
+  const row = add(place, "div", { class: "ask served" });
+  place.prepend(row);
+  const known = models.find(({ name }) => name === values.get("model"));
+  let model = known ?? models[0];
+  const options = models.map((each) => [each.name, nameOfModel(each)]);
+  if (models.length > 1) {
+    addChoice(row, "Model", options, model.name, (name) => {
+      model = models.find((each) => each.name === name);
+      showBoxes();
+      askModel([]);
+    });
+  }
+  const renew = (changes) => {
+    Object.assign(state, { token: null, key: null });
+    ask(changes);
+  };
+  const textBox = addTextBox(row, values.get("text") ?? text, (typed) => renew({ text: typed }));
+  const imageBox = addImageBox(row, renew, sayServed);
+  addChoice(row, "Compare with", [["", "–"], ...options], "", (other) => {
+    if (!other) return;
+    const rest = Object.entries(state).filter(([name, value]) => value !== null && name !== "model" && name !== "off");
+    const pair = [["model", model.name], ["off", state.off], ["model", other], ["off", ""]];
+    globalThis.location.assign(`/compare#${new URLSearchParams([...pair, ...rest])}`);
+  });
+  function showBoxes() {
+    textBox.hidden = model.reads_image;
+    imageBox.hidden = !model.reads_image;
+  }
+  function askModel(off) {
+    Object.assign(question, { model: model.name, off });
+    if (!model.reads_image) ask({ text: textBox.querySelector("textarea").value });
+    else if (question.image) ask({});
+    else sayServed(`${model.name} reads images. Choose an image file.`);
+  }
+  afterStory = keepInAddress;
+  globalThis.addEventListener("hashchange", () => globalThis.location.reload());
+  showBoxes();
+  askModel(known ? headsOf(values.get("off")) : []);
+  if (values.has("model") && !known) sayServed(`There is no model “${short(values.get("model"))}” here.`);
+}
