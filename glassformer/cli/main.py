@@ -14,6 +14,7 @@ from glassformer.cli.data import ListsData, data
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
 from glassformer.cli.evaluate import evaluate
+from glassformer.cli.explore import explore
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
@@ -47,7 +48,7 @@ app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
 USES = (generate, complete, score, translate, classify, tag, fill, caption, neighbours)
 app.command(cls=ListsData)(data)
-for verb in (*USES, inspect, report, evaluate, compare, verify, doctor, demo):
+for verb in (*USES, inspect, explore, report, evaluate, compare, verify, doctor, demo):
     app.command(cls=Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
 

@@ -1,8 +1,8 @@
 """What a server on this computer must refuse: other names, other sites, and requests too large.
 
-Any page in the user's browser can send requests to 127.0.0.1. The name in `Host` refuses pages whose
-own name was made to lead here (DNS rebinding), `Origin` and `Sec-Fetch-Site` refuse those of other
-sites, and without CORS no other site can read an answer.
+Any page in the user's browser can send requests to 127.0.0.1. Checking `Host` stops pages whose own
+name was made to lead here (DNS rebinding); checking `Origin` and `Sec-Fetch-Site` stops those of
+other sites. Without CORS, no other site can read an answer.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ HEADERS = {
 NO_CONTENT = "default-src 'none'; frame-ancestors 'none'"  # policy of all that is not a page
 
 
-class Refusal(Exception):  # noqa: N818: it is not a fault of the server
+class Refusal(Exception):  # noqa: N818  (it is no fault of ours)
     """A request that is not answered."""
 
     def __init__(self, status: int, message: str) -> None:

@@ -32,9 +32,11 @@ class Question:
 class StoryModel:
     """A model that can be asked for stories. Not for two threads at the same time."""
 
-    def __init__(self, name: str, predictor: Predictor, view: View) -> None:
+    def __init__(self, name: str, kind: str, predictor: Predictor, view: View) -> None:
         self.name = name
         """Unique among the models of a server."""
+        self.kind = kind
+        """Such as gpt or bert."""
         self.reads_image = view.reads_file
         self._inspect = getattr(predictor, view.method)
         self._last: tuple[Question, Inspection, list[str]] | None = None
