@@ -8,13 +8,15 @@ function beColumn() {
   document.body.classList.add("column");
   const { origin } = globalThis.location;
   const tell = (message) => globalThis.parent.postMessage(message, origin);
+  let isShown = false; // the first story
   let isLed = false; // by another column: then there is nothing to tell
   const acts = {
     ask: ({ changes }) => {
-      if (!("model" in changes)) Object.assign(state, { token: null, key: null });
+      if (isShown) Object.assign(state, { token: null, key: null });
       ask(changes);
     },
     state: ({ values, length }) => {
+      if (!isShown) return;
       isLed = true;
       choose(possibleHere(values, length));
       isLed = false;
@@ -35,6 +37,7 @@ function beColumn() {
     if (!isLed) tell({ kind: "place", ...placeOfReader() });
   }, { passive: true });
   afterStory = () => {
+    isShown = true;
     let told = null;
     follow(SHARED_STATE, () => {
       const changes = SHARED_STATE.filter((name) => told && told[name] !== state[name]);

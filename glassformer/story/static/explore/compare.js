@@ -47,7 +47,7 @@ function addColumn(model, off) {
     column.frame.title = `story of ${name}`;
     changed(column);
   });
-  column.alone = add(head, "a", {}, "Alone");
+  column.alone = add(head, "a", {}, "Open alone");
   column.remove = add(head, "button", { type: "button", "aria-label": "Remove this column" }, "×");
   column.remove.addEventListener("click", () => {
     columns.splice(columns.indexOf(column), 1);
@@ -103,7 +103,8 @@ globalThis.addEventListener("message", ({ data: message, origin: from, source })
 });
 globalThis.addEventListener("hashchange", () => globalThis.location.reload());
 
-const row = document.getElementById("ask");
+document.body.classList.add("explored");
+const row = add(document.getElementById("top"), "div", { class: "ask served" });
 const textBox = addTextBox(row, shared.text, (typed) => renew({ text: typed }));
 const imageBox = addImageBox(row, renew, say);
 const more = add(row, "button", { type: "button" }, "Add a model");
@@ -114,7 +115,6 @@ more.addEventListener("click", () => {
   keepAddress();
 });
 
-document.getElementById("title").textContent = "Side by side";
 addThemeButton(document.getElementById("top"));
 document.querySelector(".theme").addEventListener("click", () => {
   const scheme = document.documentElement.style.colorScheme;

@@ -1,6 +1,7 @@
 // The story page of `glassformer explore`: a server computes what it shows. Alone, the page has a
 // box for the text; as a column beside another model, it gets the text from the page around it.
 
+const SLOW = 500; // ms after which a computation is announced
 const RETRIES = 30; // of a request while the server is busy, one each second
 
 async function answerOf(path, question, signal) {
@@ -50,7 +51,12 @@ async function ask(changes) {
   isComputing = true;
   while (isQuestionNew) {
     isQuestionNew = false;
-    const asked = { ...question };
+    const asked = { ...question }, slow = setTimeout(() => sayServed("Computing …"), SLOW);
+    if (!asked.image && !asked.text?.trim()) {
+      clearTimeout(slow);
+      sayServed("Type a word.");
+      continue;
+    }
     document.body.classList.add("is-computing");
     try {
       const found = await answerOf("/api/story", asked);
@@ -58,6 +64,7 @@ async function ask(changes) {
     } catch (error) {
       if (!isQuestionNew) sayServed(error.message);
     }
+    clearTimeout(slow);
   }
   isComputing = false;
   document.body.classList.remove("is-computing");
@@ -108,9 +115,13 @@ function showStories(draw) {
 // --- alone: the reader chooses a model and an input ---
 
 function askReader({ models, text }) {
-  const values = valuesInAddress(), place = document.getElementById("live");
-  const row = add(place, "div", { class: "ask served" });
-  place.prepend(row);
+  const values = valuesInAddress(), top = document.getElementById("top");
+  document.body.classList.add("explored");
+  // The box and the chapters stay in view: the reader types, and watches any of them.
+  const bar = add(document.getElementById("main"), "div", { class: "bar" });
+  document.getElementById("main").prepend(bar);
+  bar.append(top, document.getElementById("nav"));
+  const row = add(top, "div", { class: "ask served" });
   const known = models.find(({ name }) => name === values.get("model"));
   let model = known ?? models[0];
   const options = models.map((each) => [each.name, nameOfModel(each)]);
@@ -118,6 +129,7 @@ function askReader({ models, text }) {
     addChoice(row, "Model", options, model.name, (name) => {
       model = models.find((each) => each.name === name);
       showBoxes();
+      Object.assign(state, { token: null, key: null });
       askModel([]);
     });
   }

@@ -13,6 +13,7 @@ chapters.push({
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout || scene.later?.effects) {
       const wait = add(part, "p", { class: "hint" }, "Switching off each head …");
+      wait.style.minHeight = `${10 + 1.75 * scene.main.layers.length}rem`; // so that nothing jumps then
       const compute = scene.later?.effects ?? ((done) => effectsOfHeads(scene, done));
       compute((effects) => {
         part.textContent = "";
