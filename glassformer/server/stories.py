@@ -1,8 +1,9 @@
 """The stories of one model: what a reader asks, and what the page shows of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.data.images import decode_image, report_conversions
@@ -11,7 +12,7 @@ from glassformer.errors import UsageError
 from glassformer.inspection.inspection import Inspection
 from glassformer.nn.observe import without_heads
 from glassformer.predict.predictor import Predictor, View
-from glassformer.story.story import slow_parts, story_data
+from glassformer.story.story import MOST_SWITCHED, story_data
 
 VIEW = "story"
 
@@ -46,7 +47,7 @@ class StoryModel:
         seen, notes = self._seen(question)
         slow = slow_parts(seen)
         with switched_off(seen, question.off):
-            found = story_data(seen, without={"live", *slow})
+            found = story_data(_without_search(seen), without=slow)
         if question.image is not None:
             found["text"] = question.image_name
         return found | {"notes": [*notes, *found["notes"]], "later": list(slow)}
@@ -83,6 +84,30 @@ class StoryModel:
         image = decode_image(question.image, question.image_name)
         report_conversions(question.image_name, image)
         return image.pixels
+
+
+def slow_parts(seen: Inspection) -> dict[str, Callable[[], Any]]:
+    """Parts of the story that run the model many times, by name: those that this model has."""
+    parts: dict[str, Callable[[], Any]] = {}
+    if seen.subject.search is not None:
+        parts["beams"] = seen.subject.search
+    if seen.has_layers:
+        capture = seen.capture()
+        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
+            parts["effects"] = lambda: _effects(seen)
+    return parts
+
+
+def _effects(seen: Inspection) -> dict[str, Any]:
+    effects = seen.effects()
+    return {"divergence": effects.divergence.tolist(), "change": effects.change.tolist()}
+
+
+def _without_search(seen: Inspection) -> Inspection:
+    """The same without what a page would search, or carry to run the model itself."""
+    plain = copy(seen)
+    plain.subject = replace(seen.subject, search=None, module=None)
+    return plain
 
 
 @contextmanager

@@ -5,7 +5,7 @@ it computes the attention of a head when the reader looks at it. Large arrays ar
 """
 
 import base64
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def page(seen: Inspection) -> str:
 
 
 def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the page shows. `without` names keys whose values are left out, which saves time."""
+    """What the page shows; `without` names parts that would take long."""
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
@@ -76,14 +76,14 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "predictions": [asdict(each) for each in seen.predictions],
         "distribution": _distribution(seen),
         "embeddings": embedding_facts(subject),
-        "beams": None,
+        "beams": None if subject.search is None else subject.search(),
         "focus": subject.focus % len(seen.predictions),
         "lens": None,
         "effects": None,
         "path": None,
         "live": None,
     }
-    if len(subject.streams) == 1 and subject.module is not None and "live" not in without:
+    if len(subject.streams) == 1 and subject.module is not None:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
@@ -92,27 +92,16 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
                 [[[each.token, each.probability] for each in place[:5]] for place in layer]
                 for layer in seen.lens
             ]
+        capture = seen.capture()
+        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED and "effects" not in without:
+            effects = seen.effects()
+            found["effects"] = {
+                "divergence": effects.divergence.tolist(),
+                "change": effects.change.tolist(),
+            }
     elif (cross := seen.cross_attention) is not None:
         found["streams"][-1]["cross"] = [{"weights": packed(each)} for each in cross]
-    slow = slow_parts(seen)
-    return found | {name: compute() for name, compute in slow.items() if name not in without}
-
-
-def slow_parts(seen: Inspection) -> dict[str, Callable[[], Any]]:
-    """Parts of the story that run the model many times, by name: those that this model has."""
-    parts: dict[str, Callable[[], Any]] = {}
-    if seen.subject.search is not None:
-        parts["beams"] = seen.subject.search
-    if seen.has_layers:
-        capture = seen.capture()
-        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
-            parts["effects"] = lambda: _effects(seen)
-    return parts
-
-
-def _effects(seen: Inspection) -> dict[str, Any]:
-    effects = seen.effects()
-    return {"divergence": effects.divergence.tolist(), "change": effects.change.tolist()}
+    return found
 
 
 def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:

@@ -22,7 +22,10 @@ async function answerOf(path, question, signal) {
   }
 }
 
-// A large model takes long to run many times: what the reader does not look at is not computed.
+// Parts of a story that are computed when their chapter is looked at: a large model takes long to
+// run many times.
+const PLACES_OF_PARTS = { effects: "layers", beams: "beams" };
+
 function whenSeen(element, act) {
   const watcher = new IntersectionObserver((entries) => {
     if (!entries.some((each) => each.isIntersecting)) return;
@@ -30,6 +33,14 @@ function whenSeen(element, act) {
     act();
   }, { rootMargin: "200px" });
   watcher.observe(element);
+}
+
+// What the reader reads stays where it is while the chapter above it grows.
+function growing(section, act) {
+  const before = section.getBoundingClientRect().bottom;
+  act();
+  const growth = section.getBoundingClientRect().bottom - before;
+  if (before < globalThis.innerHeight / 4) globalThis.scrollBy({ top: growth, behavior: "instant" });
 }
 
 const question = { model: null, text: null, image: null, image_name: null, off: [] };
@@ -75,14 +86,17 @@ function withParts(found, asked) {
   parts = new AbortController();
   const { signal } = parts, later = {};
   for (const name of found.later) {
-    later[name] = (done, wait) => whenSeen(wait, async () => {
-      try {
-        const part = await answerOf(`/api/story/${name}`, asked, signal);
-        if (!signal.aborted) done(part);
-      } catch (error) {
-        if (!signal.aborted) wait.textContent = error.message;
-      }
-    });
+    later[name] = (done) => {
+      const section = document.getElementById(PLACES_OF_PARTS[name]);
+      whenSeen(section, async () => {
+        try {
+          const part = await answerOf(`/api/story/${name}`, asked, signal);
+          if (!signal.aborted) growing(section, () => done(part));
+        } catch (error) {
+          if (!signal.aborted) sayServed(error.message);
+        }
+      });
+    };
   }
   const off = asked.off.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
   sayServed(off && `Switched off: ${off}.`);

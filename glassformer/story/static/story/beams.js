@@ -13,7 +13,7 @@ chapters.push({
       scene.later.beams((beams) => {
         wait.remove();
         this.draw(place, { ...scene, beams });
-      }, wait);
+      });
       return;
     }
     const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;

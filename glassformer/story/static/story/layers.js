@@ -12,13 +12,11 @@ chapters.push({
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
     else if (scene.logitsWithout || scene.later?.effects) {
-      const wait = add(part, "p", { class: "hint" }, "Switching off each head …");
-      wait.style.minHeight = `${10 + 1.75 * scene.main.layers.length}rem`; // so that nothing jumps then
-      const compute = scene.later?.effects ?? ((done) => effectsOfHeads(scene, done));
-      compute((effects) => {
+      add(part, "p", { class: "hint" }, "Switching off each head …");
+      effectsOfHeads(scene, (effects) => {
         part.textContent = "";
         drawEffects(part, { ...scene, effects });
-      }, wait);
+      });
     }
   },
 });

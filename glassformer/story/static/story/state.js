@@ -1,7 +1,7 @@
 // What the reader chose, shared by all chapters and kept in the address of the page: a link opens
 // the page as it was.
 
-const state = { model: null, text: null, off: "", token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1 };
+const state = { token: null, layer: 0, head: 0, key: null, temperature: 1, topK: 0, topP: 1 };
 const followers = [];
 
 // `draw` is called now and whenever one of these values changes.
@@ -20,7 +20,7 @@ function choose(changes) {
 
 function keepInAddress() {
   const values = new URLSearchParams();
-  for (const [name, value] of Object.entries(state)) if (value !== null && value !== "") values.set(name, value);
+  for (const [name, value] of Object.entries(state)) if (value !== null) values.set(name, value);
   try {
     history.replaceState(null, "", `#${values}`);
   } catch { /* some readers of files forbid it: then there is no link */ }

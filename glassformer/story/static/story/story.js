@@ -37,8 +37,10 @@ function show(next) {
   const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
-  if (layers) state.layer = Math.min(state.layer, layers.length - 1);
-  if (layers) state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
+  if (layers) {
+    state.layer = Math.min(state.layer, layers.length - 1);
+    state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
+  }
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
