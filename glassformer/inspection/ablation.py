@@ -14,7 +14,6 @@ from torch.nn.functional import logsigmoid
 from glassformer.inspection.capture import Array
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import without_heads
-from glassformer.runtime.threads import check_wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,6 @@ def head_effects(
     divergence, change = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     for layer, attention in enumerate(stack.attentions):
         for head in range(shape[1]):
-            check_wanted()
             with without_heads({attention.tap: [head]}):
                 without = logprobs()
             # A token with probability 0 contributes nothing, whatever its logarithms are.

@@ -1,10 +1,12 @@
 """The stories of one model: what a reader asks, and what the page shows of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
+
+from torch import Tensor
 
 from glassformer.data.images import decode_image, report_conversions
 from glassformer.data.reading_report import collecting
@@ -12,9 +14,11 @@ from glassformer.errors import UsageError
 from glassformer.inspection.inspection import Inspection
 from glassformer.nn.observe import without_heads
 from glassformer.predict.predictor import Predictor, View
-from glassformer.story.story import MOST_SWITCHED, story_data
+from glassformer.runtime.threads import check_wanted
+from glassformer.story.story import story_data
 
 VIEW = "story"
+SMALL = 3_000_000  # parameters, up to which a model tells all of a story at once
 
 
 @dataclass(frozen=True)
@@ -33,33 +37,41 @@ class Question:
 class StoryModel:
     """A model that can be asked for stories. Not for two threads at the same time."""
 
-    def __init__(self, name: str, kind: str, predictor: Predictor, view: View) -> None:
+    def __init__(
+        self, name: str, kind: str, predictor: Predictor, view: View, small: int = SMALL
+    ) -> None:
         self.name = name
         """Unique among the models of a server."""
         self.kind = kind
         """Such as gpt or bert."""
         self.reads_image = view.reads_file
         self._inspect = getattr(predictor, view.method)
+        size = sum(each.numel() for each in predictor.model.parameters())
+        self._tells_all = size <= small
         self._last: tuple[Question, Inspection, list[str]] | None = None
 
     def story(self, question: Question) -> dict[str, Any]:
         """What the page shows, without the parts that take long; `later` names these."""
         seen, notes = self._seen(question)
-        slow = slow_parts(seen)
+        later = {"beams": seen.subject.search is not None, "effects": seen.has_layers}
+        slow = [] if self._tells_all else [name for name, is_there in later.items() if is_there]
         with switched_off(seen, question.off):
-            found = story_data(_without_search(seen), without=slow)
+            found = story_data(_alone(seen, "beams" not in slow), without=slow)
         if question.image is not None:
             found["text"] = question.image_name
-        return found | {"notes": [*notes, *found["notes"]], "later": list(slow)}
+        return found | {"notes": [*notes, *found["notes"]], "later": slow}
 
-    def part(self, question: Question, name: str) -> Any:
-        """One of the parts that take long; None if this model has no such part."""
+    def part(self, question: Question, name: str) -> dict[str, Any]:
+        """What one of the parts that take long adds to the story."""
         seen, _ = self._seen(question)
-        compute = slow_parts(seen).get(name)
-        if compute is None:
-            return None
         with switched_off(seen, question.off):
-            return compute()
+            if name == "beams" and seen.subject.search is not None:
+                return {"beams": seen.subject.search()}
+            if name != "effects":
+                return {}
+            known = story_data(_alone(seen), without=("effects",))
+            whole = story_data(_alone(seen))
+        return {key: value for key, value in whole.items() if known.get(key) is None}
 
     def _seen(self, question: Question) -> tuple[Inspection, list[str]]:
         """What the model computes, kept until another question is asked, and notes on the input."""
@@ -86,27 +98,17 @@ class StoryModel:
         return image.pixels
 
 
-def slow_parts(seen: Inspection) -> dict[str, Callable[[], Any]]:
-    """Parts of the story that run the model many times, by name: those that this model has."""
-    parts: dict[str, Callable[[], Any]] = {}
-    if seen.subject.search is not None:
-        parts["beams"] = seen.subject.search
-    if seen.has_layers:
-        capture = seen.capture()
-        if len(capture.layers) * len(capture.heads) <= MOST_SWITCHED:
-            parts["effects"] = lambda: _effects(seen)
-    return parts
+def _alone(seen: Inspection, searches: bool = False) -> Inspection:
+    """The same without the model, which a page would carry, and perhaps without a search. Between
+    two runs of the model, it looks whether somebody still waits."""
 
+    def run() -> Tensor:
+        check_wanted()
+        return seen.subject.run()
 
-def _effects(seen: Inspection) -> dict[str, Any]:
-    effects = seen.effects()
-    return {"divergence": effects.divergence.tolist(), "change": effects.change.tolist()}
-
-
-def _without_search(seen: Inspection) -> Inspection:
-    """The same without what a page would search, or carry to run the model itself."""
     plain = copy(seen)
-    plain.subject = replace(seen.subject, search=None, module=None)
+    search = seen.subject.search if searches else None
+    plain.subject = replace(seen.subject, search=search, module=None, run=run)
     return plain
 
 

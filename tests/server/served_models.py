@@ -24,5 +24,5 @@ def small_gpt(num_layers: int, seed: int = 0, **more: Any) -> LanguagePredictor:
     return LanguagePredictor(model, TextPreprocessing(tokenizer=tokenizer, is_causal=True))
 
 
-def story_model(name: str, predictor: Any) -> StoryModel:
-    return StoryModel(name, "gpt", predictor, predictor.view("story", name))
+def story_model(name: str, predictor: Any, **more: Any) -> StoryModel:
+    return StoryModel(name, "gpt", predictor, predictor.view("story", name), **more)

@@ -104,7 +104,7 @@ def test_slow_parts_come_when_they_are_looked_at_and_heads_can_be_switched_off(
     seen = predictors["before"].inspect("a bad day")
     first = float(browser.value("document.querySelector('.effects td').textContent"))
     assert first == pytest.approx(float(seen.effects().divergence[0, 0]), abs=1e-3)
-    browser.value("document.getElementById('beams').scrollIntoView()")
+    browser.value("document.getElementById('prediction').scrollIntoView()")
     browser.wait("document.querySelectorAll('.candidate').length > 3")
     before = browser.value(BEST)
     browser.value("document.querySelector('.effects td').click()")

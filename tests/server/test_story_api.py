@@ -16,6 +16,7 @@ from glassformer.nn.observe import without_heads
 from glassformer.predict.language import LanguagePredictor
 from glassformer.server.app import create_app
 from glassformer.server.requests import LONGEST_TEXT
+from glassformer.story.page import embedded
 from glassformer.story.story import story_data
 
 TEXT = "said the cat"
@@ -82,10 +83,18 @@ def test_a_story_comes_without_its_slow_parts_which_can_be_asked_for(
     assert {*story["later"]} == {"beams", "effects"}
     for name in story["later"]:
         assert story[name] is None
-    effects = asked(client, "before", path="/effects")
+    effects = asked(client, "before", path="/effects")["effects"]
     assert np.allclose(effects["divergence"], whole["effects"]["divergence"], rtol=1e-4, atol=1e-9)
-    assert asked(client, "before", path="/beams")["best"] == whole["beams"]["best"]
-    assert asked(client, "before", path="/nonsense") is None
+    assert asked(client, "before", path="/beams")["beams"]["best"] == whole["beams"]["best"]
+    assert asked(client, "before", path="/nonsense") == {}
+
+
+def test_a_small_model_tells_all_at_once(
+    client: TestClient, predictors: dict[str, LanguagePredictor]
+) -> None:
+    story = asked(client, "after")
+    whole = json.loads(embedded(story_data(predictors["after"].inspect(TEXT))))
+    assert story == whole | {"live": None, "later": []}
 
 
 def test_a_head_that_is_switched_off_contributes_nothing(
@@ -99,7 +108,9 @@ def test_a_head_that_is_switched_off_contributes_nothing(
     assert story["predictions"][-1]["options"][0]["probability"] == pytest.approx(
         seen.predictions[-1].options[0].probability, rel=1e-5
     )
-    without = asked(client, "before", path="/effects", off=[[1, 2], [1, 0]])["divergence"]
+    without = asked(client, "before", path="/effects", off=[[1, 2], [1, 0]])["effects"][
+        "divergence"
+    ]
     assert np.allclose(without, effects, rtol=1e-4, atol=1e-9)
     assert without[1][2] == 0  # it is off already
     plain = asked(client, "before")["predictions"][-1]["options"][0]["probability"]

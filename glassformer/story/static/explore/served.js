@@ -22,9 +22,9 @@ async function answerOf(path, question, signal) {
   }
 }
 
-// Parts of a story that are computed when their chapter is looked at: a large model takes long to
+// Parts of a story that are computed when the reader comes to a chapter: a large model takes long to
 // run many times.
-const PLACES_OF_PARTS = { effects: "layers", beams: "beams" };
+const CHAPTERS_OF_PARTS = { effects: "layers", beams: "prediction" };
 
 function whenSeen(element, act) {
   const watcher = new IntersectionObserver((entries) => {
@@ -35,19 +35,20 @@ function whenSeen(element, act) {
   watcher.observe(element);
 }
 
-// What the reader reads stays where it is while the chapter above it grows.
-function growing(section, act) {
-  const before = section.getBoundingClientRect().bottom;
+// What the reader reads stays where it is while a chapter above it grows.
+function growing(id, act) {
+  const bottom = () => document.getElementById(id).getBoundingClientRect().bottom;
+  const before = bottom();
   act();
-  const growth = section.getBoundingClientRect().bottom - before;
-  if (before < globalThis.innerHeight / 4) globalThis.scrollBy({ top: growth, behavior: "instant" });
+  if (before < globalThis.innerHeight / 4) globalThis.scrollBy({ top: bottom() - before, behavior: "instant" });
 }
 
 const question = { model: null, text: null, image: null, image_name: null, off: [] };
 let useStory = null; // gets the data of each story
 let afterStory = null; // is called when it is shown
+let addPart = null; // gets what is to be added to the story that is shown
 let isComputing = false, isQuestionNew = false;
-let parts = new AbortController(); // the slow parts of the story that is shown
+let ending = new AbortController(); // of the requests for parts of the story that is shown
 
 function sayServed(message) {
   document.getElementById("served").textContent = message;
@@ -57,7 +58,7 @@ function sayServed(message) {
 async function ask(changes) {
   Object.assign(question, changes);
   isQuestionNew = true;
-  parts.abort();
+  ending.abort();
   if (isComputing) return;
   isComputing = true;
   while (isQuestionNew) {
@@ -71,7 +72,7 @@ async function ask(changes) {
     document.body.classList.add("is-computing");
     try {
       const found = await answerOf("/api/story", asked);
-      if (!isQuestionNew) useStory(withParts(found, asked));
+      if (!isQuestionNew) useStory(readStory(found, asked));
     } catch (error) {
       if (!isQuestionNew) sayServed(error.message);
     }
@@ -81,31 +82,40 @@ async function ask(changes) {
   document.body.classList.remove("is-computing");
 }
 
-// The data of a story with functions that compute its slow parts, and one that switches heads off.
-function withParts(found, asked) {
-  parts = new AbortController();
-  const { signal } = parts, later = {};
-  for (const name of found.later) {
-    later[name] = (done) => {
-      const section = document.getElementById(PLACES_OF_PARTS[name]);
-      whenSeen(section, async () => {
-        try {
-          const part = await answerOf(`/api/story/${name}`, asked, signal);
-          if (!signal.aborted) growing(section, () => done(part));
-        } catch (error) {
-          if (!signal.aborted) sayServed(error.message);
-        }
-      });
-    };
-  }
+// The data of a story, and a function that switches heads off.
+function readStory(found, asked) {
   const off = asked.off.map(([layer, head]) => `head ${head} of layer ${layer}`).join(", ");
   sayServed(off && `Switched off: ${off}.`);
-  Object.assign(state, { model: asked.model, text: asked.text, off: textOfHeads(asked.off) });
+  const heads = found.streams.at(-1).layers?.[0].query.shape[0] ?? 1;
+  Object.assign(state, { model: asked.model, text: asked.text, off: textOfHeads(asked.off), head: Math.min(state.head, heads - 1) });
   const switchHead = (layer, head) => {
     const others = asked.off.filter(([l, h]) => l !== layer || h !== head);
     ask({ off: others.length === asked.off.length ? [...others, [layer, head]] : others });
   };
-  return { ...found, later, silent: asked.off, switchHead };
+  return { ...found, asked, silent: asked.off, switchHead };
+}
+
+// Asks for the parts that are missing, each when the reader comes to its chapter. The page is drawn
+// anew with each of them, and so are the chapters.
+function askForParts({ later, asked }) {
+  ending.abort();
+  ending = new AbortController();
+  const { signal } = ending;
+  for (const name of later) {
+    const id = CHAPTERS_OF_PARTS[name], section = document.getElementById(id);
+    if (!section) continue;
+    const wait = add(section, "p", { class: "hint waits" });
+    whenSeen(section, async () => {
+      if (signal.aborted) return;
+      wait.textContent = "The model is being run many times for the rest …";
+      try {
+        const part = await answerOf(`/api/story/${name}`, asked, signal);
+        if (!signal.aborted) growing(id, () => addPart({ ...part, later: later.filter((each) => each !== name) }));
+      } catch (error) {
+        if (!signal.aborted) wait.textContent = error.message;
+      }
+    });
+  }
 }
 
 // The first story: that of the address, or else of the first text that the server suggests.
@@ -117,13 +127,22 @@ function firstStory(server) {
   return first;
 }
 
-// From the first story on; `draw` gets the data of each.
-function showStories(draw) {
+// From the first story on: `draw` gets the data of each, `extend` what is added to the last one.
+function showStories(draw, extend) {
   useStory = (found) => {
     draw(found);
     afterStory();
+    askForParts(found);
   };
-  afterStory();
+  addPart = (part) => {
+    extend(part);
+    afterStory();
+    askForParts(scene);
+  };
+  setTimeout(() => { // the page draws the first one by itself
+    afterStory();
+    askForParts(scene);
+  });
 }
 
 // --- alone: the reader chooses a model and an input ---

@@ -6,16 +6,8 @@ chapters.push({
   id: "beams",
   title: "Beam search",
   note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
-  isShown: (scene) => Boolean(scene.beams || scene.later?.beams),
+  isShown: (scene) => Boolean(scene.beams),
   draw(place, scene) {
-    if (!scene.beams) {
-      const wait = add(place, "p", { class: "hint" }, "Searching …");
-      scene.later.beams((beams) => {
-        wait.remove();
-        this.draw(place, { ...scene, beams });
-      });
-      return;
-    }
     const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = scene.beams;
     const spelled = (tokens) => isolated(tokens.join(scene.separator) || "(nothing)");
     add(place, "p", {}, `Winner: ${spelled(best)}, score ${number(score)}. Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`);

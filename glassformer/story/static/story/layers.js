@@ -11,7 +11,7 @@ chapters.push({
     drawPath(place, scene);
     const part = add(place, "div");
     if (scene.effects) drawEffects(part, scene);
-    else if (scene.logitsWithout || scene.later?.effects) {
+    else if (scene.logitsWithout) {
       add(part, "p", { class: "hint" }, "Switching off each head …");
       effectsOfHeads(scene, (effects) => {
         part.textContent = "";

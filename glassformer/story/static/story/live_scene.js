@@ -163,7 +163,6 @@ function liveEmbeddings(model, { embedding }, tokens, name, positions) {
 
 // How the prediction in focus changes without each head: a run of the model for each, one at a time.
 function effectsOfHeads(scene, done) {
-  if (scene.later?.effects) return scene.later.effects(done); // a server computes them
   const whole = scene.focusedLogits, total = logTotal(whole), best = whole.indexOf(Math.max(...whole));
   const heads = scene.main.layers[0].query.shape[0];
   const divergence = scene.main.layers.map(() => new Array(heads).fill(0));

@@ -37,10 +37,7 @@ function show(next) {
   const usual = scene.predicts === "whole" ? tokens.length - 1 : scene.focus;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= tokens.length) state.key = null;
-  if (layers) {
-    state.layer = Math.min(state.layer, layers.length - 1);
-    state.head = Math.min(state.head, layers[0].query.shape[0] - 1);
-  }
+  if (layers) state.layer = Math.min(state.layer, layers.length - 1);
   document.title = short(scene.text, 60);
   document.getElementById("title").textContent = short(scene.text, 240);
   document.getElementById("about").textContent = aboutScene(scene);
@@ -108,9 +105,9 @@ fromAddress({
   temperature: 2, topK: 50, topP: 1,
 });
 addThemeButton(document.getElementById("top"));
+if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }));
 show(written);
-if (embedded.server) showStories((found) => show(sceneOf(found)));
-else if (data.live && written.streams.length === 1) {
+if (data.live && written.streams.length === 1) {
   comeAlive().catch((error) => {
     add(document.getElementById("live"), "p", { class: "stamp" }, `The model does not run in this browser: ${error.message}.`);
   });
