@@ -36,14 +36,18 @@ def create_app(models: Sequence[StoryModel], port: int, text: str = "") -> FastA
     Its state has `end`, which ends all computations."""
     turns = _turns_of(models)
 
+    def end() -> None:
+        for each in turns.values():
+            each.end()
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        app.state.end()
+        end()
 
     # The usual pages about an API load scripts from the network.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.end = lambda: [each.end() for each in turns.values()]
+    app.state.end = end
     app.add_middleware(Guard, port=port)
     app.add_exception_handler(HTTPException, _http_error)
     listed = [
