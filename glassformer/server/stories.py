@@ -57,7 +57,7 @@ class StoryModel:
         slow = [] if self._tells_all else [name for name, is_there in later.items() if is_there]
         with switched_off(seen, question.off):
             found = story_data(_alone(seen, "beams" not in slow), without=slow)
-        if question.image is not None:
+        if self.reads_image:
             found["text"] = question.image_name
         return found | {"notes": [*notes, *found["notes"]], "later": slow}
 

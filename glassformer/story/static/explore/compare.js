@@ -20,14 +20,17 @@ function keepAddress() {
 const { origin } = globalThis.location;
 const send = (column, message) => column.frame.contentWindow.postMessage(message, origin);
 
-// A new question to a column: an input that its model can read.
-function askColumn(column, changes) {
-  const { model } = column;
+// A question to a column, if there is an input that its model can read. From the first one on, the
+// column itself knows which heads are switched off.
+function askColumn(column) {
+  const { model, off, isAsked } = column;
   column.wait.hidden = !model.reads_image || Boolean(shared.image);
-  if (column.isReady && column.wait.hidden) send(column, { kind: "ask", changes });
+  if (!column.isReady || !column.wait.hidden) return;
+  const { text, image, image_name } = shared;
+  const input = model.reads_image ? { text: null, image, image_name } : { text, image: null, image_name: null };
+  send(column, { kind: "ask", changes: { ...input, ...(isAsked ? {} : { model: model.name, off: headsOf(off) }) } });
+  column.isAsked = true;
 }
-
-const wholeQuestion = ({ model, off }) => ({ ...shared, model: model.name, off: headsOf(off) });
 
 function showInputs() {
   textBox.hidden = columns.every(({ model }) => model.reads_image);
@@ -40,10 +43,10 @@ function showInputs() {
 function addColumn(model, off) {
   const place = add(document.getElementById("columns"), "section", { class: "column-of-model" });
   const head = add(place, "div", { class: "column-head" });
-  const column = { model, off, place, isReady: false };
+  const column = { model, off, isReady: false, isAsked: false };
   const options = models.map((each) => [each.name, nameOfModel(each)]);
   addChoice(head, "Model", options, model.name, (name) => {
-    Object.assign(column, { model: known(name), off: "" });
+    Object.assign(column, { model: known(name), off: "", isAsked: false });
     column.frame.title = `story of ${name}`;
     changed(column);
   });
@@ -61,7 +64,7 @@ function addColumn(model, off) {
 }
 
 function changed(column) {
-  askColumn(column, wholeQuestion(column));
+  askColumn(column);
   showInputs();
   keepAddress();
 }
@@ -70,7 +73,7 @@ function changed(column) {
 function renew(changes) {
   Object.assign(shared, changes);
   for (const name of ["token", "key"]) delete rest[name];
-  for (const column of columns) askColumn(column, changes);
+  columns.forEach(askColumn);
   keepAddress();
 }
 
@@ -78,7 +81,7 @@ const heard = {
   ready(column) {
     column.isReady = true;
     send(column, { kind: "theme", scheme: document.documentElement.style.colorScheme });
-    askColumn(column, wholeQuestion(column));
+    askColumn(column);
   },
   shown(column, { off }) {
     column.off = off;

@@ -171,7 +171,11 @@ function askReader({ models, text }) {
     ask(changes);
   };
   const textBox = addTextBox(row, values.get("text") ?? text, (typed) => renew({ text: typed }));
-  const imageBox = addImageBox(row, renew, sayServed);
+  let picked = null; // the last image
+  const imageBox = addImageBox(row, (image) => {
+    picked = image;
+    renew(image);
+  }, sayServed);
   addChoice(row, "Compare with", [["", "–"], ...options], "", (other) => {
     if (!other) return;
     const rest = Object.entries(state).filter(([name, value]) => value !== null && name !== "model" && name !== "off");
@@ -184,8 +188,8 @@ function askReader({ models, text }) {
   }
   function askModel(off) {
     Object.assign(question, { model: model.name, off });
-    if (!model.reads_image) ask({ text: textBox.querySelector("textarea").value });
-    else if (question.image) ask({});
+    if (!model.reads_image) ask({ text: textBox.querySelector("textarea").value, image: null, image_name: null });
+    else if (picked) ask({ text: null, ...picked });
     else sayServed(`${model.name} reads images. Choose an image file.`);
   }
   afterStory = keepInAddress;
