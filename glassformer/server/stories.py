@@ -46,6 +46,7 @@ class StoryModel:
         """Such as gpt or bert."""
         self.reads_image = view.reads_file
         self._inspect = getattr(predictor, view.method)
+        self._channels: int | None = getattr(predictor.preprocessing, "num_channels", None)
         size = sum(each.numel() for each in predictor.model.parameters())
         self._tells_all = size <= small
         self._last: tuple[Question, Inspection, list[str]] | None = None
@@ -71,7 +72,8 @@ class StoryModel:
                 return {}
             known = story_data(_alone(seen), without=("effects",))
             whole = story_data(_alone(seen))
-        return {key: value for key, value in whole.items() if known.get(key) is None}
+        added = {key: value for key, value in whole.items() if known.get(key) is None}
+        return {key: value for key, value in added.items() if value is not None}
 
     def _seen(self, question: Question) -> tuple[Inspection, list[str]]:
         """What the model computes, kept until another question is asked, and notes on the input."""
@@ -93,7 +95,7 @@ class StoryModel:
             return question.text
         if question.image is None:
             raise UsageError(f"{self.name} reads an image. Choose an image file.")
-        image = decode_image(question.image, question.image_name)
+        image = decode_image(question.image, question.image_name, self._channels)
         report_conversions(question.image_name, image)
         return image.pixels
 

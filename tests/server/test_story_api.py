@@ -83,7 +83,9 @@ def test_a_story_comes_without_its_slow_parts_which_can_be_asked_for(
     assert {*story["later"]} == {"beams", "effects"}
     for name in story["later"]:
         assert story[name] is None
-    effects = asked(client, "before", path="/effects")["effects"]
+    part = asked(client, "before", path="/effects")
+    assert part.keys() == {"effects"}  # the rest of the page stays as it is
+    effects = part["effects"]
     assert np.allclose(effects["divergence"], whole["effects"]["divergence"], rtol=1e-4, atol=1e-9)
     assert asked(client, "before", path="/beams")["beams"]["best"] == whole["beams"]["best"]
     assert asked(client, "before", path="/nonsense") == {}
@@ -219,12 +221,15 @@ def test_a_model_that_reads_images_gets_the_pixels_and_the_name() -> None:
     story = story_model("eye", model)
     story.reads_image = True
     file = io.BytesIO()
-    Image.new("RGBA", (3, 2), (255, 0, 0, 255)).save(file, "PNG")
+    Image.new("RGBA", (3, 2), (255, 0, 0, 128)).save(file, "PNG")
     image = base64.b64encode(file.getvalue()).decode()
     with TestClient(create_app([story], PORT), base_url=f"http://127.0.0.1:{PORT}") as client:
         request = {"model": "eye", "image": image, "image_name": "../../etc/passwd"}
         answer = client.post("/api/story", json=request).json()
         assert (seen[0].shape, seen[0].dtype) == ((2, 3, 3), np.uint8)
+        assert answer["notes"] == [
+            "1 image with transparent pixels, composited on white (first: ../../etc/passwd)"
+        ]
         assert answer["text"] == "../../etc/passwd"  # a name, and nothing else
         assert "Choose an image file" in refused(client, 400, json={"model": "eye", "text": "a"})
         broken = {"model": "eye", "image": base64.b64encode(b"no image").decode()}
