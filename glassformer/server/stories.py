@@ -1,6 +1,6 @@
 """The stories of one model: what a reader asks, and what the page shows of it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -18,7 +18,9 @@ from glassformer.runtime.threads import check_wanted
 from glassformer.story.story import story_data
 
 VIEW = "story"
-SMALL = 3_000_000  # parameters, up to which a model tells all of a story at once
+SIZES = {"beams": 3_000_000, "effects": 3_000_000}
+"""Parts of a story that run the model many times, and the number of parameters up to which they are
+computed at once. Larger models are asked for them separately."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,12 @@ class StoryModel:
     """A model that can be asked for stories. Not for two threads at the same time."""
 
     def __init__(
-        self, name: str, kind: str, predictor: Predictor, view: View, small: int = SMALL
+        self,
+        name: str,
+        kind: str,
+        predictor: Predictor,
+        view: View,
+        sizes: Mapping[str, int] = SIZES,
     ) -> None:
         self.name = name
         """Unique among the models of a server."""
@@ -48,30 +55,28 @@ class StoryModel:
         self._inspect = getattr(predictor, view.method)
         self._channels: int | None = getattr(predictor.preprocessing, "num_channels", None)
         size = sum(each.numel() for each in predictor.model.parameters())
-        self._tells_all = size <= small
+        self._slow = [part for part, most in sizes.items() if size > most]
         self._last: tuple[Question, Inspection, list[str]] | None = None
 
     def story(self, question: Question) -> dict[str, Any]:
         """What the page shows, without the parts that take long; `later` names these."""
         seen, notes = self._seen(question)
-        later = {"beams": seen.subject.search is not None, "effects": seen.has_layers}
-        slow = [] if self._tells_all else [name for name, is_there in later.items() if is_there]
         with switched_off(seen, question.off):
-            found = story_data(_alone(seen, "beams" not in slow), without=slow)
+            found = _without(seen, self._slow)
+        missing = {"beams": seen.subject.search is None, "effects": not seen.has_layers}
+        later = [part for part in self._slow if not missing.get(part)]
         if self.reads_image:
             found["text"] = question.image_name
-        return found | {"notes": [*notes, *found["notes"]], "later": slow}
+        return found | {"notes": [*notes, *found["notes"]], "later": later}
 
     def part(self, question: Question, name: str) -> dict[str, Any]:
         """What one of the parts that take long adds to the story."""
         seen, _ = self._seen(question)
+        if name not in SIZES:
+            return {}
         with switched_off(seen, question.off):
-            if name == "beams" and seen.subject.search is not None:
-                return {"beams": seen.subject.search()}
-            if name != "effects":
-                return {}
-            known = story_data(_alone(seen), without=("effects",))
-            whole = story_data(_alone(seen))
+            known = _without(seen, SIZES)
+            whole = _without(seen, SIZES.keys() - {name})
         added = {key: value for key, value in whole.items() if known.get(key) is None}
         return {key: value for key, value in added.items() if value is not None}
 
@@ -100,18 +105,18 @@ class StoryModel:
         return image.pixels
 
 
-def _alone(seen: Inspection, searches: bool = False) -> Inspection:
-    """The same without the model, which a page would carry, and perhaps without a search. Between
-    two runs of the model, it looks whether somebody still waits."""
+def _without(seen: Inspection, parts: Collection[str]) -> dict[str, Any]:
+    """The story without these parts, and without the model, which a page on its own would carry.
+    Between two runs of the model, this looks whether somebody still waits."""
 
     def run() -> Tensor:
         check_wanted()
         return seen.subject.run()
 
-    plain = copy(seen)
-    search = seen.subject.search if searches else None
-    plain.subject = replace(seen.subject, search=search, module=None, run=run)
-    return plain
+    watched = copy(seen)
+    search = None if "beams" in parts else seen.subject.search
+    watched.subject = replace(seen.subject, search=search, run=run)
+    return story_data(watched, without={"live", *parts})
 
 
 @contextmanager

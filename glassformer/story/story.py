@@ -64,7 +64,7 @@ def page(seen: Inspection) -> str:
 
 
 def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the page shows; `without` names parts that would take long."""
+    """What the page shows; `without` names keys whose values would take long: live, effects."""
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
@@ -83,7 +83,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "path": None,
         "live": None,
     }
-    if len(subject.streams) == 1 and subject.module is not None:
+    if len(subject.streams) == 1 and subject.module is not None and "live" not in without:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)

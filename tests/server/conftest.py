@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from glassformer.predict.language import LanguagePredictor
 from glassformer.server.app import create_app
-from glassformer.server.stories import StoryModel
+from glassformer.server.stories import SIZES, StoryModel
 
 
 @pytest.fixture(scope="session")
@@ -23,10 +23,8 @@ def predictors() -> dict[str, LanguagePredictor]:
 @pytest.fixture
 def models(predictors: dict[str, LanguagePredictor]) -> list[StoryModel]:
     """The first as if it were large: parts of its stories come later."""
-    small = {"before": 0}
-    return [
-        story_model(name, each, small=small.get(name, 10**9)) for name, each in predictors.items()
-    ]
+    sizes = {"before": dict.fromkeys(SIZES, 0), "after": SIZES}
+    return [story_model(name, each, sizes=sizes[name]) for name, each in predictors.items()]
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ function askForParts({ later, asked }) {
   ending = new AbortController();
   const { signal } = ending;
   for (const name of later) {
-    const id = CHAPTERS_OF_PARTS[name], section = document.getElementById(id);
+    const id = CHAPTERS_OF_PARTS[name] ?? "tokens", section = document.getElementById(id);
     if (!section) continue;
     const wait = add(section, "p", { class: "hint waits" });
     whenSeen(section, async () => {
