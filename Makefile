@@ -25,7 +25,7 @@ help:  ## list the targets
 
 .venv/develops: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub,serve]'
 	@touch $@ .venv/runs
 
 demo: .venv/runs  ## train a GPT on Python's own reference text and generate text (2 minutes)

@@ -26,7 +26,7 @@ LEVELS = {
     "tasks": 7,
     "training": 8,
     **dict.fromkeys(("comparison", "demo", "options"), 9),
-    "api": 10,
+    **dict.fromkeys(("api", "server"), 10),
     **dict.fromkeys(("cli", "sklearn"), 11),
     "__main__": 12,
 }
@@ -225,7 +225,7 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = modules_after(program)
     assert "typer" in loaded
     assert not loaded & {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers"}
-    assert "matplotlib" not in loaded
+    assert not loaded & {"matplotlib", "fastapi", "uvicorn", "starlette"}
 
 
 def test_the_table_of_models_loads_nothing_heavy() -> None:

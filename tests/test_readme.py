@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import socket
 import sys
 from pathlib import Path
 
@@ -28,10 +29,26 @@ def commands() -> list[list[str]]:
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     quick = QUICK if arguments[0] in ("train", "finetune") else []
+    if arguments[0] == "explore":
+        quick = ["--port", "0"]
+        end_at_once(monkeypatch)
     monkeypatch.setattr(sys, "argv", ["glassformer", *arguments, *quick])
     with pytest.raises(SystemExit) as exit_:
         main()
     assert exit_.value.code in (0, None), arguments
+
+
+def end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server end when it is ready."""
+    import uvicorn
+
+    startup = uvicorn.Server.startup
+
+    async def ends(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        await startup(self, sockets)
+        self.should_exit = True
+
+    monkeypatch.setattr(uvicorn.Server, "startup", ends)
 
 
 @pytest.fixture

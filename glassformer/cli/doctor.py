@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXTRAS = {  # optional features, and the packages they need
     "hub": ("pyarrow", "datasets"),
     "wandb": ("wandb",),
+    "serve": ("fastapi", "uvicorn"),
 }
 
 

@@ -16,6 +16,7 @@ from glassformer.cli.doctor import doctor
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
 from glassformer.cli.export import export
+from glassformer.cli.explore import explore
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
@@ -49,7 +50,8 @@ app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
 USES = (generate, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
-for verb in (*USES, inspect, report, evaluate, compare, export, verify, doctor, demo):
+EXAMINES = (inspect, explore, report, evaluate, compare)
+for verb in (*USES, *EXAMINES, export, verify, doctor, demo):
     app.command(cls=Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
 

@@ -89,8 +89,12 @@ def listening(
 
 @contextmanager
 def without_heads(heads: Mapping[Tap, Sequence[int]]) -> Iterator[None]:
-    """Switch off heads of attention layers, named by the layers' taps, inside the `with` block."""
-    token = _silent.set({**_silent.get(), **heads})
+    """Switch off heads of attention layers, named by the layers' taps, inside the `with` block, in
+    addition to those that are off already."""
+    silent = dict(_silent.get())
+    for tap, numbers in heads.items():
+        silent[tap] = (*silent.get(tap, ()), *numbers)
+    token = _silent.set(silent)
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -54,6 +55,17 @@ def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Ite
             pool.shutdown(cancel_futures=True)
         finally:
             torch.set_num_threads(threads)
+
+
+@contextmanager
+def wanted_until(is_over: threading.Event) -> Iterator[None]:
+    """Inside, `check_wanted` raises as soon as another thread sets the event."""
+    before = getattr(_mine, "is_over", None)
+    _mine.is_over = is_over
+    try:
+        yield
+    finally:
+        _mine.is_over = before
 
 
 def check_wanted() -> None:

@@ -17,12 +17,19 @@ SHARED = (  # scripts of every page on what a model does with an input
 
 
 def assembled(
-    title: str, body: str, styles: Iterable[str], scripts: Iterable[str], data: dict[str, Any]
+    title: str,
+    body: str,
+    styles: Iterable[str],
+    scripts: Iterable[str],
+    data: dict[str, Any],
+    policy: str = "",
 ) -> str:
     """A page with this markup below its title, its styles and scripts one after the other, and the
-    data. `title` and `body` are HTML."""
+    data. `title` and `body` are HTML. `policy` is what else the page may do, as a directive of its
+    content security policy."""
     text = part("page.html").replace("<!-- title -->", title)
     parts = {
+        "/* policy */": f"; {policy}" if policy else "",
         "<!-- body -->": body.rstrip("\n"),
         "/* styles */": "\n".join(map(part, styles)),
         "/* scripts */": "\n".join(map(part, scripts)),

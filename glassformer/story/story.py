@@ -4,6 +4,7 @@ The page draws from plain data: tokens, and for every layer the queries, keys an
 it computes the attention of a head when the reader looks at it. Large arrays are binary.
 """
 
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,9 @@ def page(seen: Inspection) -> str:
     return assembled(title, part("story/story.html"), STYLES, SCRIPTS, story_data(seen))
 
 
-def story_data(seen: Inspection) -> dict[str, Any]:
-    """What the page shows."""
+def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
+    """What the page shows; `without` names keys whose values would take
+    long: live, effects, attribution."""
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
@@ -107,10 +109,10 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         "rollout": None if subject.rollout is None else subject.rollout().tolist(),
         "lens": None,
         "effects": None,
-        "more_effects": {},
+        "more_effects": None,
         "path": None,
         "live": None,
-        "attribution": attribution_data(seen),
+        "attribution": None if "attribution" in without else attribution_data(seen),
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
         "history": None,
     }
@@ -120,7 +122,7 @@ def story_data(seen: Inspection) -> dict[str, Any]:
         except GlassformerError as error:
             why = str(error).removesuffix(".")
             found["notes"].append(f"the chapter “While it learned” is left out: {why}")
-    if subject.module is not None:
+    if subject.module is not None and "live" not in without:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
@@ -133,12 +135,13 @@ def story_data(seen: Inspection) -> dict[str, Any]:
             found["lens_totals"] = seen.lens_totals.tolist()
         groups = seen.head_groups
         num_heads = sum(each.num_heads for layers in groups.values() for each in layers)
-        if num_heads <= MOST_SWITCHED:
+        if num_heads <= MOST_SWITCHED and "effects" not in without:
             found["effects"] = effects_of(seen)
             others = [name for name in groups if name != seen.stream.name]
             found["more_effects"] = {name: effects_of(seen, name) for name in others}
     elif windows := seen.windows():
-        if sum(len(layer.heads) for layer in windows) <= MOST_SWITCHED:
+        num_heads = sum(len(layer.heads) for layer in windows)
+        if num_heads <= MOST_SWITCHED and "effects" not in without:
             found["effects"] = effects_of(seen)
     elif (cross := seen.cross_attention) is not None:
         found["streams"][-1]["cross"] = [{"weights": packed(each)} for each in cross]

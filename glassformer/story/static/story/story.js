@@ -1,7 +1,8 @@
 // The page: reads its data, and draws one chapter after the other. With a model of its own, it draws
 // them again whenever the reader types or switches a head off.
 
-const data = JSON.parse(document.getElementById("data").textContent);
+const embedded = JSON.parse(document.getElementById("data").textContent);
+const data = embedded.server ? await firstStory(embedded.server) : embedded;
 
 // The data with its arrays unpacked, large ones when they are first looked at.
 function sceneOf(found) {
@@ -177,6 +178,7 @@ const isLive = Boolean(data.live);
 const opened = globalThis.location?.hash ?? "";
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
+if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }));
 listenForLooks(main);
 readAddress(opened);
 const asked = { ...state };

@@ -1,0 +1,1 @@
+"""Models behind a local web server: the live story, and later the API."""
