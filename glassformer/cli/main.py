@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.caption import caption
+from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
 from glassformer.cli.complete import complete
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
+USES = (generate, chat, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
 for verb in (*USES, inspect, report, evaluate, compare, export, verify, doctor, demo):
     app.command(cls=Verb)(verb)
