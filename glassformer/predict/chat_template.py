@@ -117,16 +117,27 @@ def stops(preprocessing: TextPreprocessing) -> tuple[str, ...]:
     """Where an answer in the plain template ends: at the beginning of the next message."""
     if preprocessing.jinja_template is not None:
         return ()
-    first, _, last = "".join(preprocessing.chat_template).partition("{content}")
-    stop = last + first.partition("{role}")[0]
+    before, _, after = "".join(preprocessing.chat_template).partition("{content}")
+    next_message, _, _ = before.partition("{role}")
+    (stop,) = preprocessing.tokenizer.without_unknown([after + next_message])
     return (stop,) if stop else ()
 
 
 def _plain(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> str:
-    template = preprocessing.chat_template
-    written = [write_message(each["role"], each["content"], template) for each in messages]
-    first, _, _ = "".join(template).partition("{content}")
-    return "".join(written) + first.replace("{role}", "assistant")
+    written = ""
+    for message in messages:
+        before, after = _around(preprocessing, message["role"])
+        written += before + message["content"] + after
+    return written + _around(preprocessing, "assistant")[0]
+
+
+def _around(preprocessing: TextPreprocessing, role: str) -> tuple[str, str]:
+    """What stands before and after the content of a message, without the characters that a model of
+    characters has never seen."""
+    before, _, after = "".join(preprocessing.chat_template).partition("{content}")
+    texts = [write_message(role, "", (text,)) for text in (before, after)]
+    first, last = preprocessing.tokenizer.without_unknown(texts)
+    return first, last
 
 
 def _rendered(template: str, tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
