@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.caption import caption
+from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
 from glassformer.cli.complete import complete
@@ -15,8 +16,8 @@ from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
 from glassformer.cli.embed import embed
 from glassformer.cli.evaluate import evaluate
-from glassformer.cli.export import export
 from glassformer.cli.explore import explore
+from glassformer.cli.export import export
 from glassformer.cli.fill import fill
 from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
@@ -48,7 +49,7 @@ app = typer.Typer(
 
 app.command(cls=ListsModels)(train)
 app.command(cls=ListsTasks)(finetune)
-USES = (generate, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
+USES = (generate, chat, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
 EXAMINES = (inspect, explore, report, evaluate, compare)
 for verb in (*USES, *EXAMINES, export, verify, doctor, demo):

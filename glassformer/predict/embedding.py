@@ -57,7 +57,11 @@ class EmbedsTexts(Predictor):
         return context if limit is None else min(limit, context)
 
     def is_too_long(self, text: str) -> bool:
-        """Whether `embed` reads only the beginning of a text."""
+        """Whether `embed` reads only the beginning of a text.
+
+        >>> model.is_too_long("the quick brown fox")
+        False
+        """
         return self._embedding_frame.is_too_long(self.preprocessing.encode([text])[0])
 
     @property

@@ -15,6 +15,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.inspection.inspection import Subject
 from glassformer.models.language_model import LanguageModel
+from glassformer.predict.chat_template import Message, prompt_ids, stops
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, given, names_of
@@ -26,10 +27,10 @@ from glassformer.text.byte_count import notes_on_bytes
 
 
 class LanguagePredictor(InspectsText, NeighbourFinder):
-    """The verbs of a language model: generate, stream, next_tokens, score, neighbours, inspect and
-    evaluate."""
+    """The verbs of a language model: generate, stream, chat, next_tokens, score, neighbours,
+    inspect and evaluate."""
 
-    verbs = ("generate", "score", "neighbours", "inspect", "evaluate")
+    verbs = ("generate", "chat", "score", "neighbours", "inspect", "evaluate")
     preprocessing_class = TextPreprocessing
     settings_class = GenerationSettings
     model: LanguageModel
@@ -102,7 +103,27 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         if not isinstance(prompt, str):
             raise UsageError("stream writes one text. Use generate for a list of prompts.")
         chosen = self._settings(_one_text(given(settings, changes)))
-        ids = self._prompt_ids(prompt)
+        return self._streamed(prompt, self._prompt_ids(prompt), chosen)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        settings: GenerationSettings | None = None,
+        **changes: Any,
+    ) -> Iterator[str]:
+        """The answer to a conversation, piece by piece while it is being written. A message has a
+        `role` (system, user or assistant) and a `content`.
+
+        >>> question = [{"role": "user", "content": "the quick"}]
+        >>> "".join(model.chat(question, max_new_tokens=8, seed=1))
+        '...'
+        """
+        changed = given(settings, changes)
+        changed["stop"] = (*changed.get("stop", ()), *stops(self.preprocessing))
+        chosen = self._settings(_one_text(changed))
+        return self._streamed("", prompt_ids(self.preprocessing, messages), chosen)
+
+    def _streamed(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Iterator[str]:
         if chosen.num_beams > 1:  # the best text is known only at the end
             return iter([self._searched([(prompt, ids)], chosen)[0].text])
         writer = self._writer(prompt, ids, chosen)

@@ -40,8 +40,8 @@ def layout_for(saved: Saved) -> tuple[Family, Layout]:
     if differences:
         raise GlassformerError(
             f"this {saved.name} cannot be exported to Hugging Face's format. Nearest to it is "
-            f"{layout.architecture}, but {'; '.join(differences)}. Train a model with these "
-            "settings to export it."
+            f"{layout.architecture}, but {'; '.join(differences)}. To export it, train one "
+            "with other settings (--set model.KEY=VALUE)."
         )
     return family, layout
 

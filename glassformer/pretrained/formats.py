@@ -33,9 +33,9 @@ class Format:
 
 
 FORMATS = (
-    Format("GGUF", gguf.is_gguf, gguf.read_gguf, gguf.describe_gguf),
     Format("word vectors as text", word_vectors.is_text, word_vectors.read_text),
     Format("word2vec binary", word_vectors.is_binary, word_vectors.read_binary),
+    Format("GGUF", gguf.is_gguf, gguf.read_gguf, gguf.describe_gguf),
 )
 
 

@@ -191,6 +191,17 @@ class Tokenizer:
             ) from None
         return [encoding.ids for encoding in encodings]
 
+    def encode_special(self, text: str) -> list[int]:
+        """The ids of a text that may spell special tokens, such as what a chat template writes."""
+        with self._panics_as_errors("the tokenizer fails on this text"):
+            return self._with_special.encode(text, add_special_tokens=False).ids
+
+    @cached_property
+    def _with_special(self) -> Backend:
+        backend = Backend.from_str(self._backend.to_str())
+        backend.encode_special_tokens = False
+        return backend
+
     def parts(self, text: str) -> list[str]:
         """The parts of a text within which its tokens lie, written as in the vocabulary."""
         with self._panics_as_errors("the tokenizer fails on this text"):

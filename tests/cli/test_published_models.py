@@ -103,6 +103,17 @@ def test_a_folder_can_be_fine_tuned_and_exported(
     assert again["scores"] == pytest.approx(judged["scores"], abs=1e-5)
 
 
+def test_chat_answers_an_argument_or_each_line(glassformer: Any, folders: Path) -> None:
+    options = ("--max-new-tokens", 3, "--temperature", 0, "--json")
+    (one,) = lines(glassformer("chat", folders / "gpt2", "w1 w2", *options))
+    assert one["message"] == "w1 w2"
+    several = glassformer("chat", folders / "gpt2", *options, stdin="w1\n\nw2 w3\n")
+    assert [each["message"] for each in lines(several)] == ["w1", "w2 w3"]
+    assert "no chat template of its own" in several.err
+    wrong = glassformer("chat", folders / "bert", "w1")
+    assert (wrong.code, "cannot chat" in wrong.error) == (2, True)
+
+
 def test_export_refuses_an_unknown_format(glassformer: Any, folders: Path) -> None:
     result = glassformer("export", folders / "gpt2", "--format", "onyx")
     assert (result.code, "hf, safetensors" in result.error) == (2, True)

@@ -1,0 +1,153 @@
+"""Conversations as the prompts of instruct models: their own Jinja template, or our plain one.
+
+A template is a program that came with a model. It runs in a process of its own, in Jinja's
+immutable sandbox, which reaches neither files nor attributes of Python, and within limits of time,
+memory and length.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from glassformer.data.chats import write_message
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizers import Tokenizer
+
+Message = Mapping[str, str]
+ROLES = ("system", "user", "assistant")
+SECONDS, LARGEST = 5, 2**20  # characters
+_MARK = "\ue000{}\ue001"  # in place of a message: characters that no text should contain
+# Reads {template, values} from stdin and writes the text to stdout.
+_PROGRAM = """
+import json, sys
+seconds, largest = int(sys.argv[1]), int(sys.argv[2])
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+except (ImportError, ValueError, OSError):
+    pass
+from datetime import datetime
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+def refuse(message):
+    raise TemplateError(str(message))
+
+asked = json.load(sys.stdin)
+environment = ImmutableSandboxedEnvironment(
+    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+)
+environment.filters["tojson"] = lambda value, **more: json.dumps(value, ensure_ascii=False)
+environment.globals["raise_exception"] = refuse
+environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+try:
+    pieces, length = [], 0
+    for piece in environment.from_string(asked["template"]).generate(**asked["values"]):
+        pieces.append(piece)
+        length += len(piece)
+        if length > largest:
+            raise TemplateError("the text is too long")
+    json.dump({"text": "".join(pieces)}, sys.stdout)
+except Exception as error:
+    json.dump({"error": f"{type(error).__name__}: {error}"[:300]}, sys.stdout)
+"""
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The text that a Jinja template writes."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _PROGRAM, str(SECONDS), str(LARGEST)],
+            input=json.dumps({"template": template, "values": dict(values)}),
+            capture_output=True,
+            text=True,
+            timeout=4 * SECONDS,  # other programs may be running
+        )
+        found = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError):
+        raise GlassformerError(
+            f"the chat template of the model takes more than {SECONDS} seconds or too much memory. "
+            "Use generate instead."
+        ) from None
+    if "error" in found:
+        raise GlassformerError(f"the chat template of the model fails: {found['error']}.")
+    return str(found["text"])
+
+
+def check_messages(messages: Sequence[Message]) -> None:
+    if not messages:
+        raise UsageError("there are no messages. Pass at least one of the user.")
+    for message in messages:
+        if not {"role", "content"} <= message.keys() or message["role"] not in ROLES:
+            raise UsageError(
+                f"{dict(message)} is not a message. It needs a content, and one of the roles "
+                f"{', '.join(ROLES)}."
+            )
+
+
+def prompt_ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> list[int]:
+    """The tokens of a conversation, up to where the assistant's next message begins.
+
+    The template may write special tokens; the messages may not, whatever they contain.
+    """
+    check_messages(messages)
+    tokenizer, template = preprocessing.tokenizer, preprocessing.jinja_template
+    if template is None:
+        return [*tokenizer.begins_with, *tokenizer.encode(_plain(preprocessing, messages))]
+    contents = [message["content"] for message in messages]
+    is_harmless = not any(name in text for name in tokenizer.special_tokens for text in contents)
+    if is_harmless:
+        return tokenizer.encode_special(_rendered(template, tokenizer, messages))
+    marks = [_MARK.format(number) for number in range(len(messages))]
+    marked = [{**each, "content": mark} for each, mark in zip(messages, marks, strict=True)]
+    rest, ids = _rendered(template, tokenizer, marked), list[int]()
+    for mark, content in zip(marks, contents, strict=True):
+        before, found, rest_of = rest.partition(mark)
+        if found:  # a template may leave a message out
+            ids += [*tokenizer.encode_special(before), *tokenizer.encode(content)]
+            rest = rest_of
+    return ids + tokenizer.encode_special(rest)
+
+
+def stops(preprocessing: TextPreprocessing) -> tuple[str, ...]:
+    """Where an answer in the plain template ends: at the beginning of the next message."""
+    if preprocessing.jinja_template is not None:
+        return ()
+    before, _, after = "".join(preprocessing.chat_template).partition("{content}")
+    next_message, _, _ = before.partition("{role}")
+    (stop,) = preprocessing.tokenizer.without_unknown([after + next_message])
+    return (stop,) if stop else ()
+
+
+def _plain(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> str:
+    written = ""
+    for message in messages:
+        before, after = _around(preprocessing, message["role"])
+        written += before + message["content"] + after
+    return written + _around(preprocessing, "assistant")[0]
+
+
+def _around(preprocessing: TextPreprocessing, role: str) -> tuple[str, str]:
+    """What stands before and after the content of a message, without the characters that a model of
+    characters has never seen."""
+    before, _, after = "".join(preprocessing.chat_template).partition("{content}")
+    texts = [write_message(role, "", (text,)) for text in (before, after)]
+    first, last = preprocessing.tokenizer.without_unknown(texts)
+    return first, last
+
+
+def _rendered(template: str, tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
+    def piece(id: int | None) -> str:
+        return "" if id is None else tokenizer.piece(id) or ""
+
+    values = {
+        "messages": [dict(message) for message in messages],
+        "add_generation_prompt": True,
+        "bos_token": piece(tokenizer.begins_with[0] if tokenizer.begins_with else None),
+        "eos_token": piece(tokenizer.end_of_text),
+    }
+    return render(template, values)
