@@ -84,6 +84,8 @@ class Subject:
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
     """Any number of labels may apply: each has a probability of its own."""
+    caveat: str = ""
+    """What else decides the predictions than the layers that can be looked at."""
 
 
 @dataclass(frozen=True)
@@ -275,12 +277,13 @@ class Inspection:
     @property
     def notes(self) -> tuple[str, ...]:
         number, shown = self.subject.num_left_out, len(self.tokens)
-        if not number:
-            return ()
-        return (
-            f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
-            f"{self.subject.part_left_out} of the text are left out",
-        )
+        found = [self.subject.caveat] if self.subject.caveat else []
+        if number:
+            found.append(
+                f"the text is too long: the model reads {shown:,} tokens; {number:,} from the "
+                f"{self.subject.part_left_out} of the text are left out"
+            )
+        return tuple(found)
 
     def text(self) -> str:
         """For people: each token with what was predicted there."""

@@ -103,6 +103,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
         focus=_last(ids, frame) if is_tagger else 0,
         has_several_labels=model.config.multi_label,
+        caveat=model.caveat,
     )
 
 

@@ -88,7 +88,8 @@ def test_beside_each_of_several_answers_stands_its_text(glassformer: Any, runs: 
 
 def test_nothing_in_is_nothing_out(glassformer: Any, runs: Path) -> None:
     result = glassformer("classify", runs / "reviews", stdin="")
-    assert (result.code, result.out, result.err) == (0, "", "")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "note: stdin is empty: there is nothing to read.\n"
 
 
 def test_of_several_labels_json_gives_a_list(glassformer: Any, runs: Path) -> None:
