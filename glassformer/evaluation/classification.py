@@ -128,7 +128,7 @@ def calibrated_logits(
     }
     parts = torch.stack([found[number] for number in range(len(rows))], dim=1)  # (P, N, C)
     if len(parts) == 2:
-        model.weigh(fit_weights(*parts, targets, several))
+        model.weigh(fit_weights(parts[0], parts[1], targets, several))
     logits = model.combined(parts.to(model.device)).cpu()
     return logits, fit_temperature(logits, targets, several)
 
