@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -120,13 +121,10 @@ def calibrated_logits(
     """(N, C) of all rows in their order, and the temperature at which their labels are likeliest.
     If the model has two parts, they are weighed first."""
     several = model.config.multi_label
-    read = partial(_stacked, model)
-    found = {
-        int(number): parts
-        for numbers, _, stacked in read_batches(model, rows, read)
-        for number, parts in zip(numbers, stacked, strict=True)
-    }
-    parts = torch.stack([found[number] for number in range(len(rows))], dim=1)  # (P, N, C)
+    batches = read_batches(model, rows, partial(_stacked, model))
+    numbers, found = zip(*((numbers, found) for numbers, _, found in batches), strict=True)
+    order = torch.from_numpy(np.concatenate(numbers)).argsort()
+    parts = torch.cat(found, dim=1)[:, order]  # (P, N, C)
     if len(parts) == 2:
         model.weigh(fit_weights(parts[0], parts[1], targets, several))
     logits = model.combined(parts.to(model.device)).cpu()
@@ -134,8 +132,8 @@ def calibrated_logits(
 
 
 def _stacked(model: TextClassifier, ids: Tensor, is_text: Tensor) -> Tensor:
-    """(B, P, C) the logits of each part."""
-    return torch.stack(model.opinions(ids, is_text), dim=1)
+    """(P, B, C) the logits of each part."""
+    return torch.stack(model.opinions(ids, is_text))
 
 
 def judge(
