@@ -17,6 +17,7 @@ from glassformer.tasks import load, task_of
 from glassformer.tasks.task import Say
 from glassformer.training.model_card import count_parameters
 from glassformer.training.run_folder import BASELINE, RunFolder
+from glassformer.wording import score_name
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Comparison:
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows."""
         names = list(self.lines[0].result.scores())
-        words = [name.removeprefix("expected_").replace("_", " ") for name in names]
+        words = [score_name(name) for name in names]
         head = ["model", "parameters", words[0], "95% interval", *words[1:]]
         return head, [self._cells(line, names) for line in self.lines]
 

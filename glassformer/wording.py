@@ -54,6 +54,12 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def score_name(name: str) -> str:
+    """val_macro_f1 → macro F1: a score as people write it."""
+    words = name.removeprefix("val_").removeprefix("expected_").split("_")
+    return " ".join("F1" if word == "f1" else word for word in words)
+
+
 def clock(seconds: float) -> str:
     """1:05 or 2:00:00."""
     minutes, rest = divmod(round(seconds), 60)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.wording import beginning, cause, shortened
+from glassformer.wording import beginning, cause, score_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_a_cause_is_a_phrase_without_numbers_and_paths() -> None:
     )
     assert cause(OSError("header too small.\nmore")) == "header too small"
     assert cause(ValueError()) == "ValueError"
+
+
+def test_a_score_has_one_spelling_for_people() -> None:
+    assert score_name("val_macro_f1") == score_name("macro_f1") == "macro F1"
+    assert score_name("expected_calibration_error") == "calibration error"

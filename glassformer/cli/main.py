@@ -25,6 +25,7 @@ from glassformer.cli.import_model import import_model
 from glassformer.cli.inspect import inspect
 from glassformer.cli.model_table import ListsModels, ListsTasks
 from glassformer.cli.neighbours import neighbours
+from glassformer.cli.output import note
 from glassformer.cli.report import report
 from glassformer.cli.score import score
 from glassformer.cli.signals import heed_signals
@@ -89,6 +90,7 @@ def main() -> None:
     except (GlassformerError, OSError) as error:  # OSError: a full disk, for example
         if os.environ.get("GLASSFORMER_DEBUG"):
             raise
+        note(*getattr(error, "__notes__", ()))  # what was detected in files before the error
         typer.echo(f"error: {_sentence(error)}", err=True)
         sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))
 

@@ -59,6 +59,7 @@ def read_lines(argument: str | None) -> Iterator[str]:
         return
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text. Pass it as an argument, or pipe it in, one text per line.")
+    number = 0
     for number, line in enumerate(sys.stdin.buffer, 1):  # text would be decoded ahead of its line
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -66,6 +67,8 @@ def read_lines(argument: str | None) -> Iterator[str]:
             yield line.decode().rstrip("\r\n")
         except UnicodeDecodeError:
             raise _not_utf8(f"line {number:,}") from None
+    if not number:
+        note("stdin is empty: there is nothing to read.")
 
 
 def check_text_or_data(text: str | Texts, data: Texts, text_column: Texts) -> None:

@@ -18,10 +18,12 @@ from glassformer.data.reading_report import collecting
 from glassformer.data.row_files import Array
 from glassformer.data.text_store import Mask, TextPart, TextStore
 from glassformer.errors import GlassformerError
-from glassformer.wording import counted
+from glassformer.wording import counted, readable_size
 
 MANY = 10  # different documents; with at least this many, whole ones are held out
+_BLANK = "one end is only whitespace"
 _SLACK = 1.5  # the held-out part may exceed the wanted size by this factor
+_TINY = 100  # bytes of text that are too few, wherever its whitespace is
 _NEAR = 2**20  # bytes in which the end of a line or of a word is looked for
 
 
@@ -154,7 +156,8 @@ def _hold_out_end(store: TextStore, fraction: float, single: list[int], what: st
     training = TextPart(store, is_training, {number: (start, cut)} if cut > start else {})
     validation = TextPart(store, is_held_out, {number: (cut, end)} if cut < end else {})
     if training.is_blank or validation.is_blank:
-        raise _cannot_hold_out(what, "one end is only whitespace")
+        why = f"only {readable_size(total)} of text" if total < _TINY else _BLANK
+        raise _cannot_hold_out(what, why)
     share = 100 * validation.num_bytes / total
     return Split(training, validation, f"last {share:.2g}% of {what}")
 

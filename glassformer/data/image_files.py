@@ -32,6 +32,7 @@ from glassformer.data.tables import (
     columns_in_words,
     is_table,
     open_table,
+    used_twice,
 )
 from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, missing, reading
 from glassformer.errors import GlassformerError, UsageError
@@ -202,7 +203,7 @@ class ImageFinder:
             return image, rest[0]
         other = column(table, self.other_column, usual, self.role, taken=[image])
         if other == image:
-            raise UsageError(f'column "{image}" cannot be both the image and the {self.role}.')
+            raise used_twice(table, image, "image", self.role)
         return image, other
 
     def _said(self, row: Row, other: str | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from glassformer.data.headerless_files import headerless_table
 from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
 from glassformer.data.labelled_items import Items, check_classes, check_kinds
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, in_order, joined, label_name, one_name
-from glassformer.data.reading_report import collecting, report
+from glassformer.data.reading_report import collecting, explaining, report
 from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
 from glassformer.data.tables import (
     TABLE_ENDINGS,
@@ -40,6 +40,7 @@ from glassformer.data.tables import (
     columns_in_words,
     is_table,
     open_table,
+    used_twice,
 )
 from glassformer.data.tagged_sentences import TAGGED_ENDINGS
 from glassformer.data.text_files import (
@@ -111,14 +112,15 @@ def read_labelled(
         parts.append(Items(paths, "example", "text", store, seed))
         read.append(read_examples(paths, *options, parts[-1]) if paths else Labelled())
     training, validation, test = parts
-    check_kinds(training)
-    if not read[0].is_multi_label:
-        check_classes(training)
-        _check_repetition(training, read[0].label_column)
     is_multi_label = read[0].is_multi_label or read[1].is_multi_label
-    if not is_multi_label:
-        _check_single_labels(test, training.where)
-    split = split_labelled(training, validation, test, config.validation_fraction)
+    with explaining(lambda: [note for part in read for note in part.notes]):
+        check_kinds(training)
+        if not read[0].is_multi_label:
+            check_classes(training)
+            _check_repetition(training, read[0].label_column)
+        if not is_multi_label:
+            _check_single_labels(test, training.where)
+        split = split_labelled(training, validation, test, config.validation_fraction)
     split.notes[:0] = _doubtful_labels(training, read[0].label_column)
     columns: dict[str, str] = {}  # how they are used, and the first table in which they are
     for part in read:
@@ -323,14 +325,17 @@ class _Reader:
     def _columns(self, table: Table) -> tuple[tuple[str, ...], str]:
         """The text and label columns: those asked for, else detected by name and content."""
         label = self.label_column and column(table, self.label_column, LABEL_COLUMNS, "label")
-        if label in self.text_column:
-            raise UsageError(f'column "{label}" cannot be both the text and the label.')
-        free = [name for name in table.columns if name not in self.text_column]
+        given = text_columns(table, self.text_column) if self.text_column else ()
+        if label in given:
+            raise used_twice(table, str(label), "text", "label")
+        free = [name for name in table.columns if name not in given]
         named = [name for name in free if name.casefold() in LABEL_COLUMNS]
         if label is None and len(named) == 1:
             label = named[0]
-        texts = text_columns(table, self.text_column, taken=[label] if label else [])
+        texts = given or text_columns(table, (), taken=[label] if label else [])
         rest = [name for name in table.columns if name not in texts]
+        if not table.has_names and not named:  # then only the content can tell
+            rest = [name for name in rest if name in table.categories] or rest
         if label is None and len(rest) == 1:
             label = rest[0]
         return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)

@@ -20,7 +20,7 @@ from glassformer.data.folders import read_all
 from glassformer.data.gettext_files import read_gettext
 from glassformer.data.headerless_files import HEADED_ENDINGS
 from glassformer.data.labels import listed
-from glassformer.data.tables import Row, Table, column, open_table
+from glassformer.data.tables import Row, Table, column, open_table, used_twice
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
@@ -32,7 +32,7 @@ from glassformer.data.text_files import (
     reading,
 )
 from glassformer.data.tmx import read_tmx
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import GlassformerError
 from glassformer.text.chunks import has_single_blanks
 from glassformer.wording import counted
 
@@ -181,7 +181,7 @@ class PairReader:
         if self._asks_for(table.columns):
             source, target = self.source_column, self.target_column
             if source == target:
-                raise UsageError(f'column "{source}" cannot be both the source and the target.')
+                raise used_twice(table, str(source), "source", "target")
             return (  # if only one was named, the other is detected
                 column(table, source, SOURCE_COLUMNS, "source", taken=self._asked),
                 column(table, target, TARGET_COLUMNS, "target", taken=self._asked),

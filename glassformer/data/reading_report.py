@@ -9,11 +9,12 @@ know whom to tell. Each file is reported once, however often it is read.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
 
+from glassformer.errors import GlassformerError
 from glassformer.wording import counted
 
 _ENDINGS = 8  # that are counted separately
@@ -86,13 +87,25 @@ def report() -> ReadingReport:
 
 @contextmanager
 def collecting() -> Iterator[ReadingReport]:
-    """Collect what is reported inside."""
+    """Collect what is reported inside. An error carries what was reported before it."""
     found = ReadingReport()
     token = _current.set(found)
     try:
-        yield found
+        with explaining(found.notes):
+            yield found
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def explaining(notes: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Add notes to an error, which they may explain: they are shown before it."""
+    try:
+        yield
+    except GlassformerError as error:
+        for each in notes():
+            error.add_note(each)
+        raise
 
 
 def _ending(name: str) -> str:

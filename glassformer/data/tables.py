@@ -93,6 +93,11 @@ class Table:
     """The first rows."""
 
     @property
+    def has_names(self) -> bool:
+        """Whether its columns have names; without a header, they are numbered from 1."""
+        return self.columns != tuple(str(number) for number, _ in enumerate(self.columns, 1))
+
+    @property
     def repeated(self) -> tuple[str, ...]:
         """The columns whose neighbouring rows have equal values."""
         pairs = list(itertools.pairwise(self.head))
@@ -205,11 +210,20 @@ def column(
             f'{table.name} has a single column, "{shortened(table.columns[0], SHOWN)}", so there '
             "are no labels in it. Add a column with the label of each row."
         )
-    numbered = tuple(str(number) for number, _ in enumerate(table.columns, 1))
-    names = "columns, without a header" if table.columns == numbered else "columns"
+    names = "columns" if table.has_names else "columns, without a header"
     raise kind(
         f"{table.name} {problem} ({names}: {joined(table.columns) or 'none'}). "
         f"Pass --{role}-column {' or '.join(map(short, likely[:3])) or 'NAME'}."
+    )
+
+
+def used_twice(table: Table, name: str, *roles: str) -> UsageError:
+    """The error of a column that two options name."""
+    options = " and ".join(f"--{role}-column" for role in roles)
+    return UsageError(
+        f'{table.name}: column "{shortened(name, SHOWN)}" cannot be both the '
+        f"{' and the '.join(roles)}. Pass different columns as {options} (columns: "
+        f"{joined(table.columns)})."
     )
 
 

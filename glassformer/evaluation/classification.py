@@ -13,10 +13,12 @@ imports scipy.signal and transformers), and it refuses a single label.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -30,11 +32,12 @@ from glassformer.evaluation.precision_recall import ClassScore, by_label, shown,
 from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
 from glassformer.generation.logits import refuse_nan
-from glassformer.models.labeller import Labeller
+from glassformer.models.labeller import Labeller, TextClassifier
 from glassformer.wording import counted
 
 COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
 READ_AT_ONCE = 8192  # items, with padding
+PROOF = 2.0  # nats by which a part has to improve the prediction of all held-out labels
 ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
 
 
@@ -90,14 +93,16 @@ class Classification(Result):
 
 
 def read_batches(
-    model: Labeller, rows: LabelledRows
+    model: Labeller, rows: LabelledRows, read: Callable[..., Tensor] | None = None
 ) -> Iterator[tuple[Array, LabelledBatch, Tensor]]:
-    """Every row once, in batches of rows alike in length: their numbers, the batch, its logits."""
+    """Every row once, in batches of rows alike in length: their numbers, the batch, its logits, or
+    what else `read` computes of it."""
+    read = read or model
     with evaluating(model):
         batches = sorted_batches(rows.lengths, READ_AT_ONCE)
         for numbers in tracked(batches, [int(rows.lengths[each].sum()) for each in batches]):
             batch = rows.batch(numbers)
-            logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
+            logits = read(batch.ids.to(model.device), batch.is_text.to(model.device))
             refuse_nan(logits.abs())  # -∞, too, is refused
             yield numbers, batch, logits.float().cpu()
 
@@ -108,6 +113,27 @@ def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
     for numbers, _, found in read_batches(model, rows):
         logits[torch.from_numpy(numbers)] = found
     return logits
+
+
+def calibrated_logits(
+    model: TextClassifier, rows: LabelledRows, targets: Tensor
+) -> tuple[Tensor, float]:
+    """(N, C) of all rows in their order, and the temperature at which their labels are likeliest.
+    If the model has two parts, they are weighed first."""
+    several = model.config.multi_label
+    batches = read_batches(model, rows, partial(_stacked, model))
+    numbers, found = zip(*((numbers, found) for numbers, _, found in batches), strict=True)
+    order = torch.from_numpy(np.concatenate(numbers)).argsort()
+    parts = torch.cat(found, dim=1)[:, order]  # (P, N, C)
+    if len(parts) == 2:
+        model.weigh(fit_weights(parts[0], parts[1], targets, several))
+    logits = model.combined(parts.to(model.device)).cpu()
+    return logits, fit_temperature(logits, targets, several)
+
+
+def _stacked(model: TextClassifier, ids: Tensor, is_text: Tensor) -> Tensor:
+    """(P, B, C) the logits of each part."""
+    return torch.stack(model.opinions(ids, is_text))
 
 
 def judge(
@@ -180,6 +206,30 @@ def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) 
     best = math.exp((low + high) / 2)
     found, plain = (_cross_entropy(logits / T, goals, multi_label) for T in (best, 1.0))
     return best if found < plain else 1.0  # no T is better if logits are equal
+
+
+def fit_weights(
+    body: Tensor, bag: Tensor, targets: Tensor, multi_label: bool = False
+) -> tuple[float, float]:
+    """The weights of two parts that give a prediction together: a · body + b · bag.
+
+    Each is divided by its own temperature first. Then the share of the body is the one, in tenths,
+    at which the labels are likeliest. It has to earn its place: a few examples that it has right by
+    luck are not enough.
+    """
+    heat = [fit_temperature(part, targets, multi_label) for part in (body, bag)]
+    if len(targets) < ENOUGH_TO_FIT:
+        return 0.5, 0.5
+
+    def cost(share: float) -> float:
+        logits = (share / heat[0] * body + (1 - share) / heat[1] * bag).double()
+        logits /= fit_temperature(logits, targets, multi_label)
+        true = targets.to(logits.device, torch.double if multi_label else torch.long)
+        num_answers = len(logits) * (logits.shape[-1] if multi_label else 1)
+        return num_answers * _cross_entropy(logits, true, multi_label) + PROOF * share
+
+    best = min((tenth / 10 for tenth in range(11)), key=cost)
+    return best / heat[0], (1 - best) / heat[1]
 
 
 def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:

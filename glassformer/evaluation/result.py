@@ -11,6 +11,7 @@ from torch import nn
 
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.tables import Table, html_table, html_text
+from glassformer.wording import score_name
 
 SMALLER_IS_BETTER = {
     "loss",
@@ -73,8 +74,9 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         """For notebooks: the scores as a table, and below it what `text` shows below them."""
         scores = self.scores()
-        names = [name.removeprefix("expected_").replace("_", " ") for name in scores]
-        table = html_table(names, [[f"{value:.4f}" for value in scores.values()]])
+        table = html_table(
+            [*map(score_name, scores)], [[f"{value:.4f}" for value in scores.values()]]
+        )
         _, _, rest = self.text().partition("\n")
         return table + (html_text(rest.strip("\n")) if rest else "")
 

@@ -42,6 +42,8 @@ class ModelRow:
     """Name of the pre-trained model that `finetune` can build it on."""
     from_scratch: bool = True
     """False if only `finetune` makes it."""
+    when_finetuned: Mapping[str, Any] = field(default_factory=dict)
+    """Values of its config that `finetune` chooses, where a pre-trained model has none."""
     habits: Mapping[str, Any] = field(default_factory=dict)
     """How it is usually trained, where that differs from its task's other models."""
 
@@ -102,6 +104,7 @@ MODELS: dict[str, ModelRow] = {
         "a Transformer classifier of texts or time series",
         presets.CLASSIFIER,
         body="bert",
+        when_finetuned={"bag": True},
     ),
     "gpt-classifier": _row(
         "classify",
@@ -109,6 +112,7 @@ MODELS: dict[str, ModelRow] = {
         "a text classifier on a pre-trained GPT",
         presets.GPT,
         body="gpt",
+        when_finetuned={"bag": True},
         from_scratch=False,
     ),
     "tagger": _row(

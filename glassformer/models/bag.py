@@ -13,7 +13,7 @@ Character sequences let a rare word share what was learned of words that are spe
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -81,7 +81,7 @@ class Bag(TextClassifier):
             empty = torch.full((self.vocab_size, MOST_PER_WORD), -1, dtype=torch.int32)
             self.register_buffer("spelling", empty)
 
-    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+    def see(self, texts: Sequence[Tensor], words: Sequence[str] = ()) -> None:
         """Look up how each word is spelled, and count in how many texts each term occurs."""
         if self.config.char_ngrams:
             for number, word in enumerate(words):

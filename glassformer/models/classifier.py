@@ -4,15 +4,16 @@ logits = head(dropout(pool(body(ids))))       (B, C) classifier
 logits = head(dropout(body(ids)))             (B, T, C) tagger
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from glassformer.models.bag_beside import BagBesideConfig, ClassifierWithBag
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.labeller import LabelsConfig, TextClassifier, TokenTagger
+from glassformer.models.labeller import LabelsConfig, TokenTagger
 from glassformer.models.stack import initialize
 from glassformer.models.wiring import Wiring
 from glassformer.nn.idf import IdfPooling
@@ -20,7 +21,7 @@ from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 
 
-class ClassifierConfig(EncoderConfig, LabelsConfig):
+class ClassifierConfig(EncoderConfig, BagBesideConfig):
     """The shape of an encoder, and how its vectors are pooled."""
 
     pooling: Literal["mean", "idf", "first", "max"] = "mean"
@@ -32,14 +33,14 @@ class ClassifierConfig(EncoderConfig, LabelsConfig):
     """DistilBERT's is relu."""
 
 
-class Classifier(TextClassifier):
+class Classifier(ClassifierWithBag):
     """An encoder whose vectors are pooled into one for the whole text."""
 
     config: ClassifierConfig
     body_name = "encoder"
 
     def __init__(self, config: ClassifierConfig) -> None:
-        super().__init__(config, config.d_model, config.context_length)
+        super().__init__(config, config.d_model, config.context_length, config.vocab_size)
         self.encoder = Encoder(config)
         self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
         if self.pooler is not None:
@@ -47,7 +48,8 @@ class Classifier(TextClassifier):
         weighted = config.vocab_size if config.pooling == "idf" else None  # tokens, if any
         self.idf_pooling = IdfPooling(weighted) if weighted else None
 
-    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+    def see(self, texts: Sequence[Tensor], words: Sequence[str] = ()) -> None:
+        super().see(texts, words)
         if self.idf_pooling is not None:
             self.idf_pooling.see(texts)
 
@@ -110,14 +112,14 @@ class Tagger(TokenTagger):
         return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", "head"))
 
 
-class GPTClassifierConfig(GPTConfig, LabelsConfig):
+class GPTClassifierConfig(GPTConfig, BagBesideConfig):
     """The shape of a GPT, and the labels of a text."""
 
     pooling: Literal["last", "mean", "max"] = "last"
     """What the head reads: the last token, which has seen all others, or all of them pooled."""
 
 
-class GPTClassifier(TextClassifier):
+class GPTClassifier(ClassifierWithBag):
     """A GPT whose vectors are pooled: by default, the last token stands for the text."""
 
     config: GPTClassifierConfig
@@ -125,7 +127,7 @@ class GPTClassifier(TextClassifier):
     is_causal = True
 
     def __init__(self, config: GPTClassifierConfig) -> None:
-        super().__init__(config, config.d_model, config.context_length)
+        super().__init__(config, config.d_model, config.context_length, config.vocab_size)
         self.gpt = _headless(config)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:

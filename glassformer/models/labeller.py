@@ -5,7 +5,7 @@ logits = head(dropout(represent(ids)))        (B, C) per text, (B, T, C) per tok
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import torch
@@ -68,13 +68,18 @@ class Labeller(HeadedModel, ABC):
         initialize(self.head, "bert", 1)
         self.register_buffer("temperature", torch.tensor(1.0))
 
-    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+    def see(self, texts: Sequence[Tensor], words: Sequence[str] = ()) -> None:
         """Learn what follows from the texts alone, before the first step. `words` is the vocabulary
         if it consists of words, with "" for special tokens."""
 
     @abstractmethod
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """The input of the head."""
+
+    @property
+    def caveat(self) -> str:
+        """What else decides its predictions than its layers, in words."""
+        return ""
 
     @property
     def body(self) -> nn.Module | None:
@@ -98,6 +103,17 @@ class Labeller(HeadedModel, ABC):
 
 class TextClassifier(Labeller):
     """Labels a text: `represent` returns (B, D), `forward` (B, C)."""
+
+    def opinions(self, ids: Tensor, is_text: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The logits of each part, (B, C). Each learns from its own mistakes."""
+        return (self(ids, is_text),)
+
+    def combined(self, opinions: Sequence[Tensor] | Tensor) -> Tensor:
+        """The logits of all parts together."""
+        return opinions[0]
+
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Set how much each part counts."""
 
 
 class TokenTagger(Labeller):

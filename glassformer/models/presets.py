@@ -69,8 +69,9 @@ ENCODER_PRESETS: Presets = {
     "m": _MODERN_ENCODER | _stack(6, 6, 384, 1024, context_length=512),
 }
 # Trained from scratch, a classifier learns better without the final norm, which would scale the
-# vector of a rare word up to that of all others, and with rare words counting more.
-_FROM_SCRATCH: Preset = {"final_norm": False, "head_dropout": 0.5, "pooling": "idf"}
+# vector of a rare word up to that of all others, with rare words counting more, and with a bag of
+# n-grams beside it, which knows more than the Transformer as long as examples are few.
+_FROM_SCRATCH: Preset = {"final_norm": False, "head_dropout": 0.5, "pooling": "idf", "bag": True}
 CLASSIFIER_PRESETS: Presets = {
     name: values | (_FROM_SCRATCH if values.get("pre_norm") else {})
     for name, values in ENCODER_PRESETS.items()
@@ -100,8 +101,9 @@ BAG_PRESETS: Presets = {
     "lecture": {"d_model": 128, "weighting": "mean", "ngrams": 1, "head_dropout": 0.5},
     "small": {"num_buckets": 2**17, "char_ngrams": 5, "head_dropout": 0.0},
     "medium": {"num_buckets": 2**18, "char_ngrams": 5, "head_dropout": 0.0},
-    # With this much data, a word is seen often enough for its spelling to add little.
-    "large": {"num_buckets": 2**19, "head_dropout": 0.0},
+    # With this much data, a word is seen often enough for its spelling to add little, and a pair of
+    # words often enough to count as much as a word.
+    "large": {"num_buckets": 2**19, "ngram_weight": 1.0, "head_dropout": 0.0},
 }
 BAG: Choice = (BAG_PRESETS, ((3e6, "large"), (3e5, "medium"), (0, "small")))
 RNN_LM_PRESETS: Presets = {
@@ -111,9 +113,9 @@ RNN_LM_PRESETS: Presets = {
 RNN_CLASSIFIER_PRESETS: Presets = {
     # All states, weighted: the last of many hundred has forgotten most of a text.
     "small": {"num_layers": 1, "d_embedding": 128, "d_model": 128, "dropout": 0.1}
-    | {"pooling": "idf"},
+    | {"pooling": "idf", "bag": True},
     "medium": {"num_layers": 2, "d_embedding": 256, "d_model": 256, "dropout": 0.2}
-    | {"pooling": "idf"},
+    | {"pooling": "idf", "bag": True},
 }
 RNN_SIZES: Sizes = ((3e6, "medium"), (0, "small"))
 RNN_LM: Choice = (RNN_LM_PRESETS, RNN_SIZES)

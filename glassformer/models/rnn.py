@@ -7,7 +7,7 @@
 next token at every position. The cell is a plain RNN, an LSTM or a GRU.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Self
 
 import torch
@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Config, Count
+from glassformer.models.bag_beside import BagBesideConfig, ClassifierWithBag
 from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, Width
-from glassformer.models.labeller import LabelsConfig, TextClassifier
 from glassformer.models.language_model import LanguageModel
 from glassformer.nn.dropout import Dropout, WordDropout
 from glassformer.nn.idf import IdfPooling
@@ -29,7 +29,7 @@ from glassformer.nn.token_embedding import Embedding, make_embedding
 EMBEDDING_STD = 0.1  # torch's default is 1: a word that was never learned would look important
 
 
-class RNNClassifierConfig(LabelsConfig):
+class RNNClassifierConfig(BagBesideConfig):
     """The shape of a recurrent classifier."""
 
     vocab_size: VocabSize | None = None
@@ -55,7 +55,7 @@ class RNNClassifierConfig(LabelsConfig):
     a time series: the maximum)."""
 
 
-class RNNClassifier(TextClassifier):
+class RNNClassifier(ClassifierWithBag):
     """Reads a sequence, in one direction or both, and labels it."""
 
     config: RNNClassifierConfig
@@ -64,7 +64,7 @@ class RNNClassifier(TextClassifier):
         directions = 2 if config.bidirectional else 1
         weighted = config.vocab_size if config.pooling == "idf" else None  # tokens, if any
         width = directions * config.d_model + (config.d_embedding if weighted else 0)
-        super().__init__(config, width, config.context_length)
+        super().__init__(config, width, config.context_length, config.vocab_size)
         self.embedding = make_embedding(config.vocab_size, config.num_features, config.d_embedding)
         if isinstance(self.embedding, nn.Embedding):
             nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
@@ -74,7 +74,8 @@ class RNNClassifier(TextClassifier):
         self.recurrence = Recurrence(config.cell, *sizes, config.dropout, config.bidirectional)
         self.idf_pooling = IdfPooling(weighted) if weighted else None
 
-    def see(self, texts: Iterable[Tensor], words: Sequence[str] = ()) -> None:
+    def see(self, texts: Sequence[Tensor], words: Sequence[str] = ()) -> None:
+        super().see(texts, words)
         if self.idf_pooling is not None:
             self.idf_pooling.see(texts)
 

@@ -127,12 +127,14 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         embedding=_token_table(model, tokenizer),
         positions=_part(model, "positions"),
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
-        contributions=_contributions(model, inputs[0]),
+        contributions=None if model.caveat else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
-        module=model,
+        # With a second part beside the layers, these are only a part of the score.
+        module=None if model.caveat else model,
         preprocessing=preprocessing,
+        remarks=(model.caveat,) if model.caveat else (),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from glassformer.evaluation.chapter import Chapter, mean_interval
 from glassformer.evaluation.precision_recall import NORMAL_95
+from glassformer.wording import score_name
 
 MOST_SHOWN = 20
 Report = dict[str, Any]
@@ -30,7 +31,7 @@ def _scores(names: Sequence[str], reports: Sequence[Report]) -> Chapter:
     measures = [key for key in measures if any(key in _best(each)["scores"] for each in reports)]
     answered = [each["answers"] for each in reports]
     columns = ["run", "model", "parameters", "best step"]
-    columns += [key.removeprefix("val_").replace("_", " ") for key in measures]
+    columns += [score_name(key) for key in measures]
     kinds = ["label", "label", "count", "count", *["number" for _ in measures]]
     with_answers = next((each["measure"] for each in answered if each["rows"]), None)
     if with_answers:

@@ -37,9 +37,8 @@ from glassformer.evaluation.baseline import TfidfBaseline
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import (
     Classification,
-    fit_temperature,
+    calibrated_logits,
     judge,
-    read_logits,
 )
 from glassformer.evaluation.examine_labels import examine_classifier
 from glassformer.evaluation.result import evaluating
@@ -63,6 +62,7 @@ TEST_TEXTS, TEST_SERIES = "test.jsonl", "test.npz"
 # Where the recipe leaves the tokenizer open:
 PIECES = TokenizerConfig(kind="bpe", lowercase=True)
 WORDS = TokenizerConfig(kind="word", lowercase=True)  # a rare word says more than its pieces
+PER_CHOICE = 25  # held-out examples for each model to choose from
 SHOWN = 60  # characters of a text
 SAMPLE = 1_000  # texts that show whether there are spaces between words
 
@@ -175,6 +175,11 @@ class ClassifyDataset(labelled_rows.LabelledDataset):
         return self.preprocessing.shown_row(self.validation.row(number))
 
     @property
+    def most_validations(self) -> int:
+        """Few held-out examples cannot tell twenty models apart: the luckiest would be chosen."""
+        return min(super().most_validations, max(1, self.num_held_out // PER_CHOICE))
+
+    @property
     def amount(self) -> str:
         return f"{counted(len(self.training), 'example')} of {counted(len(self.labels), 'label')}"
 
@@ -186,6 +191,21 @@ class ClassifyDataset(labelled_rows.LabelledDataset):
         return {"paths": str(series)} if series.is_file() else None
 
 
+class Texts(Sequence[Tensor]):
+    """The ids of each text, read when they are needed."""
+
+    def __init__(self, rows: LabelledRows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        if place >= len(self):
+            raise IndexError
+        return torch.from_numpy(self._rows.row(place).astype(np.int64))
+
+
 class ClassifyObjective(labelled_rows.LabelObjective):
     """Name the label of an input."""
 
@@ -195,15 +215,16 @@ class ClassifyObjective(labelled_rows.LabelObjective):
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
 
     def initialize(self, model: TextClassifier) -> None:
-        rows, preprocessing = self.dataset.training, self.dataset.preprocessing
-        texts = (torch.from_numpy(rows.row(n).astype(np.int64)) for n in range(len(rows)))
+        preprocessing = self.dataset.preprocessing
         words: Sequence[str] = ()
         if isinstance(preprocessing, TextPreprocessing):
             words = preprocessing.tokenizer.words
-        model.see(texts, words)
+        model.see(Texts(self.dataset.training), words)
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
-        return self.cross_entropy(model(batch.ids, batch.is_text).float(), batch.targets)
+        parts = model.opinions(batch.ids, batch.is_text)
+        losses = [self.cross_entropy(each.float(), batch.targets) for each in parts]
+        return torch.stack(losses).mean()
 
     def num_targets(self, batch: LabelledBatch) -> float:
         several = self.dataset.is_multi_label  # then every label of an example counts the same
@@ -211,9 +232,9 @@ class ClassifyObjective(labelled_rows.LabelObjective):
 
     def validate(self, model: TextClassifier) -> Classification:
         data = self.dataset
-        logits = read_logits(model, data.validation)
         targets, several = torch.from_numpy(data.validation.targets).long(), data.is_multi_label
-        model.temperature.fill_(fit_temperature(logits, targets, several))
+        logits, found = calibrated_logits(model, data.validation, targets)
+        model.temperature.fill_(found)
         temperature = float(model.temperature)  # in the precision of the model
         return judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
 

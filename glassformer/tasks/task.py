@@ -107,6 +107,11 @@ class Dataset(ABC):
     def default_batch_size(self) -> int:
         return 32
 
+    @property
+    def most_validations(self) -> int:
+        """How many validations may choose the best model, by default."""
+        return 20
+
     @abstractmethod
     def batches(self, batch_size: int, seed: int) -> Batches: ...
 

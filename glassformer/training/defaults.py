@@ -77,8 +77,8 @@ def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> 
 
 
 def _eval_steps(config: TrainingConfig, dataset: Dataset, batch_size: int, steps: int) -> int:
-    """Twenty validations, or fewer if they would take more than a sixth of the time, but at least
-    four. Reading an item costs a third of learning from it."""
+    """Twenty validations, or fewer if the data says so or they would take more than a sixth of the
+    time, but at least four. Reading an item costs a third of learning from it."""
     items_per_step = batch_size * dataset.items_per_row * config.gradient_accumulation_steps
     affordable = round(2 * dataset.num_validation_items / items_per_step)
-    return max(1, min(max(steps // 20, affordable), steps // 4))
+    return max(1, min(max(steps // dataset.most_validations, affordable), steps // 4))

@@ -28,6 +28,7 @@ def _with_new_head(folder: Path, task: str) -> Values:
     name, config = open_config(folder)
     built, values = body_config(name, config, task)
     values.pop("context_length", None)  # the texts decide whether it must be longer
+    values |= row(built).when_finetuned
     # There are fewer examples than there was text: a little more regularisation.
     return {"name": built, **values, "dropout": max(DROPOUT, values["dropout"])}
 

@@ -15,7 +15,7 @@ from glassformer.tasks.task import Objective
 from glassformer.training.batch_order import WeighedBatch
 from glassformer.training.finetuning import learning_shares
 from glassformer.training.gradients import clip
-from glassformer.training.optimizer import make_optimizer
+from glassformer.training.optimizer import clipped_together, make_optimizer
 from glassformer.training.schedule import rate_of
 
 LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
@@ -51,7 +51,8 @@ class Learner(lightning.LightningModule):
 
     def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
         if (norm := self.training_config.max_grad_norm) > 0:
-            clip(self.model.parameters(), norm)
+            for parameters in clipped_together(self.model):
+                clip(parameters, norm)
 
     def optimizer_step(self, epoch: int, batch: int, optimizer: Any, *args: Any) -> None:
         config = self.training_config

@@ -47,7 +47,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 class MuonAndAdamW(torch.optim.Optimizer):
-    """Muon for the groups with `muon` set, AdamW for the others."""
+    """Muon for the groups with `muon` set, plain gradient steps for those with `plain` set, and
+    AdamW for the others."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         momentum: float = 0.95,
     ) -> None:
         settings = {"lr": lr, "betas": betas, "momentum": momentum, "weight_decay": 0.0}
-        super().__init__(groups, settings | {"muon": False})
+        super().__init__(groups, settings | {"muon": False, "plain": False})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -70,6 +71,9 @@ class MuonAndAdamW(torch.optim.Optimizer):
             group = group | {"params": [p for p in group["params"] if p.grad is not None]}
             if group["muon"]:
                 self._muon(group)
+            elif group["plain"]:
+                for weight in group["params"]:
+                    weight.sub_(group["lr"] * weight.grad)  # which may be sparse
             elif group["params"]:
                 self._adamw(group)
         return loss

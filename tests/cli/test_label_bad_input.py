@@ -112,6 +112,15 @@ def test_a_class_with_one_example_and_texts_that_are_empty_are_noted(
     assert "left out: 1 example without text (first: x.csv:33)" in trained.err
 
 
+def test_what_was_detected_is_shown_before_the_error(glassformer: Any, tmp_path: Path) -> None:
+    rows = (f"{n},the council of town {n} met on Monday,k{n}\n" for n in range(30))
+    written(tmp_path / "x.csv", "".join(rows))
+    words = ("train", "bag", "--data", "x.csv", "--label-column", "3")
+    note, error = glassformer(*words).err.splitlines()[-2:]
+    assert note.startswith("note: x.csv has no header")
+    assert error.startswith("error: x.csv has 30 different labels for 30 examples")
+
+
 def test_bytes_of_no_encoding_are_placed(refused: Any) -> None:
     rows = [b"text,label", *(line.encode() for line in GOOD.splitlines())]
     error = refused(b"\n".join([*rows, "café noir,b".encode("cp850")]))

@@ -88,7 +88,8 @@ def test_beside_each_of_several_answers_stands_its_text(glassformer: Any, runs: 
 
 def test_nothing_in_is_nothing_out(glassformer: Any, runs: Path) -> None:
     result = glassformer("classify", runs / "reviews", stdin="")
-    assert (result.code, result.out, result.err) == (0, "", "")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == "note: stdin is empty: there is nothing to read.\n"
 
 
 def test_of_several_labels_json_gives_a_list(glassformer: Any, runs: Path) -> None:
@@ -361,7 +362,7 @@ def test_taggers_are_compared_by_f1(glassformer: Any, runs: Path, shelf: Path) -
     assert 0 < low <= found["f1"] <= high <= 1
     assert 0 <= found["expected_calibration_error"] < 0.2
     assert rows(glassformer(*words, "--json")) == [found]
-    assert glassformer(*words).out.splitlines()[0].split()[:3] == ["model", "parameters", "f1"]
+    assert glassformer(*words).out.splitlines()[0].split()[:3] == ["model", "parameters", "F1"]
 
 
 def test_without_the_data_of_the_training_there_is_no_baseline_and_a_note(

@@ -9,7 +9,7 @@ from glassformer.data.corpus import read_documents
 from glassformer.data.labelled_texts import read_examples, read_labelled
 from glassformer.data.splits import LabelledConfig
 from glassformer.data.tables import open_table
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 
 HEADLINES = [f"The council of town {n} met again on Monday" for n in range(40)]
 KINDS = ("business", "sport", "culture")
@@ -60,6 +60,37 @@ def test_a_missing_header_is_noticed(tmp_path: Path, first: str) -> None:
 def test_a_header_is_not_taken_for_a_row(tmp_path: Path, content: str) -> None:
     table = open_table(written(tmp_path / "a.csv", content), "utf-8")
     assert table.columns == tuple(content.split("\n")[0].split(","))
+
+
+def test_without_a_header_the_only_category_is_the_label(tmp_path: Path) -> None:
+    numbers = [str(1000 + n) for n in range(40)]
+    path = written(tmp_path / "a.csv", rows(numbers, HEADLINES, labels()))
+    found = read_examples([path])
+    assert found.examples[0][:2] == (HEADLINES[0], (KINDS[0],))
+    assert [*found.columns] == ["text 2; label 3; not used: 1"]
+    two = [("x", "y")[n % 2] for n in range(40)]
+    assert complaint(written(tmp_path / "b.csv", rows(two, HEADLINES, labels()))).endswith(
+        "(columns, without a header: 1, 2, 3). Pass --label-column 1 or 3."
+    )
+
+
+def test_an_error_carries_what_was_detected_before_it(tmp_path: Path) -> None:
+    numbers, kinds = [str(n) for n in range(40)], [f"k{n}" for n in range(40)]
+    path = written(tmp_path / "a.csv", rows(numbers, HEADLINES, kinds))
+    with pytest.raises(GlassformerError, match="40 different labels for 40 examples") as error:
+        split_of(path, label_column="3")
+    assert [each for each in error.value.__notes__ if f"{path} has no header" in each]
+
+
+@pytest.mark.parametrize("text", ["group", "3"])
+def test_a_column_cannot_be_the_text_and_the_label(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path / "a.csv", "words,by,group\nFine film,x,good\nBad film,y,bad\n")
+    with pytest.raises(UsageError) as error:
+        read_examples([path], text_column=[text], label_column="group")
+    assert str(error.value) == (
+        f'{path}: column "group" cannot be both the text and the label. Pass different columns as '
+        "--text-column and --label-column (columns: words, by, group)."
+    )
 
 
 def test_a_column_may_be_given_by_its_number(tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ def test_a_few_documents_are_cut_at_the_end_of_the_last() -> None:
     [
         ([], "0 documents: too short, so no part can be held out"),
         (["x"], r"a\.txt: too short, so no part can be held out"),
+        (["hello\n"], r"a\.txt: only 6 bytes of text, so no part can be held out"),
         (["hello" + "\n" * 500], r"a\.txt: one end is only whitespace"),
         (["\n" * 500 + "hello"], r"a\.txt: one end is only whitespace"),
         (["Hello."] * 12, "12 documents: all have the same content, so no part can be held out"),

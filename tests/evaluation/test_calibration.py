@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from glassformer.evaluation.classification import (
     expected_calibration_error,
     fit_temperature,
+    fit_weights,
     judge,
 )
 
@@ -106,3 +107,41 @@ def test_confident_answers_are_calibrated_only_if_they_are_right():
     sure = torch.ones(4)
     assert expected_calibration_error(sure, sure.bool()) == 0.0
     assert expected_calibration_error(sure, ~sure.bool()) == 1.0
+
+
+def two_parts(multi_label=False, number=400):
+    """Logits of a part that knows something, and of one that guesses."""
+    guess, targets, _ = a_problem(number, 4, multi_label=multi_label)
+    torch.manual_seed(1)
+    truth = targets if multi_label else F.one_hot(targets, 4)
+    return torch.randn(number, 4) + 2 * truth, 9 * guess, targets
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_part_that_only_guesses_counts_for_nothing(multi_label):
+    knows, guesses, targets = two_parts(multi_label)
+    a, b = fit_weights(guesses, knows, targets, multi_label)
+    assert a == 0 < b
+    a, b = fit_weights(knows, guesses, targets, multi_label)
+    assert a > 20 * b >= 0
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_two_parts_that_know_different_things_are_better_together(multi_label):
+    first, _, targets = two_parts(multi_label)
+    truth = targets if multi_label else F.one_hot(targets, 4)
+    second = 5 * (torch.randn(first.shape) + 2 * truth)
+    a, b = fit_weights(first, second, targets, multi_label)
+    assert 2 < a / b < 12  # their scales do not matter
+
+    def loss(logits):
+        heat = fit_temperature(logits, targets, multi_label)
+        labels = [str(n) for n in range(4)]
+        return judge(logits, targets, labels, temperature=heat, multi_label=multi_label).loss
+
+    assert loss(a * first + b * second) < min(loss(first), loss(second)) - 0.03
+
+
+def test_too_few_examples_cannot_weigh_two_parts():
+    knows, guesses, targets = two_parts(number=10)
+    assert fit_weights(knows, guesses, targets) == (0.5, 0.5)

@@ -40,6 +40,7 @@ MODELS = {
     "first": (Classifier, ClassifierConfig, STACK | {"pooling": "first", "pooler": True}),
     "max": (Classifier, ClassifierConfig, STACK | MODERN | {"pooling": "max"}),
     "idf": (Classifier, ClassifierConfig, STACK | MODERN | {"pooling": "idf"}),
+    "bag beside": (Classifier, ClassifierConfig, STACK | {"bag": True}),
     "gpt": (GPTClassifier, GPTClassifierConfig, STACK),
     "modern gpt": (GPTClassifier, GPTClassifierConfig, STACK | MODERN | {"num_kv_heads": 2}),
     "tagger": (Tagger, TaggerConfig, STACK),
@@ -48,6 +49,7 @@ MODELS = {
     "lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"num_layers": 2}),
     "gru": (RNNClassifier, RNNClassifierConfig, RNN | {"cell": "gru", "pooling": "mean"}),
     "max lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"pooling": "max"}),
+    "bag beside lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"bag": True}),
     "idf lstm": (RNNClassifier, RNNClassifierConfig, RNN | {"pooling": "idf"}),
 }
 
@@ -116,7 +118,9 @@ def test_every_weight_takes_part(model):
 
 def test_logits_are_the_head_on_the_representation(model):
     ids, is_text = padded(4, 9)
-    close(model(ids, is_text), model.head(model.represent(ids, is_text)))
+    is_tagger = isinstance(model, TokenTagger)
+    logits = model(ids, is_text) if is_tagger else model.opinions(ids, is_text)[0]
+    close(logits, model.head(model.represent(ids, is_text)))
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -4,6 +4,7 @@ import io
 import math
 from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,12 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.training_state import load_state
 from glassformer.data.padded_batches import LabelledBatch
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import Classification, judge, read_logits
+from glassformer.evaluation.classification import (
+    Classification,
+    calibrated_logits,
+    judge,
+    read_logits,
+)
 from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks import classify, load
 from glassformer.training import run as training
@@ -47,6 +53,35 @@ def test_every_model_learns_an_easy_task(tmp_path: Path, name: str):
     run = trained(recipe_for(name, reviews(tmp_path)), tmp_path / "run")
     assert best(run)["val_accuracy"] >= 0.9
     assert load_model(run).name == name
+
+
+def test_the_loss_is_the_mean_over_the_parts_of_a_model(tmp_path: Path):
+    objective, _ = ready(recipe_for("bag", reviews(tmp_path)), tmp_path / "run")
+    batch = objective.batch(0)
+    parts = [torch.randn(len(batch.targets), 2) for _ in range(2)]
+    model = SimpleNamespace(opinions=lambda ids, is_text: tuple(parts))
+    expected = sum(F.cross_entropy(each, batch.targets) for each in parts) / 2
+    torch.testing.assert_close(objective.loss(model, batch), expected)
+
+
+def test_the_weights_of_body_and_bag_are_kept_with_the_model(tmp_path: Path):
+    run = trained(recipe_for("classifier", reviews(tmp_path), max_steps=12), tmp_path / "run")
+    objective, model = reopened(run)
+    rows = objective.dataset.validation
+    targets = torch.from_numpy(rows.targets)
+    kept, heat = model.shares.clone(), model.temperature.item()
+    model.weigh([1.0, 1.0])
+    logits, temperature = calibrated_logits(model, rows, targets)
+    torch.testing.assert_close(model.shares, kept)
+    assert temperature == pytest.approx(heat)
+    torch.testing.assert_close(logits, read_logits(model, rows))
+
+
+def test_few_held_out_examples_choose_among_few_models(tmp_path: Path):
+    for count, expected in ((120, 500), (1000, 500), (3000, 166)):
+        recipe = recipe_for("bag", reviews(tmp_path, count), max_steps=2000, eval_steps=None)
+        objective, _ = ready(recipe, tmp_path / str(count))
+        assert objective.config.eval_steps == expected
 
 
 def test_new_texts_get_the_labels_that_were_learned(tmp_path: Path):
@@ -146,9 +181,8 @@ def test_several_labels_are_smoothed_towards_one_half(
     objective, _ = ready(recipe, tmp_path)
     batch = objective.batch(0, most=1)._replace(targets=torch.tensor([[1, 0]]))
 
-    def model(ids: torch.Tensor, is_text: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([[0.0, math.log(3)]])
-
+    logits = torch.tensor([[0.0, math.log(3)]])
+    model = SimpleNamespace(opinions=lambda ids, is_text: (logits,))
     assert objective.loss(model, batch).item() == pytest.approx(expected, abs=1e-6)
 
 

@@ -37,7 +37,7 @@ from glassformer.errors import GlassformerError
 from glassformer.models.pretrained_body import body_config
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
-from glassformer.training.finetuning import model_to_keep, new_model
+from glassformer.training.finetuning import model_to_keep, new_model, on_top_of
 from glassformer.training.lightning_module import Learner
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
@@ -101,6 +101,14 @@ KINDS = pytest.mark.parametrize("kind", ["classify", "tag"])
 
 
 # --- the beginning ---
+
+
+@BOTH
+def test_a_fine_tuned_classifier_has_a_bag_beside_it_and_a_tagger_has_none(
+    sources: Path, source: str
+):
+    assert on_top_of(sources / source, "classify")["model"]["bag"] is True
+    assert "bag" not in on_top_of(sources / source, "tag")["model"]
 
 
 @BOTH

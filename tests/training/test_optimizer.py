@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.training.optimizer import make_optimizer
+from glassformer.training.optimizer import RARER, clipped_together, make_optimizer
 
 
 def optimizer_of(model, weight_decay=0.1, kind="adamw"):
@@ -159,3 +160,32 @@ def test_muon_goes_on_from_its_saved_state_as_if_never_stopped():
     steps(resumed, second, range(3, 6))
     for mine, theirs in zip(whole.parameters(), second.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+def with_a_bag():
+    shape = {"vocab_size": 13, "d_model": 16, "num_heads": 2, "num_layers": 1, "labels": ("a", "b")}
+    return Classifier(ClassifierConfig(**shape, bag=True))
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_part_with_a_rate_of_its_own_learns_by_plain_gradient_steps(kind):
+    model = with_a_bag()
+    optimizer = optimizer_of(model, kind=kind)
+    held = [id(weight) for group in optimizer.param_groups for weight in group["params"]]
+    assert sorted(held) == sorted(id(weight) for weight in model.parameters())
+    before = {name: weight.detach().clone() for name, weight in model.bag.named_parameters()}
+    _, bag = model.opinions(torch.randint(0, 13, (3, 7)))
+    bag[:, 0].sum().backward()
+    optimizer.step()
+    for name, weight in model.bag.named_parameters():
+        rate = model.bag.gradient_rate * (RARER if name == "embedding.weight" else 1)
+        gradient = weight.grad.to_dense() if weight.grad.is_sparse else weight.grad
+        torch.testing.assert_close(weight, before[name] - rate * gradient)
+    assert model.bag.embedding.weight.grad.is_sparse
+
+
+def test_a_large_gradient_of_one_part_does_not_shrink_that_of_another():
+    model = with_a_bag()
+    body, bag = clipped_together(model)
+    assert {id(each) for each in (*body, *bag)} == {id(each) for each in model.parameters()}
+    assert {id(each) for each in bag} == {id(each) for each in model.bag.parameters()}

@@ -2,7 +2,7 @@
 
 const PANEL = { height: 220, left: 58, top: 30, bottom: 46, right: 14 };
 
-const inWords = (column) => column.replace("val_", "").replaceAll("_", " ");
+const inWords = (column) => column.replace("val_", "").replaceAll("_", " ").replace(/\bf1\b/, "F1");
 
 // The panels: losses together, then the other scores, then the learning rate.
 function panelsOf(runs) {
