@@ -215,10 +215,15 @@ class PaintDataset(ImageDataset):
             "num_pixels": self.num_items,
         }
 
-    def source(self, row: int) -> str:
-        """Where a held-out image was read."""
-        numbers = _opened(self.folder / VALIDATION_NUMBERS)
-        return ImageStore(self.folder / IMAGES).sources[int(numbers[row])]
+    @property
+    def store(self) -> ImageStore:
+        """The images before they were painted in the palette's colours."""
+        return ImageStore(self.folder / IMAGES)
+
+    @property
+    def held_out_numbers(self) -> Array:
+        """The numbers of the held-out images in the store."""
+        return _opened(self.folder / VALIDATION_NUMBERS)
 
 
 def _opened(path: Path) -> Array:
@@ -273,7 +278,8 @@ class PaintObjective(Objective):
         return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        image = image_to_try(self.dataset.source(0))
+        data = self.dataset
+        image = image_to_try(data.store, int(data.held_out_numbers[0]))
         return (
             ("complete", folder, image, "--out", "completed.png"),
             ("generate", folder, "--out", "samples.png"),
