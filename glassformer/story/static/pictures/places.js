@@ -1,7 +1,7 @@
 // A few images with panels beside each: the image again, dark where the model did not look. There is
 // one panel for each word of a caption, or one for an answer.
 
-const PANEL = 104, UNSEEN = 0.85; // pixels of the longer side; how dark a place without attention is
+const LOOK = 104, UNSEEN = 0.85; // pixels of the longer side; how dark a place without attention is
 
 pictures.places = (place, { scenes }) => {
   for (const { title, image, size, panels } of scenes) {
@@ -15,12 +15,12 @@ pictures.places = (place, { scenes }) => {
 pictures.places.isWide = true;
 
 function drawLook(line, image, [height, width], weights, label = "") {
-  const scale = PANEL / Math.max(height, width);
+  const scale = LOOK / Math.max(height, width);
   const [high, wide] = [Math.max(1, Math.round(height * scale)), Math.max(1, Math.round(width * scale))];
   const look = add(line, "figure", { class: "look" });
   add(look, "figcaption", { dir: "auto" }, label ? short(visible(label), 16) : "\u00a0");
   const svg = add(look, "svg", { width: wide, height: high, role: "img" });
-  const sharp = Math.max(height, width) <= PANEL ? "sharp" : "";
+  const sharp = Math.max(height, width) <= LOOK ? "sharp" : "";
   add(svg, "image", { href: image, width: wide, height: high, preserveAspectRatio: "none", class: sharp });
   if (weights === null) return;
   const most = Math.max(...weights.flat(), 1e-9);
