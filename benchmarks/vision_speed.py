@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import ViTConfig as TheirConfig
 from transformers import ViTForImageClassification
 
@@ -145,8 +145,13 @@ def compare_training() -> None:
         print(f"glassformer in {name} {speed:.0f} images/s: ratio {speed / their_speed:.2f}")
 
 
+def _operations(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    count: int = sdpa_flop_count(query, key, value)
+    return count
+
+
 # On a CPU, torch counts no operations of fused attention by itself.
-FUSED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: sdpa_flop}
+FUSED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _operations}
 
 
 def cost(layer: nn.Module, x: Tensor) -> tuple[float, float]:
