@@ -199,7 +199,9 @@ class PaintDataset(ImageDataset):
 
     @property
     def default_batch_size(self) -> int:
-        return max(4, BATCH_PIXELS // self.preprocessing.num_pixels)
+        # Of few images, small batches: more steps on the same images teach more.
+        few = len(self.training) // 40
+        return max(4, min(BATCH_PIXELS // self.preprocessing.num_pixels, few))
 
     def describe(self) -> str:
         height, width = self.preprocessing.image_size
