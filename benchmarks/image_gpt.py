@@ -164,7 +164,7 @@ def digits(steps: int | None, settings: dict[str, Any], work: Path) -> dict[str,
         "seconds": seconds,
         "bits_per_dim": found,
         "probe_accuracy": scores["accuracy"],
-        "probe_layer": int(probe.predictor.model.layer),
+        "probe_after_layers": int(probe.predictor.model.layer),
         "held_out_accuracy_by_layer": probe.predictor.model.accuracies.tolist(),
     }
 

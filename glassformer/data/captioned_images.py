@@ -100,14 +100,13 @@ def read_captions(
     image_column: str | None = None,
     caption_column: str | None = None,
     encoding: str = "utf-8",
-    strict: bool = False,
 ) -> tuple[list[CaptionedImage], list[str]]:
     """The captioned images of files, resized into a store in `folder`, and notes on what was left
     out."""
     finder = ImageFinder("caption", image_column, caption_column, encoding)
     said: dict[str, list[str]] = {}
     with collecting() as happened, ImageStoreWriter(folder / IMAGES, size, channels) as writer:
-        stored = list(writer.add(_each_once(finder, paths, said), strict))
+        stored = list(writer.add(_each_once(finder, paths, said)))
     if not stored:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")
     store = ImageStore(folder / IMAGES)

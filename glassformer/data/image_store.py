@@ -2,7 +2,7 @@
 
     images.u8        N · H · W · C bytes
     images.json      the shape, and the size and time of every file that the images came from
-    images.sources   where each image was read, one per line
+    images.sources   where each image was read, one per line; beside the row of a table, its file
 
 Files are read one after the other, because archives can only be read so, and decoded on a few
 threads. In memory are only the images that are being decoded.
@@ -94,8 +94,19 @@ class ImageStore:
     @cached_property
     def sources(self) -> list[str]:
         """Where each image was read."""
+        return [source for source, _ in self._places]
+
+    def file(self, number: int) -> str:
+        """The path of an image, which may lead into an archive; if it has none, where it was
+        read."""
+        return self._places[number][1]
+
+    @cached_property
+    def _places(self) -> list[tuple[str, str]]:
         text = self._path.with_suffix(".sources").read_text(encoding="utf-8")
-        return [str(json.loads(line)) for line in text.split("\n") if line]
+        found = [json.loads(line) for line in text.split("\n") if line]
+        pairs = (each if isinstance(each, list) else (each, each) for each in found)
+        return [(str(source), str(file)) for source, file in pairs]
 
     def changed(self) -> list[str]:
         """The files that are no longer as they were when the images were read. Those of a machine
@@ -140,9 +151,9 @@ class ImageStoreWriter:
             shape = [self._number, *self.size, self.num_channels]
             write_json(self.path.with_suffix(".json"), {"shape": shape, "files": self._files})
 
-    def add(self, images: Iterable[FoundImage], strict: bool = False) -> Iterator[Stored]:
+    def add(self, images: Iterable[FoundImage], strict: bool | None = None) -> Iterator[Stored]:
         """Decode, resize and append images. Files that are not images are skipped, or (strict)
-        raise an error."""
+        raise an error. None: they are skipped, and the user has no option to refuse them."""
         skipped: list[str] = []
         for found, result in _decoded(images, self.size, self.num_channels):
             if isinstance(result, NotAnImageError):
@@ -158,14 +169,16 @@ class ImageStoreWriter:
         if skipped:
             more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""
             are = "that is not an image" if len(skipped) == 1 else "that are not images"
+            cure = "" if strict is None else ". Pass --strict to refuse such files"
             report().remark(
                 f"skipped {counted(len(skipped), 'file')} {are}: "
-                f"{', '.join(skipped[:_NAMED])}{more}. Pass --strict to refuse such files"
+                f"{', '.join(skipped[:_NAMED])}{more}{cure}"
             )
 
     def _append(self, found: FoundImage, pixels: Pixels, digest: bytes) -> Stored:
         self._images.write(pixels.tobytes())
-        self._sources.write(json.dumps(found.source, ensure_ascii=False) + "\n")
+        place = found.source if found.identity == found.source else [found.source, found.identity]
+        self._sources.write(json.dumps(place, ensure_ascii=False) + "\n")
         name = "" if found.file is None else str(found.file.absolute())
         if found.file is not None and name not in self._files:
             self._files[name] = list(_state(found.file) or ())

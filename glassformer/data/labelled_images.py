@@ -136,7 +136,6 @@ def read_images(
     image_column: str | None = None,
     other_column: str | None = None,
     encoding: str = "utf-8",
-    strict: bool = False,
 ) -> tuple[list[ImageExample], list[str]]:
     """The images of files, resized into a store in `folder`, and notes on what was left out."""
     finder = ImageFinder(role, image_column, other_column, encoding)
@@ -144,7 +143,7 @@ def read_images(
         collecting() as happened,
         ImageStoreWriter(folder / IMAGES, size, channels) as writer,
     ):
-        stored = list(writer.add(finder.find(paths), strict))
+        stored = list(writer.add(finder.find(paths)))
     if not stored:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")
     store = ImageStore(folder / IMAGES)

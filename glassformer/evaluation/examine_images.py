@@ -14,6 +14,7 @@ from glassformer.preprocessing.image import ImagePreprocessing
 MOST_PIXELS = 10**7
 MOST_SHOWN = 40  # mistakes
 LARGEST = 96  # pixels of a side of an image in a report
+SHOWN_OF_EACH = 4  # right answers, and wrong ones, with the places that were looked at
 
 
 def examine_images(
@@ -57,3 +58,17 @@ def examine_images(
         how = f"The {len(shown)} most confident of {len(errors):,} wrong answers."
         chapters.append(Chapter("Mistakes", "table", data, how))
     return Examination(tuple(chapters), "accuracy", answers)
+
+
+def answers_to_show(found: Examination, rows: ImageRows) -> list[tuple[int, str]]:
+    """A few right and a few wrong answers of an examination, evenly spaced: the places of their
+    images, and titles."""
+    places = spread(len(rows), len(found.answers))
+    chosen = []
+    for is_right in (True, False):
+        some = [n for n, each in enumerate(found.answers) if (each.score == 1) is is_right]
+        for number in (some[n] for n in spread(len(some), SHOWN_OF_EACH)):
+            answer = found.answers[number]
+            wrong = "" if is_right else f", labelled {answer.expected}"
+            chosen.append((places[number], f"{answer.found}{wrong}: {answer.input}"))
+    return chosen

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.inspection.written_output import whose_attention
+
 Array = npt.NDArray[np.floating[Any]]
 Pixels = npt.NDArray[np.uint8]
 
@@ -54,15 +56,12 @@ class ImageAttention:
 
     def about(self) -> str:
         """Whose attention it is, in words."""
-        layer, head = self.chosen
         if self.view == "rollout":
             parts = ["rollout over all layers and heads"]
         else:
-            parts = [
-                "attention",
-                "mean of all layers" if layer is None else f"layer {layer}",
-                "mean of all heads" if head is None else f"head {head}",
-            ]
+            heads = self.heads or []
+            num_heads = max(map(len, heads), default=None)
+            parts = ["attention", *whose_attention(self.chosen, len(heads) or None, num_heads)]
         return ", ".join([*([self.model] if self.model else []), *parts])
 
     def as_json(self) -> dict[str, Any]:

@@ -35,11 +35,19 @@ class WrittenOutput:
 
     def about(self) -> str:
         """The model, its score, and whose attention it is."""
-        layer, head = self.chosen
-        parts = [
-            self.model,
-            None if self.score is None else f"score {self.score:.3f}",
-            "mean of all layers" if layer is None else f"layer {layer}",
-            "mean of all heads" if head is None else f"head {head}",
-        ]
+        score = None if self.score is None else f"score {self.score:.3f}"
+        known = (None, None) if self.heads is None else self.heads.shape[:2]
+        parts = [self.model, score, *whose_attention(self.chosen, *known)]
         return ", ".join(part for part in parts if part)
+
+
+def whose_attention(
+    chosen: tuple[int | None, int | None], num_layers: int | None, num_heads: int | None
+) -> list[str]:
+    """A layer and a head, or the mean of all, in words; nothing about the only one there is."""
+    numbered = zip(("layer", "head"), chosen, (num_layers, num_heads), strict=True)
+    return [
+        f"mean of all {name}s" if number is None else f"{name} {number}"
+        for name, number, count in numbered
+        if count != 1
+    ]

@@ -1,12 +1,18 @@
 """A linear probe on an ImageGPT: what does one of its layers know about an image?
 
-logits = head((mean over all pixels of the states after layer l - μ) / σ)       (B, C)
+features = [mean over part 1 of norm(states after layer l); mean over part 2; …]
+logits   = head((features - μ) / σ)                                              (B, C)
 
-The ImageGPT itself does not change. μ and σ are those of the training images.
+The parts are consecutive pixels, so groups of rows: a mean over the whole image would not say where
+something is. The ImageGPT itself does not change. μ and σ are those of the training images.
 """
 
 import torch
+from pydantic import Field
 from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.config import Count
 
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier
@@ -14,6 +20,9 @@ from glassformer.models.labeller import LabelsConfig, TextClassifier
 
 class ImageGPTProbeConfig(ImageGPTConfig, LabelsConfig):
     """The shape of an ImageGPT, and the labels of images."""
+
+    parts: Count = Field(1, ge=1)
+    """Parts of the image over which states are averaged."""
 
 
 class ImageGPTProbe(TextClassifier):
@@ -32,18 +41,25 @@ class ImageGPTProbe(TextClassifier):
     deviation: Tensor
 
     def __init__(self, config: ImageGPTProbeConfig) -> None:
-        super().__init__(config, config.d_model, config.context_length)
+        width = config.parts * config.d_model
+        super().__init__(config, width, config.context_length)
         self.gpt = ImageGPT(config)
         del self.gpt.head  # it predicts colours: it would be saved without being used
         self.register_buffer("layer", torch.tensor(float(config.num_layers)))
         self.register_buffer("accuracies", torch.zeros(config.num_layers + 1))
-        self.register_buffer("mean", torch.zeros(config.d_model))
-        self.register_buffer("deviation", torch.ones(config.d_model))
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("deviation", torch.ones(width))
 
     def pooled(self, colors: Tensor) -> Tensor:
-        """The mean state of every layer: colours (B, P) → (B, layers + 1, D)."""
+        """The features of every layer: colours (B, P) → (B, layers + 1, parts · D)."""
         # Without the start token, as transformers' classifier does: so the last pixel is read, too.
-        return torch.stack([states.mean(dim=1) for states in self.gpt.layers(colors)], dim=1)
+        return torch.stack([self._features(states) for states in self.gpt.layers(colors)], dim=1)
+
+    def _features(self, states: Tensor) -> Tensor:
+        """(B, P, D) → (B, parts · D). Normalised first, so that every pixel counts alike."""
+        states = F.layer_norm(states, states.shape[-1:])
+        parts = states.tensor_split(self.config.parts, dim=1)
+        return torch.cat([part.mean(dim=1) for part in parts], dim=-1)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """Images have no padding, so `is_text` is not needed."""

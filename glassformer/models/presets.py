@@ -140,9 +140,9 @@ CAPTIONER_PRESETS: Presets = {
 }
 CAPTIONER: Choice = (CAPTIONER_PRESETS, ((30_000, "medium"), (5_000, "small"), (0, "tiny")))
 SHOW_ATTEND_TELL_PRESETS: Presets = {
-    "tiny": {"d_embedding": 128, "d_model": 128, "dropout": 0.1},
-    "small": {"d_embedding": 192, "d_model": 192, "dropout": 0.3},
-    "medium": {"d_embedding": 256, "d_model": 384, "dropout": 0.4},
+    "tiny": {"d_embedding": 128, "d_model": 128, "dropout": 0.1, "query": "word"},
+    "small": {"d_embedding": 192, "d_model": 192, "dropout": 0.3, "query": "word"},
+    "medium": {"d_embedding": 256, "d_model": 384, "dropout": 0.4, "query": "word"},
 }
 SHOW_ATTEND_TELL: Choice = (
     SHOW_ATTEND_TELL_PRESETS,

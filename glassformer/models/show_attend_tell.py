@@ -2,7 +2,7 @@
 
     a       = convolutions(image)                               (B, N, D): one vector per place
     h       = tanh(first(mean of a))                            the decoder's initial state
-    α       = softmax(v · tanh(W a + U h))                      then, token by token:
+    α       = softmax(v · tanh(W a + U (h + embed(token))))     then, token by token:
     z       = σ(gate(h)) · Σ α a                                what it sees, and how much of it
     h       = cell([embed(token); z], h)
     logits  = head(embed(token) + from_state(h) + from_image(z))
@@ -46,6 +46,9 @@ class ShowAttendTellConfig(CaptionConfig):
     d_embedding: Width = 128
     d_model: Width = 128
     """Width of the hidden state, and of the vector of a place."""
+    query: Literal["state", "word"] = "state"
+    """What chooses the places to look at. state: the hidden state, before the last word is read, as
+    in the paper; word: that word, too."""
     gated: bool = True
     """Multiply what it sees by a number from 0 to 1, which the state decides."""
     dropout: Rate = 0.2
@@ -89,6 +92,7 @@ class ShowAttendTell(CaptionDecoder):
         self.attention = PlaceAttention("additive", width, width)
         self.gate = Linear(width, 1) if config.gated else None
         self.embedding = nn.Embedding(vocab_size, d_embedding)
+        self.word_query = Linear(d_embedding, width) if config.query == "word" else None
         self.decoder = Recurrence(config.cell, d_embedding + width, width, num_layers=1)
         self.from_state = Linear(width, d_embedding)
         self.from_image = Linear(width, d_embedding, bias=False)
@@ -134,12 +138,13 @@ class ShowAttendTell(CaptionDecoder):
     ) -> tuple[Tensor, Vectors, Tensor]:
         """Read one token: the input of the head (B, d_embedding), the new hidden state, and how
         much it looked at each place (B, N)."""
-        state = vectors[0][-1]  # (B, D): what has been written so far
-        weights = self.attention.weights(state, memory.places)  # (images, beams, N)
+        state = vectors[0][-1]  # (B, D): what was written before this token
+        x = self.dropout(self.embedding(token))  # (B, d_embedding)
+        query = state if self.word_query is None else state + self.word_query(x)
+        weights = self.attention.weights(query, memory.places)  # (images, beams, N)
         seen = context_of(weights, memory.places)  # (B, D)
         if self.gate is not None:
-            seen = self.gate(state).sigmoid() * seen
-        x = self.dropout(self.embedding(token))  # (B, d_embedding)
+            seen = self.gate(query).sigmoid() * seen
         output, vectors = self.decoder(torch.cat((x, seen), dim=-1)[:, None], start=vectors)
         found = x + self.from_state(output[:, 0]) + self.from_image(seen)
         return self.dropout(found), vectors, weights.flatten(0, 1)

@@ -12,7 +12,7 @@ from glassformer.story.page import assembled
 # One file for each kind of picture; `report.js` comes last and draws them.
 PICTURES = (
     *("table", "curves", "confusion", "classes", "calibration", "trend", "histogram"),
-    *("tagged", "tokens", "heat_maps"),
+    *("tagged", "tokens", "heat_maps", "places"),
 )
 STYLES = ("page.css", "report.css")
 SCRIPTS = (

@@ -7,7 +7,7 @@ which model is the best.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -49,11 +49,13 @@ from glassformer.generation.beam_settings import Beams
 from glassformer.models import row
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.predict.caption import CaptionPredictor
+from glassformer.predict.places_chapter import caption_places
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, sliced_batches
+from glassformer.tasks.stored_images import image_to_try
 from glassformer.tasks.task import (
     Batches,
     Command,
@@ -332,10 +334,15 @@ class CaptionObjective(Objective):
             Described(each.source, each.captions, text, score)
             for each, text, score in zip(images, texts, scores, strict=True)
         ]
-        return examine_captions(found, len(data.held_out))
+        seen = examine_captions(found, len(data.held_out))
+        shown = sorted({0, len(found) // 3, 2 * len(found) // 3, len(found) - 1})
+        pairs = [(images[place].input, found[place].caption) for place in shown]
+        places = caption_places(model, data.preprocessing, pairs)
+        return replace(seen, chapters=(*seen.chapters, *places))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        return (("caption", folder, "IMAGE"),)
+        first = self.dataset.held_out[0]
+        return (("caption", folder, image_to_try(first.store, first.number)),)
 
 
 def uneven_looks(weights: Tensor, is_learned: Tensor) -> Tensor:

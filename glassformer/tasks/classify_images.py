@@ -6,7 +6,7 @@ exactly the same pictures.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,12 @@ from glassformer.data.labelled_images import (
 )
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import Classification, fit_temperature, judge
-from glassformer.evaluation.examine_images import examine_images
+from glassformer.evaluation.examine_images import answers_to_show, examine_images
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.images import ImageConfig
 from glassformer.predict.classify_images import ClassifyImagesPredictor
+from glassformer.predict.places_chapter import image_places
 from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
@@ -270,10 +271,14 @@ class ClassifyImagesObjective(LabelObjective):
         return f"{'✓' if is_right else '✗'} {label} │ {data.validation.source(row)}"
 
     def examine(self, model: ImageClassifier) -> Examination:
-        return examine_images(model, self.dataset.preprocessing, self.dataset.validation)
+        rows, known = self.dataset.validation, self.dataset.preprocessing
+        found = examine_images(model, known, rows)
+        shown = [(rows.images([place])[0], title) for place, title in answers_to_show(found, rows)]
+        return replace(found, chapters=(*found.chapters, *image_places(model, known, shown)))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        image = image_to_try(self.dataset.validation.source(0))
+        held_out = self.dataset.validation
+        image = image_to_try(held_out.store, int(held_out.numbers[0]))
         view = ("--view", "rollout", "--out", "attention.png")
         return (("classify", folder, image), ("inspect", folder, image, *view))
 

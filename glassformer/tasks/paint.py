@@ -199,7 +199,9 @@ class PaintDataset(ImageDataset):
 
     @property
     def default_batch_size(self) -> int:
-        return max(4, BATCH_PIXELS // self.preprocessing.num_pixels)
+        # Of few images, small batches: more steps on the same images teach more.
+        few = len(self.training) // 40
+        return max(4, min(BATCH_PIXELS // self.preprocessing.num_pixels, few))
 
     def describe(self) -> str:
         height, width = self.preprocessing.image_size
@@ -215,10 +217,15 @@ class PaintDataset(ImageDataset):
             "num_pixels": self.num_items,
         }
 
-    def source(self, row: int) -> str:
-        """Where a held-out image was read."""
-        numbers = _opened(self.folder / VALIDATION_NUMBERS)
-        return ImageStore(self.folder / IMAGES).sources[int(numbers[row])]
+    @property
+    def store(self) -> ImageStore:
+        """The images before they were painted in the palette's colours."""
+        return ImageStore(self.folder / IMAGES)
+
+    @property
+    def held_out_numbers(self) -> Array:
+        """The numbers of the held-out images in the store."""
+        return _opened(self.folder / VALIDATION_NUMBERS)
 
 
 def _opened(path: Path) -> Array:
@@ -273,7 +280,8 @@ class PaintObjective(Objective):
         return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        image = image_to_try(self.dataset.source(0))
+        data = self.dataset
+        image = image_to_try(data.store, int(data.held_out_numbers[0]))
         return (
             ("complete", folder, image, "--out", "completed.png"),
             ("generate", folder, "--out", "samples.png"),

@@ -1,7 +1,7 @@
 """Probe: how well can a linear classifier read the label of an image from each layer?
 
-The states of every layer of a trained ImageGPT, averaged over all pixels, are the features of a
-logistic regression. Held-out images choose the layer, and how strongly its weights are penalised;
+The states of every layer of a trained ImageGPT, averaged over a few groups of rows, are the features
+of a logistic regression. Held-out images choose the layer, and how strongly its weights are penalised;
 only test images judge the result.
 """
 
@@ -40,6 +40,7 @@ from glassformer.wording import counted
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 READ_AT_ONCE = 2**14  # pixels
 BAR = 30  # characters
+PARTS = 4  # of an image, by default: groups of rows
 
 
 class ProbeRecipe(Recipe):
@@ -57,7 +58,10 @@ class ProbeSource(LabelledImageSource):
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         labels = list(self.images.split.labels)
-        return {"model": {"labels": labels, "context_length": self.preprocessing.num_pixels}}
+        decides = {"labels": labels, "context_length": self.preprocessing.num_pixels}
+        if recipe.model.get("parts") is None:
+            decides["parts"] = min(PARTS, self.preprocessing.image_size[0])
+        return {"model": decides}
 
 
 def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
@@ -132,16 +136,18 @@ class ProbeObjective(Objective):
             low, high = wilson(round(share * number), number)
             point = {"x": layer, "y": share, "low": low, "high": high, "count": number}
             points.append(point)
-        data = {"x": "layer", "y": "accuracy", "points": points, "is_share": True}
-        note = "Each point is a linear classifier on the mean state of a layer; 0 is the embedding."
+        data = {"x": "layers", "y": "accuracy", "points": points, "is_share": True}
+        note = "Each point is a linear classifier on the mean states after that many layers: 0 is "
+        note += "the embedding, 1 the output of layer 0."
         return Examination((Chapter("What each layer knows", "trend", data, note),))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        return (("classify", folder, image_to_try(self.dataset.validation.source(0))),)
+        held_out = self.dataset.validation
+        return (("classify", folder, image_to_try(held_out.store, int(held_out.numbers[0]))),)
 
 
 def pooled_states(model: ImageGPTProbe, data: ProbeDataset, rows: ImageRows) -> Tensor:
-    """The mean state of every layer, of all images: (N, layers + 1, D)."""
+    """The features of every layer, of all images: (N, layers + 1, parts · D)."""
     size = max(1, READ_AT_ONCE // data.preprocessing.num_pixels)
     found = []
     with evaluating(model):
@@ -172,12 +178,12 @@ def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None
     for layer in range(learned.size(1)):
         probe = _best_of_layer(learned[:, layer], held[:, layer], targets, answers, data.labels)
         probes.append(probe)
-        name = "embedding" if layer == 0 else f"layer {layer}"
+        name = "embedding" if layer == 0 else f"layer {layer - 1}"
         bar = "█" * round(BAR * probe.accuracy)
         print(f"{name:10} {probe.accuracy:6.1%} loss {probe.loss:.3f} {bar}", file=stream)
     best = min(range(len(probes)), key=lambda layer: probes[layer].loss)
     chosen = probes[best]
-    what = "the embedding knows" if best == 0 else f"layer {best} knows"
+    what = "the embedding knows" if best == 0 else f"layer {best - 1} knows"
     about = f"loss {chosen.loss:.3f}, {chosen.accuracy:.1%} of the held-out images are right"
     print(f"{what} most: {about}", file=stream)
     with torch.no_grad():

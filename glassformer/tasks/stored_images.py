@@ -10,6 +10,7 @@ from glassformer.data.image_rows import ImageRows
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.labelled_images import LabelledImages
 from glassformer.data.labels import targets_of
+from glassformer.data.text_files import local_path
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN, example_batches
 from glassformer.tasks.task import Batches, Dataset, Say, Source
@@ -69,6 +70,7 @@ class LabelledImageDataset(ImageDataset):
         self.labels: tuple[str, ...] = self.model_config.labels
 
 
-def image_to_try(source: str) -> str:
-    """An image for a command that the user may run: where it was read, if it is a file."""
-    return source if Path(source).is_file() else "IMAGE"
+def image_to_try(store: ImageStore, number: int) -> str:
+    """An image for a command that the user may run: its file, if it has one."""
+    name = store.file(number)
+    return name if local_path(name).is_file() else "IMAGE"

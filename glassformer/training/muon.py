@@ -81,13 +81,17 @@ class MuonAndAdamW(torch.optim.Optimizer):
     def _muon(self, group: dict[str, Any]) -> None:
         shapes: dict[Any, list[Tensor]] = defaultdict(list)
         for weight in group["params"]:
-            shapes[tuple(sorted(weight.shape)), weight.device].append(weight)
+            shapes[tuple(sorted(_matrix(weight).shape)), weight.device].append(weight)
         for (shape, _), weights in shapes.items():
-            ahead = [_wide(self._momentum_ahead(weight, group["momentum"])) for weight in weights]
+            ahead = [
+                _wide(_matrix(self._momentum_ahead(weight, group["momentum"])))
+                for weight in weights
+            ]
             scale = -group["lr"] * 0.2 * shape[1] ** 0.5
             for weight, update in zip(weights, orthogonal(torch.stack(ahead)), strict=True):
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                weight.add_(update.mT if _is_tall(weight) else update, alpha=scale)
+                matrix = _matrix(weight)
+                matrix.add_(update.mT if _is_tall(matrix) else update, alpha=scale)
 
     def _momentum_ahead(self, weight: Tensor, beta: float) -> Tensor:
         """The momentum as it would be after one more step with the same gradient (Nesterov's)."""
@@ -128,6 +132,12 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
 def _is_tall(matrix: Tensor) -> bool:
     return matrix.size(0) > matrix.size(1)
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """The same numbers, from all inputs to all outputs; a convolution has those of each place:
+    (out, in, 3, 3) → (out, in · 9)."""
+    return weight.flatten(1)
 
 
 def _wide(matrix: Tensor) -> Tensor:

@@ -89,7 +89,9 @@ def _plain(model: nn.Module, rate: float, weight_decay: float = 0.0) -> list[dic
 
 
 def _inner_matrices(model: nn.Module) -> set[int]:
-    """Those that map features to features: of all linear layers but the head."""
+    """Those that map features to features: of all linear layers and convolutions but the head. By
+    AdamW, the convolutions that read pixels learn several times more slowly."""
     head = getattr(model, "head", None)
-    linear = (module for module in model.modules() if isinstance(module, nn.Linear))
-    return {id(module.weight) for module in linear if module is not head}
+    kinds = (nn.Linear, nn.Conv2d)
+    maps = (module for module in model.modules() if isinstance(module, kinds))
+    return {id(module.weight) for module in maps if module is not head}

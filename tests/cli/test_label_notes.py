@@ -60,9 +60,9 @@ TABLES = {
     ("model", "name", "said"),
     [
         ("bag", "a.csv", "columns: text review; label sentiment; not used: title, id"),
-        ("bag", "b.csv", "columns: text text; label label"),
-        ("tagger", "c.jsonl", "columns: words words; tags tags"),
-        ("rnn-classifier", "d.csv", "columns: sequence id; step step; values x, y; label label"),
+        ("bag", "b.csv", "columns: text; label"),
+        ("tagger", "c.jsonl", "columns: words; tags"),
+        ("rnn-classifier", "d.csv", "columns: sequence id; step; values x, y; label"),
         ("bag", "e.tsv", None),
         ("gpt", "f.csv", "columns: text body; not used: title"),
         ("gpt", "g.txt", None),
@@ -91,4 +91,4 @@ def test_tables_of_different_columns_are_told_apart(glassformer: Any, tmp_path: 
     words = ("train", "bag", "--data", "a.csv", "--validation-data", "b.csv", "--dry-run")
     lines = glassformer(*words).out.splitlines()
     assert "columns of a.csv: text review; label sentiment; not used: title, id" in lines
-    assert "columns of b.csv: text text; label label" in lines
+    assert "columns of b.csv: text; label" in lines

@@ -47,6 +47,16 @@ def test_a_step_by_the_equations_of_the_paper(shaken: Any) -> None:
     torch.testing.assert_close(found, torch.stack(outputs), atol=1e-5, rtol=1e-4)
 
 
+@torch.no_grad()
+def test_with_the_query_word_the_last_word_chooses_where_to_look(shaken: Any) -> None:
+    def looks(query: str, token: int) -> Tensor:
+        model = small(shaken, query=query)
+        return model.hidden_and_weights(torch.tensor([[token]]), model.encode(pixels(1)))[1]
+
+    assert torch.equal(looks("state", 3), looks("state", 7))
+    assert not torch.allclose(looks("word", 3), looks("word", 7), atol=1e-4)
+
+
 def _lstm(model: ShowAttendTell, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     cells: Any = model.decoder.cells
     gates = cells.weight_ih_l0 @ x + cells.bias_ih_l0 + cells.weight_hh_l0 @ hidden

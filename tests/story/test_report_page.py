@@ -43,6 +43,16 @@ def chapters(labels: list[str], text: str) -> list[dict[str, Any]]:
         "heat_maps": {
             "maps": [{"title": "t", "rows": [text], "columns": ["a"], "weights": [[1.0]]}]
         },
+        "places": {
+            "scenes": [
+                {
+                    "title": text,
+                    "image": "data:image/png;base64,",
+                    "size": [8, 4],
+                    "panels": [{"label": text, "weights": [[0.1, 0.7], [0.2, 0.0]]}],
+                }
+            ]
+        },
         "table": table,
     }
     return [Chapter(f"The {kind}", kind, each).as_json() for kind, each in data.items()]

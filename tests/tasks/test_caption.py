@@ -157,12 +157,27 @@ def test_test_data_is_evaluated_from_the_runs_own_copy(tmp_path: Path) -> None:
 def test_the_report_shows_the_best_and_the_worst_captions(tmp_path: Path) -> None:
     objective, model = ready(recipe_for("captioner", scenes(tmp_path, 60)), tmp_path / "run")
     found = objective.examine(model)
-    assert [chapter.title for chapter in found.chapters] == ["Worst captions", "Best captions"]
-    rows = [row for chapter in found.chapters for row in chapter.data["rows"]]
+    *tables, places = found.chapters
+    assert [chapter.title for chapter in tables] == ["Worst captions", "Best captions"]
+    rows = [row for chapter in tables for row in chapter.data["rows"]]
     assert len(rows) == len(found.answers) == len(objective.dataset.held_out) == 6
-    worst = [row[0] for row in found.chapters[0].data["rows"]]
+    worst = [row[0] for row in tables[0].data["rows"]]
     assert worst == sorted(worst)
     assert all(" | " in row[2] for row in rows)
+    assert places.picture == "places"
+    written = {row[3] for row in rows}
+    for scene in places.data["scenes"]:
+        assert scene["title"] in written
+        assert [panel["label"] for panel in scene["panels"]][-1] == "<end>"
+        for panel in scene["panels"]:
+            np.testing.assert_allclose(np.sum(panel["weights"]), 1, atol=1e-2)
+
+
+def test_the_command_to_try_names_a_held_out_image(tmp_path: Path) -> None:
+    objective, _ = ready(recipe_for("captioner", scenes(tmp_path, 20)), tmp_path / "run")
+    ((_, _, image),) = objective.trials("run")
+    assert Path(image).parent == tmp_path / "images"
+    assert Path(image).is_file()
 
 
 def test_doubly_stochastic_attention_by_hand() -> None:

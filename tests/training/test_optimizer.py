@@ -53,6 +53,28 @@ def test_frozen_weights_are_left_out():
     assert id(model.embedding.weight) in held
 
 
+def test_convolutions_learn_by_muon_like_the_matrices_that_they_are():
+    """A convolution of 1×1 pixels is a linear layer, and learns exactly like one."""
+    torch.manual_seed(0)
+    linear, convolution = nn.Linear(5, 3, bias=False), nn.Conv2d(5, 3, 1, bias=False)
+    convolution.weight.data.copy_(linear.weight[:, :, None, None])
+    gradient = torch.randn(3, 5)
+    for model in (linear, convolution):
+        model.weight.grad = gradient.view_as(model.weight).clone()
+        (group,) = (optimizer := optimizer_of(model, kind="muon")).param_groups
+        assert group["muon"]
+        optimizer.step()
+    torch.testing.assert_close(convolution.weight.flatten(1), linear.weight)
+    wide = nn.Conv2d(4, 6, 3)
+    wide.weight.grad = torch.randn_like(wide.weight)
+    before = wide.weight.detach().clone()
+    wide.bias.grad = torch.zeros_like(wide.bias)
+    optimizer_of(wide, weight_decay=0.0, kind="muon").step()
+    moved = (wide.weight.detach() - before).flatten(1)  # (6, 36)
+    sizes = torch.linalg.svdvals(moved) / (0.01 * 0.2 * 36**0.5)
+    assert ((sizes > 0.8) & (sizes < 1.2)).all()  # all directions alike
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_model_without_vectors_has_one_group_only(bias):
     assert len(optimizer_of(nn.Linear(3, 2, bias=bias)).param_groups) == 1 + bias

@@ -80,8 +80,11 @@ function mean(layers, head) {
 let { layer, head } = data;
 function about() {
   if (!data.heads) return data.about;
-  const ofLayer = layer === null ? "mean of all layers" : `layer ${layer}`;
-  return `${data.model}, attention, ${ofLayer}, ${head === null ? "mean of all heads" : `head ${head}`}`;
+  const most = Math.max(...data.heads.map((heads) => heads.length));
+  const chosen = [["layer", layer, data.heads.length], ["head", head, most]]
+    .filter(([, , count]) => count > 1) // nothing about the only one
+    .map(([name, one]) => (one === null ? `mean of all ${name}s` : `${name} ${one}`));
+  return [data.model, "attention", ...chosen].join(", ");
 }
 
 function choose() {
