@@ -5,6 +5,7 @@ class  0   1   2      tokens before the places (`num_extra`), then the places in
 """
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal
 
 from torch import Tensor
@@ -37,6 +38,11 @@ class Picture:
     def num_places(self) -> int:
         rows, columns = self.grid
         return rows * columns
+
+    @property
+    def title(self) -> str:
+        """The name without its folders."""
+        return PurePath(self.name).name or self.name
 
     def names(self, extra: str) -> list[str]:
         """The names of all tokens; `extra` is that of those before the places."""

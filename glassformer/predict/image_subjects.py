@@ -50,6 +50,7 @@ def of_image(
     return Subject(
         model=name_of(model),
         text=picture.name,
+        title=picture.title,
         streams=(
             Stream(
                 "image",
@@ -96,7 +97,7 @@ def of_caption(
     return Subject(
         model=name_of(model),
         text=picture.name,
-        title=f"{picture.name} → {caption or '(empty)'}",
+        title=f"{picture.title} → {caption or '(empty)'}",
         streams=(
             Stream("image", picture.names(CLASS_TOKEN), [], encoder, picture=picture),
             Stream(
@@ -154,6 +155,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
     return Subject(
         model=name_of(model),
         text=picture.name,
+        title=picture.title,
         streams=(Stream("image", names, ids, stack, is_causal=True, picture=picture),),
         run=lambda: model(row)[0],
         name_of=colour,

@@ -20,7 +20,7 @@ from glassformer.story.page import SHARED, assembled, part
 
 STYLES = ("page.css", "report.css", "story/story.css", "story/history.css")
 SCRIPTS = (
-    *SHARED,
+    *(*SHARED, "live/weights.js"),
     *("story/tokens.js", "story/embeddings.js", "story/time_charts.js", "story/past_heads.js"),
     *("story/history.js", "story/history_page.js"),
 )

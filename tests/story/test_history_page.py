@@ -107,9 +107,9 @@ def test_the_buttons_move_step_by_step_and_a_chart_can_be_pressed(
       const chart = document.querySelector(".over-time"), box = chart.getBoundingClientRect();
       chart.dispatchEvent(new PointerEvent("pointerdown", { clientX: box.left + CHART.left }));
       seen.push(state.moment);
-      document.querySelectorAll(".frame")[2].click(); seen.push(state.moment);
+      document.querySelectorAll(".past-frame")[2].click(); seen.push(state.moment);
       document.querySelectorAll(".thumb")[5].click();
-      return [seen, state.layer, state.head, document.querySelectorAll(".frame.chosen").length];
+      return [seen, state.layer, state.head, document.querySelectorAll(".past-frame.chosen").length];
     })()"""
     assert shown(page(found), script, tmp_path) == [[3, 3, 2, 1, 0, 2], 1, 1, 1]
 
@@ -145,7 +145,7 @@ def test_the_story_has_the_chapter_and_keeps_it_while_another_text_is_typed(
       const about = () => {
         const chapter = document.querySelector("section#history");
         const isOther = chapter.textContent.includes("stays with the text");
-        return [chapter.querySelectorAll(".frame").length, isOther];
+        return [chapter.querySelectorAll(".past-frame").length, isOther];
       };
       const before = about();
       box.value = "said the cat, a bad";
@@ -233,7 +233,7 @@ def test_one_token_and_one_snapshot_are_enough(run: Path, tmp_path: Path) -> Non
     model: Any = load(run)
     history = model.inspect_over_time("a")
     draw(history, tmp_path / "history.png")
-    script = """[document.querySelectorAll(".frame").length, state.moment,
+    script = """[document.querySelectorAll(".past-frame").length, state.moment,
       document.querySelectorAll(".options .bars tr").length]"""
     assert shown(page(history), script, tmp_path) == [1, 0, 8]
 

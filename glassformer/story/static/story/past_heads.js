@@ -118,7 +118,7 @@ function markChosen(button, isChosen) {
 function drawFilm(place, history, maps) {
   const [, , , rows, columns] = maps.weights.shape;
   const frames = history.steps.map((step, moment) => {
-    const button = add(place, "button", { type: "button", class: "frame", "aria-label": `step ${number(step)}` });
+    const button = add(place, "button", { type: "button", class: "past-frame", "aria-label": `step ${number(step)}` });
     const canvas = add(button, "canvas", { width: columns, height: rows });
     add(button, "span", {}, number(step));
     button.addEventListener("click", () => choose({ moment }));
