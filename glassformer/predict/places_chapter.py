@@ -2,7 +2,7 @@
 
 "a red circle"     image   a   red   circle       the image again for each word, lit where the
                                                   model looked
-8 (labelled 3)     image   rollout
+3/7.png: 8         image   rollout
 """
 
 from collections.abc import Iterable, Sequence
