@@ -228,7 +228,7 @@ def used_twice(table: Table, name: str, *roles: str) -> UsageError:
 
 
 def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
-    """text review; label; not used: title, id: a column that is called like its role stands alone"""
+    """text review; label; not used: title, id. A column called like its role stands alone."""
     rest = [name for name in table.columns if not any(name in names for names in roles.values())]
     used = {**roles, "not used:": rest} if rest else roles
     return "; ".join(

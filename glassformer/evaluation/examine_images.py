@@ -70,5 +70,5 @@ def answers_to_show(found: Examination, rows: ImageRows) -> list[tuple[int, str]
         for number in (some[n] for n in spread(len(some), SHOWN_OF_EACH)):
             answer = found.answers[number]
             wrong = "" if is_right else f", labelled {answer.expected}"
-            chosen.append((places[number], f"{answer.found}{wrong}: {answer.input}"))
+            chosen.append((places[number], f"{answer.input}: {answer.found}{wrong}"))
     return chosen

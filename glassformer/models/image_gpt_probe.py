@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.config import Count
-
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 

@@ -1,8 +1,8 @@
 """A chapter of a report: where a model looked in a few images.
 
-    "a red circle"     image   a   red   circle       the image again for each word, lit where the
-                                                      model looked
-    8 (labelled 3)     image   rollout
+"a red circle"     image   a   red   circle       the image again for each word, lit where the
+                                                  model looked
+3/7.png: 8         image   rollout
 """
 
 from collections.abc import Iterable, Sequence

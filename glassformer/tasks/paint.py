@@ -22,7 +22,7 @@ from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import Sizes, median_size
 from glassformer.data.row_files import Array
-from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.chapter import Examination, spread
 from glassformer.evaluation.examine_painting import examine_painting
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.painting import PaintResult, evaluate_painting, with_start
@@ -51,6 +51,7 @@ VALIDATION_NUMBERS = "validation_numbers.npy"  # of held-out images in the store
 LARGEST = 16  # pixels of a side by default: a painter's work grows with the square of the pixels
 COLORS, GREYS = 512, 16  # of a palette by default
 BATCH_PIXELS = 4096
+VALIDATED = 2**18  # pixels of held-out images
 ENCODED_AT_ONCE = 1024  # images
 BRAILLE = 0x2800  # of Unicode: 4 × 2 dots in a character
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -191,7 +192,12 @@ class PaintDataset(ImageDataset):
 
     @property
     def num_validation_items(self) -> int:
-        return int(self.validation.size)
+        return self.num_validated * self.preprocessing.num_pixels
+
+    @property
+    def num_validated(self) -> int:
+        """The held-out images that a validation reads: more of them would cost much time."""
+        return min(len(self.validation), max(1, VALIDATED // self.preprocessing.num_pixels))
 
     @property
     def items_per_row(self) -> float:
@@ -253,9 +259,13 @@ class PaintObjective(Objective):
         return next_token_loss(hidden, model.head, batch)
 
     def validate(self, model: ImageGPT) -> PaintResult:
-        ids = self.dataset.validation
+        data = self.dataset
+        chosen = np.array(spread(len(data.validation), data.num_validated))
         return evaluate_painting(
-            model, lambda rows: ids[rows.start : rows.stop], len(ids), ids.shape[1]
+            model,
+            lambda rows: data.validation[chosen[rows.start : rows.stop]],
+            len(chosen),
+            data.preprocessing.num_pixels,
         )
 
     def sample(self, model: ImageGPT, step: int) -> str:

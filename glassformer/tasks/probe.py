@@ -1,8 +1,8 @@
 """Probe: how well can a linear classifier read the label of an image from each layer?
 
-The states of every layer of a trained ImageGPT, averaged over a few groups of rows, are the features
-of a logistic regression. Held-out images choose the layer, and how strongly its weights are penalised;
-only test images judge the result.
+The states of every layer of a trained ImageGPT, averaged over a few groups of rows, are the
+features of a logistic regression. Held-out images choose the layer, and how strongly its weights
+are penalised; only test images judge the result.
 """
 
 from collections.abc import Sequence

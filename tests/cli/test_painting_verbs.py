@@ -83,7 +83,7 @@ def test_a_probe_prints_what_each_layer_knows_and_classifies(home: Path, run: An
     words = ("--task", "probe", "--data", "images", "--out", "runs/probe")
     result = run("finetune", RUN, *words, "--set", "training.precision=float32")
     assert result.code == 0, result.err
-    for name in ("embedding", "layer 1", "layer 2"):
+    for name in ("embedding", "layer 0", "layer 1"):
         assert f"\n{name}" in result.err
     assert "knows most: " in result.err
     found = json.loads(run("classify", "runs/probe", some_images(home, 1)[0], "--json").out)

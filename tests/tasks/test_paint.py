@@ -208,6 +208,16 @@ def test_the_report_shows_completed_images_and_what_each_row_costs(painter: Path
     assert "Completed images" in (painter / "report.html").read_text()
 
 
+def test_a_validation_reads_only_some_of_many_images(
+    painter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective, model = reopened(painter)
+    assert objective.validate(model).num_images == 15
+    monkeypatch.setattr("glassformer.tasks.paint.VALIDATED", 4 * 36 + 1)
+    assert objective.validate(model).num_images == 4
+    assert objective.dataset.num_validation_items == 4 * 36
+
+
 # --- probe ---
 
 
