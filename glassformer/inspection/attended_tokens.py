@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.inspection.inspection import Stream, Subject
 from glassformer.inspection.rollout import rolled_out
+from glassformer.inspection.subject import Stream, Subject
 from glassformer.inspection.token_vectors import Explained, TokenVectors
 from glassformer.nn.observe import Change, Tap, changing
 

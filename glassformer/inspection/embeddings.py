@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.inspection.capture import Array
-from glassformer.inspection.inspection import Inspection, Stream, Subject
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.subject import Stream, Subject
 
 NEIGHBOURS = 8
 MOST_POSITIONS = 64

@@ -14,7 +14,8 @@ import numpy as np
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array
 from glassformer.inspection.head_patterns import Pattern, head_patterns
-from glassformer.inspection.inspection import Inspection, Prediction, Subject
+from glassformer.inspection.inspection import Inspection, Prediction
+from glassformer.inspection.subject import Subject
 from glassformer.tables import aligned, html_table
 
 FOLLOWED = 5  # of the tokens or labels that are likeliest at the end, at each position

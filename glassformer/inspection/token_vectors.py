@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from glassformer.errors import UsageError
-from glassformer.inspection.inspection import Stream, Subject
+from glassformer.inspection.subject import Stream, Subject
 from glassformer.nn.observe import Change, Tap, changing
 
 AT_ONCE = 2048  # tokens in one pass
@@ -79,6 +79,6 @@ def _check(subject: Subject) -> None:
     has_vectors = all(stream.embedding is not None for stream in subject.streams)
     if subject.run_rows is None or not has_vectors:
         raise UsageError(
-            f"{subject.model} does not read tokens as a sequence of vectors, so nothing can be "
-            "attributed to them."
+            f"{subject.model} does not read tokens only as a sequence of vectors, so nothing can "
+            f"be attributed to them{''.join(f' ({each})' for each in subject.remarks)}."
         )

@@ -68,7 +68,13 @@ class ClassifierWithBag(TextClassifier):
             self.bag.see(texts, words)
 
     def opinions(self, ids: Tensor, is_text: Tensor | None = None) -> tuple[Tensor, ...]:
-        body = super().forward(ids, is_text)
+        return self._opinions(super().forward(ids, is_text), ids, is_text)
+
+    def beside_bag(self, body: Tensor, ids: Tensor) -> Tensor:
+        """The logits of texts without padding, from those of the body."""
+        return self.combined(self._opinions(body, ids, None))
+
+    def _opinions(self, body: Tensor, ids: Tensor, is_text: Tensor | None) -> tuple[Tensor, ...]:
         return (body,) if self.bag is None else (body, self.bag(ids, is_text))
 
     def forward(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:

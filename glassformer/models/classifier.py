@@ -58,7 +58,8 @@ class Classifier(ClassifierWithBag):
 
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
-        return self.head(self._pooled(self.encoder.final_norm(states), ids, None))
+        body = self.head(self._pooled(self.encoder.final_norm(states), ids, None))
+        return self.beside_bag(body, ids)
 
     @torch.inference_mode()
     def contributions(self, ids: Tensor) -> Tensor | None:
@@ -136,7 +137,8 @@ class GPTClassifier(ClassifierWithBag):
 
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
-        return self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
+        body = self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
+        return self.beside_bag(body, ids)
 
     def wiring(self) -> Wiring:
         return Wiring((self.gpt.wired("gpt."),), ("head",), self.config.pooling)

@@ -20,7 +20,8 @@ from glassformer.evaluation.captions import (
     mean_loss,
     search_captions,
 )
-from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.subject import Subject
 from glassformer.inspection.word_places import WordPlaces, in_words
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder

@@ -14,7 +14,7 @@ from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.classification import Classification, judge, read_logits
 from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.subject import Subject
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.predictor import Predictor, View, names_of

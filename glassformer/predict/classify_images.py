@@ -9,8 +9,8 @@ from torch import Tensor
 from glassformer.data.images import Pixels
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.inspection.image_attention import ImageAttention
-from glassformer.inspection.inspection import Subject
 from glassformer.inspection.rollout import attention_maps, rollout
+from glassformer.inspection.subject import Subject
 from glassformer.models import name_of
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.predict.image_attention import chosen_map, watch

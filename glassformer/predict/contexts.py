@@ -6,7 +6,8 @@ import numpy as np
 
 from glassformer.errors import UsageError
 from glassformer.inspection.contexts import Contexts, Use, vectors_of
-from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.subject import Stream
 from glassformer.predict.word_alignment import word_starts
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import shortened

@@ -12,9 +12,9 @@ from glassformer.data.images import Pixels, at_most, resized
 from glassformer.data.thumbnails import data_uri
 from glassformer.inspection.capture import stacks_of
 from glassformer.inspection.embeddings import position_vectors
-from glassformer.inspection.inspection import Stream, Subject
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.rollout import rollout
+from glassformer.inspection.subject import Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.models.image_classifier import ImageClassifier

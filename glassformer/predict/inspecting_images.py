@@ -4,7 +4,8 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.subject import Subject
 from glassformer.predict.predictor import Predictor, View
 from glassformer.preprocessing.image import ImageInput
 

@@ -13,7 +13,7 @@ from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.generation.beam import beam_search
 from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.subject import Subject
 from glassformer.models.language_model import LanguageModel
 from glassformer.predict.chat_template import Message, prompt_ids, stops
 from glassformer.predict.inspecting import InspectsText

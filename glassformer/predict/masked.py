@@ -12,7 +12,7 @@ from glassformer.data.reading_report import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.generation.logits import refuse_nan
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.subject import Subject
 from glassformer.models.bert import Bert
 from glassformer.predict.embedding import EmbedsTexts
 from glassformer.predict.inspecting import InspectsText

@@ -19,8 +19,9 @@ from glassformer.checkpoint.run_record import (
 )
 from glassformer.checkpoint.snapshots import load_snapshot, snapshots_of
 from glassformer.errors import UsageError
-from glassformer.inspection.inspection import Inspection, Subject
+from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.over_time import OverTime, Record
+from glassformer.inspection.subject import Subject
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 

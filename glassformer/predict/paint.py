@@ -15,8 +15,8 @@ from glassformer.errors import UsageError
 from glassformer.evaluation.painting import PaintResult, evaluate_painting
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
-from glassformer.inspection.inspection import Subject
 from glassformer.inspection.paintings import Completed, Paintings
+from glassformer.inspection.subject import Subject
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.predict.image_subjects import of_painting
 from glassformer.predict.inspecting_images import InspectsImages

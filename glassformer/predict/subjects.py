@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, stacks_of
-from glassformer.inspection.inspection import Stream, Subject
+from glassformer.inspection.subject import Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller, TokenTagger
@@ -113,7 +113,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         text=text,
         streams=(_stream(model, "text", tokenizer, ids, is_causal=model.is_causal, body=body),),
         run=lambda: run_rows()[0],
-        run_rows=run_rows,
+        run_rows=None if model.caveat else run_rows,
         read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
         name_of=model.labels.__getitem__,
         token_of=tokenizer.token,
@@ -131,7 +131,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         reads_words_alone=model.reads_words_alone,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
-        # With a second part beside the layers, these are only a part of the score.
+        # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
         module=None if model.caveat else model,
         preprocessing=preprocessing,
         remarks=(model.caveat,) if model.caveat else (),

@@ -15,7 +15,7 @@ from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
 from glassformer.evaluation.tagging import SpelledSentences, Tagging, evaluate_tags, read_words
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.subject import Subject
 from glassformer.models.labeller import TokenTagger
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.predictor import names_of

@@ -24,7 +24,7 @@ from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.alignment import Alignment
-from glassformer.inspection.inspection import Subject
+from glassformer.inspection.subject import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
 from glassformer.predict.inspecting import TEXT_VIEWS, InspectsTranslations

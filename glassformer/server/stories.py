@@ -63,7 +63,11 @@ class StoryModel:
         seen, notes = self._seen(question)
         with switched_off(seen, question.off):
             found = _without(seen, self._slow)
-        missing = {"beams": seen.subject.search is None, "effects": not seen.has_layers}
+        missing = {
+            "beams": seen.subject.search is None,
+            "effects": not (seen.has_layers or seen.windows()),
+            "attribution": seen.subject.run_rows is None,
+        }
         later = [part for part in self._slow if not missing.get(part)]
         if self.reads_image:
             found["text"] = question.image_name
@@ -113,10 +117,22 @@ def _without(seen: Inspection, parts: Collection[str]) -> dict[str, Any]:
         check_wanted()
         return seen.subject.run()
 
+    def run_rows() -> Tensor:
+        check_wanted()
+        if seen.subject.run_rows is None:
+            raise TypeError("only called if there is one")
+        return seen.subject.run_rows()
+
     watched = copy(seen)
     search = None if "beams" in parts else seen.subject.search
     # Snapshots of the training would be loaded again for every question.
-    watched.subject = replace(seen.subject, search=search, run=run, history=None)
+    watched.subject = replace(
+        seen.subject,
+        search=search,
+        run=run,
+        run_rows=None if seen.subject.run_rows is None else run_rows,
+        history=None,
+    )
     return story_data(watched, without={"live", *parts})
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.inspection.embeddings import place_facts
-from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.inspection.inspection import Inspection
+from glassformer.inspection.subject import Stream
 from glassformer.inspection.window_capture import WindowLayer
 from glassformer.story.packed_arrays import packed
 

@@ -17,8 +17,9 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.embeddings import embedding_facts
-from glassformer.inspection.inspection import Inspection, Stream
+from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.spelling import spelling
+from glassformer.inspection.subject import Stream
 from glassformer.inspection.window_capture import WindowLayer
 from glassformer.story.attribution import attribution_data
 from glassformer.story.history import history_data
@@ -85,8 +86,8 @@ def page(seen: Inspection) -> str:
 
 
 def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the page shows; `without` names keys whose values would take
-    long: live, effects, attribution."""
+    """What the page shows; `without` names keys whose values would take long: live, effects,
+    attribution."""
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
@@ -124,6 +125,12 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
             found["notes"].append(f"the chapter “While it learned” is left out: {why}")
     if subject.module is not None and "live" not in without:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
+    return found | _layer_by_layer(seen, "effects" not in without)
+
+
+def _layer_by_layer(seen: Inspection, with_effects: bool) -> dict[str, Any]:
+    """How the vectors move, what each layer would predict, what is lost without each head."""
+    subject, found = seen.subject, dict[str, Any]()
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
         options = len(seen.predictions[0].options) if subject.predicts == "whole" else 5
@@ -135,16 +142,14 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
             found["lens_totals"] = seen.lens_totals.tolist()
         groups = seen.head_groups
         num_heads = sum(each.num_heads for layers in groups.values() for each in layers)
-        if num_heads <= MOST_SWITCHED and "effects" not in without:
+        if num_heads <= MOST_SWITCHED and with_effects:
             found["effects"] = effects_of(seen)
             others = [name for name in groups if name != seen.stream.name]
             found["more_effects"] = {name: effects_of(seen, name) for name in others}
     elif windows := seen.windows():
         num_heads = sum(len(layer.heads) for layer in windows)
-        if num_heads <= MOST_SWITCHED and "effects" not in without:
+        if num_heads <= MOST_SWITCHED and with_effects:
             found["effects"] = effects_of(seen)
-    elif (cross := seen.cross_attention) is not None:
-        found["streams"][-1]["cross"] = [{"weights": packed(each)} for each in cross]
     return found
 
 
@@ -174,6 +179,8 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     elif windows := seen.windows(stream):
         _check_size(*windows)
         found["layers"] = [layer_in_windows(each) for each in windows]
+    elif stream is seen.stream and (weights := seen.cross_attention) is not None:
+        found["cross"] = [{"weights": packed(each)} for each in weights]
     return found
 
 

@@ -109,7 +109,8 @@ def test_the_buttons_move_step_by_step_and_a_chart_can_be_pressed(
       seen.push(state.moment);
       document.querySelectorAll(".past-frame")[2].click(); seen.push(state.moment);
       document.querySelectorAll(".thumb")[5].click();
-      return [seen, state.layer, state.head, document.querySelectorAll(".past-frame.chosen").length];
+      const chosen = document.querySelectorAll(".past-frame.chosen").length;
+      return [seen, state.layer, state.head, chosen];
     })()"""
     assert shown(page(found), script, tmp_path) == [[3, 3, 2, 1, 0, 2], 1, 1, 1]
 
