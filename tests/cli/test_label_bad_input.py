@@ -230,8 +230,14 @@ def test_an_option_of_another_task_is_refused(
 VERBS = {
     "reviews": ("classify, inspect and evaluate", "tag", "fill", "generate", "score"),
     "names": ("tag, inspect and evaluate", "classify", "fill", "generate", "score"),
-    "bert": ("fill, neighbours, inspect and evaluate", "classify", "tag", "generate", "score"),
-    "gpt": ("generate, score, neighbours, inspect and evaluate", "classify", "tag", "fill"),
+    "bert": (
+        "fill, embed, neighbours, inspect and evaluate",
+        "classify",
+        "tag",
+        "generate",
+        "score",
+    ),
+    "gpt": ("generate, chat, score, neighbours, inspect and evaluate", "classify", "tag", "fill"),
 }
 
 

@@ -152,7 +152,7 @@ def test_a_dry_run_of_a_run_that_stopped_plans_what_is_left(
     assert "a different recipe" in glassformer(*words, "--max-steps", 100).error
     plan = json.loads(glassformer(*words, "--json", "--force", "--max-steps", 100).out)
     assert (plan["first_step"], plan["max_steps"]) == (earlier[0], 100)
-    after = [name for name in before if f"step-{last}" not in name]
+    after = [name for name in before if f"checkpoints/step-{last}" not in name]
     assert names(copy) == after
 
 

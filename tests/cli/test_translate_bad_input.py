@@ -223,7 +223,7 @@ def test_a_translator_names_its_own_verbs(glassformer: Any, translator: Path, ve
 
 
 def test_a_gpt_does_not_translate(glassformer: Any, shelf: Path) -> None:
-    run, verbs = shelf / "runs" / "gpt", "generate, score, neighbours, inspect and evaluate"
+    run, verbs = shelf / "runs" / "gpt", "generate, chat, score, neighbours, inspect and evaluate"
     result = glassformer("translate", run, "one")
     assert (result.code, result.out) == (2, "")
     assert result.error == f"{run} cannot translate. This model supports {verbs}."

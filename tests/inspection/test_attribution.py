@@ -340,5 +340,5 @@ def test_a_model_without_vectors_of_tokens_in_a_row_is_refused() -> None:
     _, about = gpt()
     bare = Stream("text", ["a"], [1])
     other = Subject("bag", "a", (bare,), about.run, str, "whole", [None], run_rows=about.run_rows)
-    with pytest.raises(UsageError, match="bag does not read tokens as a sequence of vectors"):
+    with pytest.raises(UsageError, match="bag does not read tokens only as a sequence"):
         attributions(Inspection(other))

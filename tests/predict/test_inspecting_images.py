@@ -247,7 +247,7 @@ def test_only_views_that_a_model_can_show_are_listed() -> None:
     sizes = {"vocab_size": known.tokenizer.vocab_size, "context_length": 8, "d_model": 8}
     model = RNNLanguageModel(RNNLanguageModelConfig(**sizes, d_embedding=8))
     predictor = LanguagePredictor(model, known)
-    assert set(predictor.usable_views) == {"story", "prediction", "attribution"}
+    assert set(predictor.usable_views) == {"story", "prediction", "attribution", "over-time"}
     with pytest.raises(UsageError, match=r'runs/rnn has no view "lens".*one of: story \(') as said:
         predictor.view("lens", "runs/rnn")
     assert "heads (" not in str(said.value)

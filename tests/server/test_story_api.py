@@ -80,11 +80,11 @@ def test_a_story_comes_without_its_slow_parts_which_can_be_asked_for(
     story = asked(client, "before")
     whole = story_data(predictors["before"].inspect(TEXT))
     assert story["live"] is None
-    assert {*story["later"]} == {"beams", "effects"}
+    assert {*story["later"]} == {"beams", "effects", "attribution"}
     for name in story["later"]:
         assert story[name] is None
     part = asked(client, "before", path="/effects")
-    assert part.keys() == {"effects"}  # the rest of the page stays as it is
+    assert part.keys() == {"effects", "more_effects"}  # the rest of the page stays as it is
     effects = part["effects"]
     assert np.allclose(effects["divergence"], whole["effects"]["divergence"], rtol=1e-4, atol=1e-9)
     assert asked(client, "before", path="/beams")["beams"]["best"] == whole["beams"]["best"]
@@ -96,7 +96,8 @@ def test_a_small_model_tells_all_at_once(
 ) -> None:
     story = asked(client, "after")
     whole = json.loads(embedded(story_data(predictors["after"].inspect(TEXT))))
-    assert story == whole | {"live": None, "later": []}
+    apart = {"live": None, "attribution": None, "later": ["attribution"]}
+    assert story == whole | apart
 
 
 def test_a_head_that_is_switched_off_contributes_nothing(

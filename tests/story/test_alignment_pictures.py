@@ -286,7 +286,8 @@ def test_no_token_breaks_out_of_the_page() -> None:
     found = Outline(page(made(HOSTILE, HOSTILE), title="</title></script><b>"))
     assert found.elements == plain.elements
     data = json.loads(found.scripts[0])
-    assert data["source_tokens"] == HOSTILE
+    known = [each.replace("\ud800", "\ufffd") for each in HOSTILE]  # half a character
+    assert data["source_tokens"] == known
     assert data["title"] == "</title></script><b>"
     assert found.scripts[1] == plain.scripts[1]
 
@@ -300,7 +301,7 @@ def test_the_data_in_the_page_is_plain_ascii_without_tags() -> None:
 def test_the_page_asks_the_network_for_nothing() -> None:
     text = page(greeting())
     found = Outline(text)
-    assert found.addresses == []
+    assert found.addresses == ["data:,"]  # an empty icon
     text = text.replace("http://www.w3.org/2000/svg", "")  # a name, not an address
     assert re.findall(r"https?://|url\(|@import|import\s|fetch\(", text) == []
     assert "default-src 'none'" in text

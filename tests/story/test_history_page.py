@@ -73,7 +73,7 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
       choose({ token: 3 });
       return {
         said: document.querySelector(".timeline .said").textContent,
-        bars: all(".options .bars tr").map((row) => row.lastChild.textContent),
+        bars: all(".options .bars tbody tr").map((row) => row.lastChild.textContent),
         names: all(".options .bars th").map((name) => name.textContent),
         tiles: all(".past-head .share").map((tile) => Number(tile.getAttribute("fill-opacity"))),
         own: document.querySelector(".own-words").textContent,
@@ -235,7 +235,7 @@ def test_one_token_and_one_snapshot_are_enough(run: Path, tmp_path: Path) -> Non
     history = model.inspect_over_time("a")
     draw(history, tmp_path / "history.png")
     script = """[document.querySelectorAll(".past-frame").length, state.moment,
-      document.querySelectorAll(".options .bars tr").length]"""
+      document.querySelectorAll(".options .bars tbody tr").length]"""
     assert shown(page(history), script, tmp_path) == [1, 0, 8]
 
 

@@ -128,7 +128,7 @@ def test_the_bars_of_the_labels_follow_the_keyboard(tmp_path: Path) -> None:
     script = (
         LIVE
         % """type("six five");
-      return [...document.querySelectorAll("#prediction .bars tr")].map(
+      return [...document.querySelectorAll("#prediction .bars tbody tr")].map(
         (row) => [row.querySelector("th").textContent, row.querySelector(".value").textContent]);"""
     )
     found = dict(shown(page(own.inspect("one two three")), script, tmp_path))

@@ -131,7 +131,7 @@ def test_the_page_shows_the_translation_while_the_reader_types(tmp_path: Path) -
       type("five one four");
       const second = shown();
       while (heads() < 3) await new Promise((done) => setTimeout(done, 20));
-      const cell = document.querySelectorAll(".effects")[2].querySelector("td");
+      const cell = document.querySelectorAll(".effects")[2].querySelector("tbody td");
       cell.click();
       const off = document.querySelector(".said.warning").textContent;
       return [first, second, before, off, location.hash.length > 0];"""
@@ -150,7 +150,8 @@ def test_the_reader_chooses_whose_attention_is_shown(tmp_path: Path) -> None:
     seen = pupil().inspect("one two three", target="two one")
     script = """[0, 1, 2].map((n) => {
       document.querySelectorAll(".looks button")[n].click();
-      const visible = [...document.querySelectorAll(".heads")].filter(({ hidden }) => !hidden);
+      const visible = [...document.querySelectorAll(".heads .drawn > div")]
+            .filter((each) => !each.hidden && each.querySelector(".thumb"));
       return {
         said: document.querySelector(".one-head .said").textContent,
         asking: document.querySelectorAll(".side-token").length,

@@ -16,7 +16,7 @@ await (async () => {
   for (const figure of document.querySelectorAll("figure")) pictures.push(svgOf(figure));
   return {
     faults, pictures, hacked: globalThis.hacked ?? null, title: document.getElementById("title").textContent,
-    strange: document.querySelectorAll("img, iframe, object, embed, link, math, script[src], [onerror], [onload], [onfocus]").length,
+    strange: document.querySelectorAll("img, iframe, object, embed, link:not([rel=icon]), math, script[src], [onerror], [onload], [onfocus]").length,
     scripts: document.scripts.length, tokens: scene.main.tokens,
     chips: [...document.querySelectorAll(".chip .piece")].map(({ textContent }) => textContent),
     loaded: performance.getEntriesByType("resource").map(({ name }) => name),
