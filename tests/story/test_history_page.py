@@ -74,7 +74,7 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
       return {
         said: document.querySelector(".timeline .said").textContent,
         bars: all(".options .bars tbody tr").map((row) => row.lastChild.textContent),
-        names: all(".options .bars th").map((name) => name.textContent),
+        names: all(".options .bars tbody th").map((name) => name.textContent),
         tiles: all(".past-head .share").map((tile) => Number(tile.getAttribute("fill-opacity"))),
         own: document.querySelector(".own-words").textContent,
         address: location.hash,
