@@ -76,6 +76,7 @@ def inspect(
     predictor = load(run)
     chosen = predictor.view(view, run)
     show = getattr(predictor, chosen.method)
+    values = _narrowed(values, chosen.method, out)
     known = accepted(values, show, f"the view {view or predictor.usual_view}")
     given = _input(text, chosen.reads_file)
     with noting_files():
@@ -92,6 +93,20 @@ def _chosen(view: str | None, over_time: bool | None) -> str | None:
     if over_time and view not in (None, OVER_TIME):
         raise UsageError(f"--over-time is a view of its own: leave out --view {view}.")
     return OVER_TIME if over_time else view
+
+
+def _narrowed(values: dict[str, Any], method: str, out: Path | None) -> dict[str, Any]:
+    """The numbers of a story may be those of one layer or head; its page has all of them."""
+    given = {name: values[name] for name in ("layer", "head") if values[name] is not None}
+    if method != "inspect" or not given:
+        return values
+    if out is not None and out.suffix.lower() != ".json":
+        raise UsageError(
+            "the page of a story has all layers and heads. Leave out --layer and --head, or use "
+            "--view heads."
+        )
+    rest = {name: value for name, value in values.items() if name not in ("layer", "head")}
+    return rest | {f"{name}s": [number] for name, number in given.items()}
 
 
 def _input(content: str | None, is_file: bool) -> str:

@@ -72,6 +72,7 @@ class Inspection:
         heads: Sequence[int] | None = None,
     ) -> None:
         """`layers` and `heads` limit the attention that is kept (default: all)."""
+        layers, heads = _numbers(layers, "layers"), _numbers(heads, "heads")
         self.subject = subject
         self._captures: dict[str, Capture] = {}
         self._windows: dict[str, list[WindowLayer]] = {}
@@ -304,3 +305,12 @@ class Inspection:
             known = "" if each.logprob is None else f"{each.actual!r} {math.exp(each.logprob):.1%}"
             rows.append([place, best, known])
         return names, rows
+
+
+def _numbers(chosen: Sequence[int] | int | None, what: str) -> list[int] | None:
+    if chosen is None:
+        return None
+    found = [chosen] if isinstance(chosen, int) else list(chosen)
+    if not found or not all(isinstance(each, int) for each in found):
+        raise UsageError(f"{what} is a list of numbers, counted from 0, or None for all of them.")
+    return found

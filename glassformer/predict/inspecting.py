@@ -16,6 +16,7 @@ from glassformer.inspection.text_views import (
     LensView,
     PredictionView,
 )
+from glassformer.nn.token_embedding import Embedding
 from glassformer.predict.contexts import contexts_of
 from glassformer.predict.over_time import LooksBack
 from glassformer.predict.predictor import View
@@ -23,6 +24,12 @@ from glassformer.predict.predictor import View
 
 def has_layers(model: Any) -> bool:
     return bool(stacks_of(model))
+
+
+def reads_only_vectors(model: Any) -> bool:
+    """Whether all it knows of a text comes from the vectors of its tokens: a bag reads words."""
+    has_vectors = any(isinstance(each, Embedding) for each in model.modules())
+    return has_vectors and not getattr(model, "caveat", "")
 
 
 def can_be_read_out(model: Any) -> bool:
@@ -36,7 +43,9 @@ TEXT_VIEWS: dict[str, View] = {
     "lens": View("lens", "what each layer would predict", suits=can_be_read_out),
     "ablation": View("ablation", "how the prediction changes without each head", suits=has_layers),
     "prediction": View("prediction", "what is predicted at each position"),
-    "attribution": View("attribution", "which tokens the prediction rests on"),
+    "attribution": View(
+        "attribution", "which tokens the prediction rests on", suits=reads_only_vectors
+    ),
     "contexts": View("contexts", "a word in several sentences", suits=has_layers),
     "over-time": View("inspect_over_time", "the same through the training of the model"),
 }

@@ -82,7 +82,7 @@ def of_masked(
         run_rows=lambda: model(row),
         name_of=tokenizer.token,
         predicts="same",
-        actual=[None if id == preprocessing.mask else id for id in ids],
+        actual=_known_tokens(ids, frame, preprocessing.mask),
         separator=_separator(tokenizer),
         again=lambda other: of_masked(other, preprocessing, text, whole),
         num_left_out=max(0, len(whole) - (frame.room or len(whole))),
@@ -196,7 +196,15 @@ def of_translation(
     )
 
 
+def _known_tokens(ids: Sequence[int], frame: Frame, mask: int) -> list[int | None]:
+    """The tokens of the text; None for those that frame it, and where it is masked."""
+    first, last = len(frame.before), len(ids) - len(frame.after)
+    return [id if first <= n < last and id != mask else None for n, id in enumerate(ids)]
+
+
 def not_empty(text: str) -> str:
+    if not isinstance(text, str):
+        raise UsageError(f"one text is read at a time, but got {type(text).__name__}.")
     if not text.strip():
         raise UsageError("the text is empty.")
     return text

@@ -11,7 +11,7 @@ const ABOUT_METHODS = {
 chapters.push({
   id: "attribution",
   title: "What the prediction rests on",
-  note: "Attention beside four other opinions on which tokens matter for one prediction. Choose a token to explain the prediction made there.",
+  note: "Attention beside four other opinions on which tokens matter for one prediction.",
   isShown: (scene) => Boolean(scene.attribution),
   draw(place, scene) {
     if (!scene.attribution.explained) {

@@ -9,7 +9,7 @@ let player = null;
 chapters.push({
   id: "history",
   title: "While it learned",
-  note: "The run kept its weights at a few steps. Here each of them reads the same text. Move the slider, or press on a chart.",
+  note: "",
   isShown: (scene) => Boolean(scene.history),
   draw(place, scene) {
     const history = unpackedHistory(scene.history), last = history.steps.length - 1;
@@ -19,6 +19,7 @@ chapters.push({
       drawRecord(place, history);
       return;
     }
+    add(place, "p", { class: "lead" }, "The run kept its weights at a few steps. Here each of them reads the same text. Move the slider, or press on a chart.");
     if (state.moment === null) {
       state.moment = last;
       fromAddress({ moment: last });
@@ -162,7 +163,7 @@ function drawPastText(place, history, isOther) {
     });
     const mean = bits.reduce((a, b) => a + b, 0) / Math.max(1, bits.length);
     said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}` : "";
-    if (own) own.textContent = history.written[state.moment] || "(nothing)";
+    if (own) own.textContent = visible(history.written[state.moment] || "(nothing)");
   });
   if (own) add(left, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
   if (!known.length) return;

@@ -6,6 +6,7 @@ const MOST_LENS = 48; // tokens, up to which the lens follows every keystroke
 // `silent` are heads that are switched off: [layer, head], or [layer, head, group] for those of the
 // source or of the attention to it ("cross").
 function liveScene(model, live, text, silent, found) {
+  if (!text.trim()) throw Error("type a word");
   const described = live.streams.at(-1);
   const without = (more) => [...silent, ...more].map((each) => silentHead(live, each));
   const reader = readerOf(live, described), tokenName = (id) => reader.token(id);

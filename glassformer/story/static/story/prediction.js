@@ -98,17 +98,20 @@ function drawSurprise(place, scene) {
   const said = add(place, "p", { class: "said" });
   const box = addFigure(place, { name: isNextToken ? "How likely the text was" : "How sure the model is", style: "wide", caption: "The stronger the colour, the more surprising the token (in bits)." });
   const row = add(box, "p", { class: "passage", dir: "auto" });
-  const known = scene.predictions.map((each, at) => ({ ...each, at })).filter(({ logprob }) => logprob !== null);
+  const all = scene.predictions.map((each, at) => ({ ...each, at })), known = all.filter(({ logprob }) => logprob !== null);
   const bits = known.map(({ logprob }) => -logprob / Math.LN2), most = Math.max(8, ...bits);
   if (isNextToken && scene.streams.length === 1) add(row, "span", {}, scene.main.tokens[0]);
-  const parts = known.map((each, n) => {
+  const shown = isNextToken ? known : all; // the others, such as a mask, have no colour
+  const parts = shown.map((each) => {
     if (scene.separator && row.childNodes.length) row.append(scene.separator);
+    const n = known.indexOf(each);
+    if (n < 0) return add(row, "span", {}, scene.main.tokens[each.position]);
     const part = add(row, "span", { class: "token", role: "button", "data-acts": "", "aria-label": `${visible(each.actual)}, ${bits[n].toFixed(1)} bits` }, each.actual);
     part.style.setProperty("--share", bits[n] / most);
     pressable(part, () => choose({ token: each.position, key: null }));
     return means(part, "surprise", each.at);
   });
-  rove(row, parts);
+  rove(row, parts.filter((part) => part.hasAttribute("data-acts")));
   if (!isNextToken) {
     said.textContent = "The model sees these tokens while it predicts them. Put [MASK] in place of a word to hide it.";
     return;
