@@ -85,7 +85,7 @@ def test_a_folder_can_be_fine_tuned_and_exported(
 ) -> None:
     rows = [f"w{n % 9} w{n % 7} w{10 + n % 2},{('no', 'yes')[n % 2]}" for n in range(80)]
     (tmp_path / "data.csv").write_text("\n".join(["text,label", *rows]))
-    sets = ("pooling=first", "pooler=true", "head_dropout=0.1")
+    sets = ("pooling=first", "pooler=true", "bag=false", "head_dropout=0.1")
     options = [word for each in sets for word in ("--set", f"model.{each}")]
     options += ["--set", "training.precision=float32", "--set", "training.num_threads=1"]
     options += ["--set", "training.report_to=[]"]

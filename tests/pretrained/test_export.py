@@ -154,6 +154,18 @@ def test_what_no_family_computes_is_refused_with_what_differs(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_a_bag_beside_a_classifier_is_named_as_what_differs(
+    tmp_path: Path, activation: str
+) -> None:
+    preprocessing = TextPreprocessing(tokenizer=tokenizer("wordpiece", *BERT_TOKENS))
+    config = CLS | {"pooler_activation": activation, "bag": True}
+    path = a_model(tmp_path / "classifier", "classifier", preprocessing, **config)
+    with pytest.raises(GlassformerError, match="bag is true instead of false"):
+        glassformer.export_model(path, "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_model_without_a_family_lists_those_that_have_one(tmp_path: Path) -> None:
     words = TextPreprocessing(tokenizer=tokenizer("word"))
     torch.manual_seed(0)
