@@ -6,9 +6,14 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.atomic_files import discard, explained, take_place, write_json
-from glassformer.checkpoint.model_folder import CONFIG, GENERATION, save_model
+from glassformer.checkpoint.model_folder import (
+    CONFIG,
+    GENERATION,
+    check_replaceable,
+    save_model,
+)
 from glassformer.data.text_files import missing
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import UsageError
 from glassformer.models import name_of
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
@@ -52,7 +57,7 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
     if not source.exists():
         raise missing(source, WHAT)
     folder = out or Path("runs") / (source_name(path).split(".")[0] or "imported")
-    _check_place(folder, force)
+    check_replaceable(folder, force)
     if source.is_dir():
         if not isinstance(source, Path) or not (source / CONFIG).is_file():
             raise UsageError(f"{path} is a folder without a {CONFIG}. {WHAT}")
@@ -81,20 +86,6 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
 def source_name(path: str | Path) -> str:
     """The last part of a path or of a name on the hub."""
     return Path(str(path).partition("@")[0] if is_hub_name(str(path)) else path).name
-
-
-def _check_place(folder: Path, force: bool) -> None:
-    if folder.is_file():
-        raise UsageError(f"{folder} is a file. Choose another --out.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not (folder / CONFIG).is_file():
-        raise GlassformerError(f"{folder} contains other files. Choose another --out.")
-    if not force:
-        raise GlassformerError(
-            f"{folder} already contains a model. Use --force to replace it, or choose another "
-            "--out."
-        )
 
 
 def _card(found: ForeignModel, name: str, source: str) -> str:
