@@ -64,8 +64,8 @@ def describe(folder: Path) -> Description:
     for path in folder.iterdir():
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
-        if path.suffix == ".json" and path.stat().st_size > LARGEST_TEXT:
-            raise GlassformerError(f"{path} is far too large for a file of this name.")
+        if path.suffix == ".json":
+            _check_size(path)
     where = str(folder / CONFIG)
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
@@ -80,6 +80,11 @@ def describe(folder: Path) -> Description:
         raise GlassformerError(
             f"{where} cannot be read as a {layout.architecture}: {error!r}. Copy it again."
         ) from None
+
+
+def _check_size(path: Path) -> None:
+    if path.is_file() and path.stat().st_size > LARGEST_TEXT:
+        raise GlassformerError(f"{path} is far too large for a file of this name.")
 
 
 def read_preprocessing(folder: Path) -> Preprocessing:
@@ -146,6 +151,12 @@ def _sentences(folder: Path) -> Values:
     found: Values = {"normalize": "Normalize" in kinds}
     if "Pooling" in kinds:
         place = paths[kinds.index("Pooling")]
+        if place in ("", ".", "..") or Path(place).name != place:
+            raise GlassformerError(
+                f'{folder / MODULES}: the path "{place}" of its pooling is not the name of a folder '
+                "beside it. Copy it again."
+            )
+        _check_size(folder / place / CONFIG)
         found["pooling"] = _pooling(folder / place / CONFIG)
     length = read_optional(folder / "sentence_bert_config.json").get("max_seq_length")
     if isinstance(length, int):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.pretrained import hub
+from glassformer.pretrained import hub, hugging_face
 from glassformer.pretrained.hugging_face import read_folder
 
 
@@ -141,6 +141,49 @@ def test_an_index_cannot_lead_out_of_the_folder(folder: Path, tmp_path: Path) ->
     index = {"weight_map": {"transformer.wte.weight": "../outside.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert "outside its folder" in refused(folder)
+
+
+@pytest.mark.parametrize("place", ["../outside", "..", "", "1_Pooling/../../outside", "/outside"])
+def test_modules_cannot_lead_out_of_the_folder(tmp_path: Path, place: str) -> None:
+    publish("bert-body", tmp_path / "bert")
+    pooling = json.dumps({"pooling_mode": "cls"})
+    for inside in (tmp_path / "outside", tmp_path / "bert/1_Pooling"):
+        inside.mkdir()
+        (inside / "config.json").write_text(pooling)
+    (tmp_path / "config.json").write_text(pooling)
+    place = str(tmp_path) + place if place.startswith("/") else place
+    modules = [{"type": "st.Transformer", "path": ""}, {"type": "st.Pooling", "path": place}]
+    path = tmp_path / "bert/modules.json"
+    path.write_text(json.dumps(modules))
+    assert f'modules.json: the path "{place}" of its pooling' in refused(tmp_path / "bert")
+    path.write_text(json.dumps([modules[0], modules[1] | {"path": "1_Pooling"}]))
+    assert read_folder(tmp_path / "bert").model.config.pooling == "first"  # type: ignore[union-attr]
+
+
+def test_a_config_of_the_pooling_that_is_far_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish("bert-body", tmp_path)
+    (tmp_path / "1_Pooling").mkdir()
+    large = {"pooling_mode": "cls", "more": " " * (tmp_path / "tokenizer.json").stat().st_size}
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(large))
+    modules = [{"type": "st.Pooling", "path": "1_Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    read_folder(tmp_path)
+    size = (tmp_path / "1_Pooling/config.json").stat().st_size
+    monkeypatch.setattr(hugging_face, "LARGEST_TEXT", size - 1)
+    assert "1_Pooling/config.json is far too large" in refused(tmp_path)
+
+
+def test_a_run_is_never_replaced(folder: Path, tmp_path: Path) -> None:
+    run = Path(glassformer.import_model(folder, tmp_path / "run"))
+    glassformer.import_model(folder, run, force=True)  # only a model
+    (run / "recipe.yaml").write_text("task: generate\n")
+    with pytest.raises(GlassformerError, match="contains a run"):
+        glassformer.import_model(folder, run, force=True)
+    with pytest.raises(GlassformerError, match="contains a run"):
+        glassformer.export_model(folder, "safetensors", run, force=True)
+    assert (run / "recipe.yaml").is_file()
 
 
 def test_a_missing_tokenizer_is_named(folder: Path) -> None:
