@@ -93,10 +93,13 @@ def read_preprocessing(folder: Path) -> Preprocessing:
 
 
 def _inputs(folder: Path, found: Description) -> Preprocessing:
+    values = {**found.layout.defaults, **found.theirs}
     try:
-        preprocessing = KINDS[found.layout.inputs].read(folder, found.theirs)
-    except (TypeError, ValueError) as error:  # pydantic's is a ValueError
-        raise GlassformerError(f"{folder}: its preprocessing cannot be read: {error}") from None
+        preprocessing = KINDS[found.layout.inputs].read(folder, values)
+    except (TypeError, KeyError, ValueError, ArithmeticError) as error:  # pydantic's: a ValueError
+        raise GlassformerError(
+            f"{folder}: its preprocessing cannot be read: {error!r}. Copy the whole folder."
+        ) from None
     preprocessing.check_model(found.config, str(folder), "Copy the whole folder.")
     return preprocessing
 
