@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import discard, explained, take_place
+from glassformer.atomic_files import discard, explained, take_place, write_json
 from glassformer.checkpoint.model_folder import (
     CARD,
+    GENERATION,
     Saved,
     check_replaceable,
     load_model,
@@ -34,6 +35,8 @@ class ExportFormat:
 
 def write_own(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
     save_model(folder, saved.model, saved.preprocessing, card)
+    if saved.generation:
+        write_json(folder / GENERATION, saved.generation)
     return saved.name, []
 
 
