@@ -192,6 +192,15 @@ def test_a_wrong_export_is_noticed_and_not_kept(
     assert not (tmp_path / "out").exists()
 
 
+def test_transformers_that_does_not_answer_in_time_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformers_check, "SECONDS", 0.01)
+    with pytest.raises(GlassformerError, match=r"did not finish within 0\.01 seconds"):
+        glassformer.export_model(a_gpt(tmp_path / "gpt"), "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformers_check, "find_spec", lambda name: None)
     folder = a_gpt(tmp_path / "gpt")
@@ -211,11 +220,13 @@ def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.Monk
 def test_safetensors_is_the_model_without_its_run(tmp_path: Path) -> None:
     folder = a_gpt(tmp_path / "gpt")
     (folder / "metrics.csv").write_text("step\n")
+    (folder / "generation_config.json").write_text('{"temperature": 0.7}')
     found = glassformer.export_model(folder, "safetensors", tmp_path / "out")
     assert found.differences == {"glassformer": 0.0}
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
     assert "metrics.csv" not in names
+    assert load_model(tmp_path / "out").generation == {"temperature": 0.7}
 
 
 def test_a_model_of_others_is_exported_directly(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Folders that are damaged, unknown or made to do harm are refused by one sentence."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,20 @@ def test_a_config_of_nonsense_is_refused(folder: Path) -> None:
         glassformer.load(folder)
 
 
+def test_a_palette_of_nonsense_is_refused(tmp_path: Path) -> None:
+    publish("imagegpt", tmp_path)
+    config, images = tmp_path / "config.json", tmp_path / "preprocessor_config.json"
+    values = json.loads(config.read_text())
+    del values["n_positions"]  # 1,024 by default, which the weights contradict
+    original = config.read_text()
+    config.write_text(json.dumps(values))
+    assert "transformer.wpe.weight has shape" in refused(tmp_path)
+    config.write_text(original)
+    for clusters in ("red", [["red"]], [[float("inf")] * 3], 7):
+        images.write_text(json.dumps({"clusters": clusters}))
+        assert "its preprocessing cannot be read" in refused(tmp_path)
+
+
 def test_an_index_cannot_lead_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(tmp_path / "outside.safetensors")
     index = {"weight_map": {"transformer.wte.weight": "../outside.safetensors"}}
@@ -222,6 +238,23 @@ def test_offline_the_hub_says_what_is_missing_and_how_to_get_it(
     said = str(caught.value)
     assert "somebody/gpt2-small is neither a local folder nor in the hub's cache" in said
     assert "hf download somebody/gpt2-small" in said
+
+
+def test_a_cache_that_cannot_be_written_is_not_taken_for_a_missing_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    def full(*each: Any, **rest: Any) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "cache/blobs/x")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", full)
+    with pytest.raises(GlassformerError) as caught:
+        glassformer.load("somebody/gpt2-small")
+    said = str(caught.value)
+    assert "cannot be loaded: cache/blobs/x: No space left on device." in said
+    assert "reached" not in said
 
 
 def test_a_model_in_the_hubs_cache_is_used_by_its_name(
