@@ -12,6 +12,7 @@ from glassformer.checkpoint.model_folder import (
     check_replaceable,
     save_model,
 )
+from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
 from glassformer.errors import UsageError
 from glassformer.models import name_of
@@ -22,7 +23,11 @@ from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
 from glassformer.pretrained.open_model import located
 from glassformer.wording import command
 
-WHAT = "Pass a folder of a Hugging Face model, its name on the hub, or a file of word vectors."
+WHAT = (
+    "Pass a folder of a Hugging Face model, its name on the hub, a GGUF file, or a file of word "
+    "vectors."
+)
+ENDINGS = (".gguf", ".txt", ".vec", ".bin", *COMPRESSIONS)  # of files; other dots belong to names
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
     source = located(path)
     if not source.exists():
         raise missing(source, WHAT)
-    folder = out or Path("runs") / (source_name(path).split(".")[0] or "imported")
+    folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
     check_replaceable(folder, force)
     if source.is_dir():
         if not isinstance(source, Path) or not (source / CONFIG).is_file():
@@ -86,6 +91,14 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
 def source_name(path: str | Path) -> str:
     """The last part of a path or of a name on the hub."""
     return Path(str(path).partition("@")[0] if is_hub_name(str(path)) else path).name
+
+
+def default_name(path: str | Path, is_file: bool) -> str:
+    """Qwen2.5-0.5B of a folder; glove.6B.50d of glove.6B.50d.txt.gz."""
+    name = Path(source_name(path))
+    while is_file and name.suffix.lower() in ENDINGS:
+        name = name.with_suffix("")
+    return str(name).strip(".") or "imported"
 
 
 def _card(found: ForeignModel, name: str, source: str) -> str:
