@@ -14,8 +14,8 @@ def import_model(
         str,
         options.argument(
             "SOURCE",
-            "Hugging Face folder, name on its hub, or file of word vectors (GloVe, word2vec, "
-            "fastText).",
+            "Hugging Face folder, name on its hub, GGUF file, or file of word vectors (GloVe, "
+            "word2vec, fastText).",
         ),
     ],
     out: Annotated[
@@ -28,12 +28,14 @@ def import_model(
 ) -> None:
     """Import a published model into a model folder.
 
-    Other commands also read Hugging Face folders and names directly. No code from them is run.
+    Other commands also read Hugging Face folders, names and GGUF files directly. No code from
+    them is run.
     Compressed files of word vectors and those in archives can be imported as they are.
 
     Examples:
       glassformer import openai-community/gpt2
       glassformer import ~/models/bert-base-uncased --out runs/bert
+      glassformer import smollm2-135m-q8_0.gguf --out runs/smollm2
       glassformer import glove.6B.zip/glove.6B.100d.txt --out runs/glove
     """
     from glassformer import api

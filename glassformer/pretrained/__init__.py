@@ -1,1 +1,2 @@
-"""Models in other formats: each format is a file, and a row of the table in `import_model.py`."""
+"""Models in other formats: each format of a file is a file, and a row of the table in `formats.py`;
+each family of Hugging Face's models is a file, and a row of the table in `families`."""

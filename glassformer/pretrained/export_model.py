@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import discard, explained, take_place
-from glassformer.checkpoint.model_folder import CARD, CONFIG, Saved, load_model, save_model
+from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.checkpoint.model_folder import (
+    CARD,
+    GENERATION,
+    Saved,
+    check_replaceable,
+    load_model,
+    save_model,
+)
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.pretrained.export_hub import check_hub, write_hub
 from glassformer.pretrained.open_model import Source, located, open_model
@@ -28,6 +35,8 @@ class ExportFormat:
 
 def write_own(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
     save_model(folder, saved.model, saved.preprocessing, card)
+    if saved.generation:
+        write_json(folder / GENERATION, saved.generation)
     return saved.name, []
 
 
@@ -85,7 +94,7 @@ def export_model(
         )
     path = located(source)
     folder = out or Path("exports") / f"{path.name}-{format}"
-    _check_place(folder, force)
+    check_replaceable(folder, force)
     saved = open_model(source)
     chosen = FORMATS[format]
     partial = folder.with_name(f".{folder.name}.partial")
@@ -110,19 +119,3 @@ def export_model(
 def _card_of(path: Any) -> str:
     card = Path(str(path)) / CARD
     return card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-
-
-def _check_place(folder: Path, force: bool) -> None:
-    if folder.is_file():
-        raise UsageError(f"{folder} is a file. Choose another --out.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not (folder / CONFIG).is_file():
-        raise GlassformerError(f"{folder} contains other files. Choose another --out.")
-    if (folder / "recipe.yaml").is_file():
-        raise GlassformerError(f"{folder} contains a run. Choose another --out.")
-    if not force:
-        raise GlassformerError(
-            f"{folder} already contains a model. Use --force to replace it, or choose another "
-            "--out."
-        )

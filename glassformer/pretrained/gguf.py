@@ -21,6 +21,7 @@ from glassformer.pretrained.family import Layout, Values
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
 from glassformer.pretrained.gguf_tokenizer import read_tokenizer
+from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 ARCHITECTURES = ("llama", "qwen3")
@@ -53,13 +54,10 @@ def read_gguf(path: DataPath) -> ForeignModel:
     source = _Renamed(file, theirs)
     model, _ = read_model(layout, config, source, str(path))
     tokenizer = read_tokenizer(file.metadata, str(path))
-    special = {id: name for name, id in tokenizer.special_tokens.items()}
-    ends = [file.metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot")]
-    names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
     template = file.metadata.get("tokenizer.chat_template")
     preprocessing = TextPreprocessing(
         tokenizer=tokenizer,
-        end_tokens=tuple(dict.fromkeys(names)),
+        end_tokens=_end_tokens(file.metadata, tokenizer, str(path)),
         jinja_template=template if isinstance(template, str) else None,
     )
     preprocessing.check_model(config, str(path), "Download it again.")
@@ -73,6 +71,18 @@ def read_gguf(path: DataPath) -> ForeignModel:
         ("Once upon a time",),
         (f"the weights were stored as {', '.join(types)} and are computed as float32",),
     )
+
+
+def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
+    """The special tokens that end an answer, apart from the end of a text."""
+    special = {id: name for name, id in tokenizer.special_tokens.items()}
+    keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot")]
+    ends = {key: metadata[key] for key in keys if key in metadata}
+    for key, id in ends.items():
+        if not isinstance(id, int):
+            raise GlassformerError(f"{where}: {key} is not a number. Download it again.")
+    names = [special[id] for id in ends.values() if id in special and id != tokenizer.end_of_text]
+    return tuple(dict.fromkeys(names))
 
 
 def describe_gguf(path: DataPath) -> tuple[str, Config]:
@@ -95,9 +105,14 @@ def _described(file: GGUFFile) -> tuple[Layout, Config, Values]:
             f'{where}: models of the family "{family}" cannot be imported from GGUF. These can: '
             f"{', '.join(ARCHITECTURES)}."
         )
-    theirs = _config(metadata, family, file, where)
     (layout,) = FAMILIES[family].layouts
-    return layout, layout.our_config(theirs, where), theirs
+    try:
+        theirs = _config(metadata, family, file, where)
+        return layout, layout.our_config(theirs, where), theirs
+    except (TypeError, KeyError, ValueError, ArithmeticError) as error:
+        raise GlassformerError(
+            f"{where} cannot be read as a {layout.architecture}: {error!r}. Download it again."
+        ) from None
 
 
 def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values:
@@ -166,8 +181,9 @@ class _Renamed:
 def _usual(name: str) -> str:
     """blk.0.attn_q.weight → model.layers.0.self_attn.q_proj.weight"""
     module, _, kind = name.rpartition(".")
-    if module.startswith("blk."):
-        _, number, part = module.split(".", 2)
+    block, _, rest = module.partition(".")
+    number, _, part = rest.partition(".")
+    if block == "blk" and part:  # any other name is refused as one that is not part of the model
         return f"model.layers.{number}.{NAMES.get(part, part)}.{kind}"
     return f"{NAMES.get(module, module)}.{kind}"
 

@@ -7,6 +7,7 @@ from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import cause
 
 CONTROL, USER_DEFINED = 3, 4  # types of tokens
 LLAMA3 = (
@@ -48,15 +49,20 @@ def read_tokenizer(metadata: dict[str, Any], where: str) -> Tokenizer:
             f'{where}: tokenizers of the kind "{kind}" cannot be imported from GGUF, only "gpt2" '
             "(byte-level BPE). Use the model's Hugging Face folder."
         )
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise GlassformerError(
             f'{where}: the rule "{rule}" of its tokenizer is unknown. These are known: '
             f"{', '.join(RULES)}. Use the model's Hugging Face folder."
         )
     try:
         backend = _backend(tokens, merges, rule)
+        _add_special_tokens(backend, tokens, metadata)
     except Exception as error:  # the library has no narrower one
-        raise GlassformerError(f"{where}: its tokenizer is damaged: {error}.") from None
+        raise GlassformerError(f"{where}: its tokenizer is damaged: {cause(error)}.") from None
+    return Tokenizer(backend)
+
+
+def _add_special_tokens(backend: Backend, tokens: list[str], metadata: dict[str, Any]) -> None:
     types = metadata.get("tokenizer.ggml.token_type") or []
     for number, name in zip(types, tokens, strict=False):
         if number == CONTROL:
@@ -65,12 +71,13 @@ def read_tokenizer(metadata: dict[str, Any], where: str) -> Tokenizer:
             backend.add_tokens([AddedToken(name, normalized=False)])
     first = metadata.get("tokenizer.ggml.bos_token_id")
     backend.post_processor = processors.ByteLevel(trim_offsets=False)  # which adds nothing
-    if metadata.get("tokenizer.ggml.add_bos_token") and isinstance(first, int):
+    if metadata.get("tokenizer.ggml.add_bos_token") and first is not None:
+        if not isinstance(first, int) or not 0 <= first < len(tokens):
+            raise ValueError(f"no token has the number {first} of bos_token_id")
         name = tokens[first]
         backend.post_processor = processors.TemplateProcessing(
             single=f"{name} $A", special_tokens=[(name, first)]
         )
-    return Tokenizer(backend)
 
 
 def _backend(tokens: list[str], merges: list[str], rule: str) -> Backend:

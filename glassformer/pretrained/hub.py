@@ -1,13 +1,12 @@
 """Models of the Hugging Face hub by name: downloaded once into its cache, then read from there."""
 
 import logging
-import os
 import re
 import sys
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.wording import first_line, install
+from glassformer.wording import cause, install
 
 NAME = re.compile(r"[a-z0-9][\w.-]*/[a-z0-9][\w.-]*(@[\w./-]+)?", re.IGNORECASE | re.ASCII)
 # Weights as pickle, and those of other frameworks, are not downloaded.
@@ -30,17 +29,17 @@ def downloaded(source: str) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import (
             GatedRepoError,
-            HfHubHTTPError,
             LocalEntryNotFoundError,
             RepositoryNotFoundError,
         )
+        from huggingface_hub.utils import disable_progress_bars
     except ImportError:
         raise GlassformerError(
             f"{source} is not a local folder. To load it from the Hugging Face hub, run "
             f"{install('huggingface_hub')}."
         ) from None
     if not sys.stderr.isatty():
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry
     try:
         found = snapshot_download(name, revision=revision or None, allow_patterns=PATTERNS)
@@ -53,14 +52,13 @@ def downloaded(source: str) -> Path:
             f"{source} is neither a local folder nor a model on the Hugging Face hub. Check the "
             "name; private models require HF_TOKEN."
         ) from None
-    except (LocalEntryNotFoundError, ConnectionError, OSError) as error:
-        if isinstance(error, HfHubHTTPError) and not isinstance(error, LocalEntryNotFoundError):
-            raise GlassformerError(f"{source} cannot be loaded: {first_line(error)}") from None
+    except (LocalEntryNotFoundError, ConnectionError):
         raise GlassformerError(
             f"{source} is neither a local folder nor in the hub's cache, and the hub cannot be "
             f"reached. Check the connection and HF_HUB_OFFLINE, or run `hf download {name}` where "
             "there is a network and copy the cache (HF_HOME)."
         ) from None
     except Exception as error:  # the call depends on a network and a disk
-        raise GlassformerError(f"{source} cannot be loaded: {first_line(error)}") from error
+        place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+        raise GlassformerError(f"{source} cannot be loaded: {place}{cause(error)}.") from error
     return Path(found)

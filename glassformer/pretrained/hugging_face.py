@@ -64,8 +64,8 @@ def describe(folder: Path) -> Description:
     for path in folder.iterdir():
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
-        if path.suffix == ".json" and path.stat().st_size > LARGEST_TEXT:
-            raise GlassformerError(f"{path} is far too large for a file of this name.")
+        if path.suffix == ".json":
+            _check_size(path)
     where = str(folder / CONFIG)
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
@@ -82,16 +82,24 @@ def describe(folder: Path) -> Description:
         ) from None
 
 
+def _check_size(path: Path) -> None:
+    if path.is_file() and path.stat().st_size > LARGEST_TEXT:
+        raise GlassformerError(f"{path} is far too large for a file of this name.")
+
+
 def read_preprocessing(folder: Path) -> Preprocessing:
     found = describe(folder)
     return _inputs(folder, found)
 
 
 def _inputs(folder: Path, found: Description) -> Preprocessing:
+    values = {**found.layout.defaults, **found.theirs}
     try:
-        preprocessing = KINDS[found.layout.inputs].read(folder, found.theirs)
-    except (TypeError, ValueError) as error:  # pydantic's is a ValueError
-        raise GlassformerError(f"{folder}: its preprocessing cannot be read: {error}") from None
+        preprocessing = KINDS[found.layout.inputs].read(folder, values)
+    except (TypeError, KeyError, ValueError, ArithmeticError) as error:  # pydantic's: a ValueError
+        raise GlassformerError(
+            f"{folder}: its preprocessing cannot be read: {error!r}. Copy the whole folder."
+        ) from None
     preprocessing.check_model(found.config, str(folder), "Copy the whole folder.")
     return preprocessing
 
@@ -146,6 +154,12 @@ def _sentences(folder: Path) -> Values:
     found: Values = {"normalize": "Normalize" in kinds}
     if "Pooling" in kinds:
         place = paths[kinds.index("Pooling")]
+        if place in ("", ".", "..") or Path(place).name != place:
+            raise GlassformerError(
+                f'{folder / MODULES}: the path "{place}" of its pooling is not the name of a folder '
+                "beside it. Copy it again."
+            )
+        _check_size(folder / place / CONFIG)
         found["pooling"] = _pooling(folder / place / CONFIG)
     length = read_optional(folder / "sentence_bert_config.json").get("max_seq_length")
     if isinstance(length, int):

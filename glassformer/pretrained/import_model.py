@@ -6,9 +6,15 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.atomic_files import discard, explained, take_place, write_json
-from glassformer.checkpoint.model_folder import CONFIG, GENERATION, save_model
+from glassformer.checkpoint.model_folder import (
+    CONFIG,
+    GENERATION,
+    check_replaceable,
+    save_model,
+)
+from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import UsageError
 from glassformer.models import name_of
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
@@ -17,7 +23,11 @@ from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
 from glassformer.pretrained.open_model import located
 from glassformer.wording import command
 
-WHAT = "Pass a folder of a Hugging Face model, its name on the hub, or a file of word vectors."
+WHAT = (
+    "Pass a folder of a Hugging Face model, its name on the hub, a GGUF file, or a file of word "
+    "vectors."
+)
+ENDINGS = (".gguf", ".txt", ".vec", ".bin", *COMPRESSIONS)  # of files; other dots belong to names
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,8 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
     source = located(path)
     if not source.exists():
         raise missing(source, WHAT)
-    folder = out or Path("runs") / (source_name(path).split(".")[0] or "imported")
-    _check_place(folder, force)
+    folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
+    check_replaceable(folder, force)
     if source.is_dir():
         if not isinstance(source, Path) or not (source / CONFIG).is_file():
             raise UsageError(f"{path} is a folder without a {CONFIG}. {WHAT}")
@@ -83,18 +93,12 @@ def source_name(path: str | Path) -> str:
     return Path(str(path).partition("@")[0] if is_hub_name(str(path)) else path).name
 
 
-def _check_place(folder: Path, force: bool) -> None:
-    if folder.is_file():
-        raise UsageError(f"{folder} is a file. Choose another --out.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not (folder / CONFIG).is_file():
-        raise GlassformerError(f"{folder} contains other files. Choose another --out.")
-    if not force:
-        raise GlassformerError(
-            f"{folder} already contains a model. Use --force to replace it, or choose another "
-            "--out."
-        )
+def default_name(path: str | Path, is_file: bool) -> str:
+    """Qwen2.5-0.5B of a folder; glove.6B.50d of glove.6B.50d.txt.gz."""
+    name = Path(source_name(path))
+    while is_file and name.suffix.lower() in ENDINGS:
+        name = name.with_suffix("")
+    return str(name).strip(".") or "imported"
 
 
 def _card(found: ForeignModel, name: str, source: str) -> str:

@@ -52,7 +52,13 @@ def difference_in_transformers(
         kept = {} if probe.kept is None else {"kept": probe.kept.to(expected.dtype)}
         save_file({**probe.inputs, "expected": expected.contiguous(), **kept}, path)
         arguments = [sys.executable, "-c", PROGRAM, str(folder), str(path), json.dumps(text)]
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=SECONDS)
+        try:
+            done = subprocess.run(arguments, capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            raise GlassformerError(
+                f"transformers did not finish within {SECONDS} seconds when it loaded {folder} to "
+                "compare. Nothing was written. Try again when the machine is less busy."
+            ) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it ended without a message"])[-1]
         raise GlassformerError(f"transformers cannot load {folder}: {last}")

@@ -28,14 +28,10 @@ _SHAPE = tuple[int, ...]
 class WeightFiles:
     """Tensors by name; `shapes` is known from the headers alone."""
 
-    def __init__(self, folder: Path, files: Mapping[str, Path], shapes: Mapping[str, _SHAPE]):
-        self.folder = folder
+    def __init__(self, files: Mapping[str, Path], shapes: Mapping[str, _SHAPE]):
         self._files = dict(files)
         self.shapes = dict(shapes)
         self.types: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.shapes
 
     def renamed(self, renames: tuple[tuple[str, str], ...]) -> "WeightFiles":
         """The same tensors under the names that a layout expects; `renames` are regular
@@ -96,7 +92,7 @@ def open_weights(folder: Path) -> WeightFiles:
             f"{folder / listed[lost[0]]} should contain {lost[0]}, by {INDEX}, but does not. Copy "
             "both again."
         )
-    return WeightFiles(folder, files, shapes)
+    return WeightFiles(files, shapes)
 
 
 @contextmanager

@@ -50,25 +50,25 @@ def test_imported_vectors_have_neighbours(glassformer: Any, tmp_path: Path) -> N
     (tmp_path / "glove.3d.txt").write_text(GLOVE)
     result = glassformer("import", "glove.3d.txt")
     assert result.code == 0, result.err
-    assert "runs/glove: word-vectors, 4 words, 3 dimensions. Try: " in result.out
+    assert "runs/glove.3d: word-vectors, 4 words, 3 dimensions. Try: " in result.out
     assert "lower case" in result.err
-    printed = glassformer("neighbours", "runs/glove", "fox", "--context", "The quick fox!")
+    printed = glassformer("neighbours", "runs/glove.3d", "fox", "--context", "The quick fox!")
     assert "dog" in printed.out
     assert "/ 1.73" in printed.out
     again = glassformer("import", "glove.3d.txt", "--force", "--json")
-    assert json.loads(again.out)["folder"] == "runs/glove"
+    assert json.loads(again.out)["folder"] == "runs/glove.3d"
     assert "already contains a model" in glassformer("import", "glove.3d.txt").error
-    assert "imported" in glassformer("evaluate", "runs/glove", "--data", "glove.3d.txt").error
+    assert "imported" in glassformer("evaluate", "runs/glove.3d", "--data", "glove.3d.txt").error
 
 
 def test_mistakes_are_one_sentence(glassformer: Any, shelf: Path, tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text(GLOVE)
     glassformer("import", "glove.txt")
-    unknown = glassformer("neighbours", "runs/glove", "foxx")
+    unknown = glassformer("neighbours", "runs/glove.3d", "foxx")
     assert (unknown.code, unknown.out) == (2, "")
     said = '"foxx" is not among the 4 words of this model. Did you mean fox?'
     assert unknown.error == said
-    elsewhere = glassformer("neighbours", "runs/glove", "fox", "--context", "a dog")
+    elsewhere = glassformer("neighbours", "runs/glove.3d", "fox", "--context", "a dog")
     assert (elsewhere.code, elsewhere.error.startswith("the context does not contain")) == (2, True)
     other = glassformer("neighbours", shelf / "runs/reviews", "fox")
     said = "cannot show neighbours. This model supports classify, inspect and evaluate."

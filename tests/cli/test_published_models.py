@@ -80,12 +80,22 @@ def test_import_writes_a_folder_and_says_how_to_try_it(glassformer: Any, folders
     assert "pooler" in found["notes"][0]
 
 
+def test_names_with_dots_are_kept_whole(glassformer: Any, folders: Path, tmp_path: Path) -> None:
+    for name in ("Small2.5-0.5B", "Small2.5-1.5B.bin"):
+        (tmp_path / name).symlink_to(folders / "gpt2")
+        (found,) = lines(glassformer("import", name, "--json"))
+        assert found["folder"] == f"runs/{name}"
+    (tmp_path / "glove.6B.2d.TXT").write_text("the 0.1 0.2\nfox 0.3 0.4\n")
+    (found,) = lines(glassformer("import", "glove.6B.2d.TXT", "--json"))
+    assert found["folder"] == "runs/glove.6B.2d"
+
+
 def test_a_folder_can_be_fine_tuned_and_exported(
     glassformer: Any, folders: Path, tmp_path: Path
 ) -> None:
     rows = [f"w{n % 9} w{n % 7} w{10 + n % 2},{('no', 'yes')[n % 2]}" for n in range(80)]
     (tmp_path / "data.csv").write_text("\n".join(["text,label", *rows]))
-    sets = ("pooling=first", "pooler=true", "head_dropout=0.1")
+    sets = ("pooling=first", "pooler=true", "bag=false", "head_dropout=0.1")
     options = [word for each in sets for word in ("--set", f"model.{each}")]
     options += ["--set", "training.precision=float32", "--set", "training.num_threads=1"]
     options += ["--set", "training.report_to=[]"]

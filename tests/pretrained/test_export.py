@@ -154,6 +154,18 @@ def test_what_no_family_computes_is_refused_with_what_differs(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_a_bag_beside_a_classifier_is_named_as_what_differs(
+    tmp_path: Path, activation: str
+) -> None:
+    preprocessing = TextPreprocessing(tokenizer=tokenizer("wordpiece", *BERT_TOKENS))
+    config = CLS | {"pooler_activation": activation, "bag": True}
+    path = a_model(tmp_path / "classifier", "classifier", preprocessing, **config)
+    with pytest.raises(GlassformerError, match="bag is true instead of false"):
+        glassformer.export_model(path, "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_model_without_a_family_lists_those_that_have_one(tmp_path: Path) -> None:
     words = TextPreprocessing(tokenizer=tokenizer("word"))
     torch.manual_seed(0)
@@ -180,6 +192,15 @@ def test_a_wrong_export_is_noticed_and_not_kept(
     assert not (tmp_path / "out").exists()
 
 
+def test_transformers_that_does_not_answer_in_time_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformers_check, "SECONDS", 0.01)
+    with pytest.raises(GlassformerError, match=r"did not finish within 0\.01 seconds"):
+        glassformer.export_model(a_gpt(tmp_path / "gpt"), "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformers_check, "find_spec", lambda name: None)
     folder = a_gpt(tmp_path / "gpt")
@@ -199,11 +220,13 @@ def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.Monk
 def test_safetensors_is_the_model_without_its_run(tmp_path: Path) -> None:
     folder = a_gpt(tmp_path / "gpt")
     (folder / "metrics.csv").write_text("step\n")
+    (folder / "generation_config.json").write_text('{"temperature": 0.7}')
     found = glassformer.export_model(folder, "safetensors", tmp_path / "out")
     assert found.differences == {"glassformer": 0.0}
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
     assert "metrics.csv" not in names
+    assert load_model(tmp_path / "out").generation == {"temperature": 0.7}
 
 
 def test_a_model_of_others_is_exported_directly(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from glassformer.pretrained.gguf_file import GGUFFile
 ALPHABET = [chr(code) for code in (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x144))]
 TOKENS = ["<|endoftext|>", "<|im_end|>", *ALPHABET, "Ġt", "he", "Ġthe"]
 MERGES = ["Ġ t", "h e", "Ġt he"]
+BEGINS = {"tokenizer.ggml.add_bos_token": True}
 
 
 def string(text: str) -> bytes:
@@ -204,7 +205,7 @@ def test_its_tokenizer_and_template_are_read(tmp_path: Path) -> None:
 
 
 def test_a_begin_of_text_is_read_before_every_prompt(tmp_path: Path) -> None:
-    path, theirs = model_file(tmp_path / "model.gguf", **{"tokenizer.ggml.add_bos_token": True})
+    path, theirs = model_file(tmp_path / "model.gguf", **BEGINS)
     model: Any = glassformer.load(path)
     ids = [0, *model.tokenizer.encode("the")]
     likely = their_logits(theirs, {"input_ids": torch.tensor([ids])})[0, -1].argmax()
@@ -219,6 +220,19 @@ def test_a_begin_of_text_is_read_before_every_prompt(tmp_path: Path) -> None:
         ({"tokenizer.ggml.pre": "viking"}, 'the rule "viking"'),
         ({"llama.rope.scaling.type": "yarn"}, "rotary positions are scaled"),
         ({"llama.block_count": 3}, "missing"),
+        ({"llama.block_count": [2, 2]}, "num_layers"),
+        ({"llama.attention.head_count_kv": [2, 2]}, "num_kv_heads"),
+        ({"llama.attention.key_length": "wide"}, "head_dim"),
+        ({"llama.rope.freq_base": "high"}, "cannot be read as a LlamaForCausalLM"),
+        ({"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": "x"}, "factor"),
+        ({"llama.attention.layer_norm_rms_epsilon": "small"}, "norm_eps"),
+        ({"tokenizer.ggml.pre": ["smollm"]}, "the rule"),
+        ({"tokenizer.ggml.token_type": 3}, "its tokenizer is damaged"),
+        ({"tokenizer.ggml.tokens": [1, 2]}, "its tokenizer is damaged"),
+        ({"tokenizer.ggml.eos_token_id": [1, 2]}, "eos_token_id is not a number"),
+        ({"tokenizer.ggml.eot_token_id": "<|im_end|>"}, "eot_token_id is not a number"),
+        (BEGINS | {"tokenizer.ggml.bos_token_id": 9999}, "no token has the number 9999"),
+        (BEGINS | {"tokenizer.ggml.bos_token_id": [0, 1]}, "no token has the number [0, 1]"),
         ({"llama.feed_forward_length": 64}, "has shape (48, 32); config.json expects (64, 32)"),
     ],
 )
@@ -227,6 +241,19 @@ def test_what_cannot_be_imported_is_refused(tmp_path: Path, metadata: Any, said:
     with pytest.raises(GlassformerError) as caught:
         glassformer.load(path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["blk.0.weight", "blk.weight", "blk", "blk.x.y.z"])
+def test_a_tensor_with_an_unknown_name_is_refused(tmp_path: Path, name: str) -> None:
+    path, _ = model_file(tmp_path / "model.gguf")
+    content = path.read_bytes()
+    known = string("blk.0.attn_norm.weight")
+    assert content.count(known) == 1
+    (tmp_path / "other.gguf").write_bytes(  # of the same length, so that nothing else moves
+        content.replace(known, string(name.ljust(len(known) - 8, "_")))
+    )
+    with pytest.raises(GlassformerError, match=r"attn_norm|input_layernorm"):
+        glassformer.load(tmp_path / "other.gguf")
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:

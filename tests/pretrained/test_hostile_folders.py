@@ -1,6 +1,8 @@
 """Folders that are damaged, unknown or made to do harm are refused by one sentence."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.pretrained import hub
+from glassformer.pretrained import hub, hugging_face
 from glassformer.pretrained.hugging_face import read_folder
 
 
@@ -136,11 +138,68 @@ def test_a_config_of_nonsense_is_refused(folder: Path) -> None:
         glassformer.load(folder)
 
 
+def test_a_palette_of_nonsense_is_refused(tmp_path: Path) -> None:
+    publish("imagegpt", tmp_path)
+    config, images = tmp_path / "config.json", tmp_path / "preprocessor_config.json"
+    values = json.loads(config.read_text())
+    del values["n_positions"]  # 1,024 by default, which the weights contradict
+    original = config.read_text()
+    config.write_text(json.dumps(values))
+    assert "transformer.wpe.weight has shape" in refused(tmp_path)
+    config.write_text(original)
+    for clusters in ("red", [["red"]], [[float("inf")] * 3], 7):
+        images.write_text(json.dumps({"clusters": clusters}))
+        assert "its preprocessing cannot be read" in refused(tmp_path)
+
+
 def test_an_index_cannot_lead_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(tmp_path / "outside.safetensors")
     index = {"weight_map": {"transformer.wte.weight": "../outside.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert "outside its folder" in refused(folder)
+
+
+@pytest.mark.parametrize("place", ["../outside", "..", "", "1_Pooling/../../outside", "/outside"])
+def test_modules_cannot_lead_out_of_the_folder(tmp_path: Path, place: str) -> None:
+    publish("bert-body", tmp_path / "bert")
+    pooling = json.dumps({"pooling_mode": "cls"})
+    for inside in (tmp_path / "outside", tmp_path / "bert/1_Pooling"):
+        inside.mkdir()
+        (inside / "config.json").write_text(pooling)
+    (tmp_path / "config.json").write_text(pooling)
+    place = str(tmp_path) + place if place.startswith("/") else place
+    modules = [{"type": "st.Transformer", "path": ""}, {"type": "st.Pooling", "path": place}]
+    path = tmp_path / "bert/modules.json"
+    path.write_text(json.dumps(modules))
+    assert f'modules.json: the path "{place}" of its pooling' in refused(tmp_path / "bert")
+    path.write_text(json.dumps([modules[0], modules[1] | {"path": "1_Pooling"}]))
+    assert read_folder(tmp_path / "bert").model.config.pooling == "first"  # type: ignore[union-attr]
+
+
+def test_a_config_of_the_pooling_that_is_far_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish("bert-body", tmp_path)
+    (tmp_path / "1_Pooling").mkdir()
+    large = {"pooling_mode": "cls", "more": " " * (tmp_path / "tokenizer.json").stat().st_size}
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(large))
+    modules = [{"type": "st.Pooling", "path": "1_Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    read_folder(tmp_path)
+    size = (tmp_path / "1_Pooling/config.json").stat().st_size
+    monkeypatch.setattr(hugging_face, "LARGEST_TEXT", size - 1)
+    assert "1_Pooling/config.json is far too large" in refused(tmp_path)
+
+
+def test_a_run_is_never_replaced(folder: Path, tmp_path: Path) -> None:
+    run = Path(glassformer.import_model(folder, tmp_path / "run"))
+    glassformer.import_model(folder, run, force=True)  # only a model
+    (run / "recipe.yaml").write_text("task: generate\n")
+    with pytest.raises(GlassformerError, match="contains a run"):
+        glassformer.import_model(folder, run, force=True)
+    with pytest.raises(GlassformerError, match="contains a run"):
+        glassformer.export_model(folder, "safetensors", run, force=True)
+    assert (run / "recipe.yaml").is_file()
 
 
 def test_a_missing_tokenizer_is_named(folder: Path) -> None:
@@ -179,6 +238,23 @@ def test_offline_the_hub_says_what_is_missing_and_how_to_get_it(
     said = str(caught.value)
     assert "somebody/gpt2-small is neither a local folder nor in the hub's cache" in said
     assert "hf download somebody/gpt2-small" in said
+
+
+def test_a_cache_that_cannot_be_written_is_not_taken_for_a_missing_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    def full(*each: Any, **rest: Any) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "cache/blobs/x")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", full)
+    with pytest.raises(GlassformerError) as caught:
+        glassformer.load("somebody/gpt2-small")
+    said = str(caught.value)
+    assert "cannot be loaded: cache/blobs/x: No space left on device." in said
+    assert "reached" not in said
 
 
 def test_a_model_in_the_hubs_cache_is_used_by_its_name(

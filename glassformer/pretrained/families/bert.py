@@ -192,7 +192,7 @@ THEIRS = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross
 OLD_NAMES = ((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"))
 POSITION_IDS = r"(\w+\.)?embeddings\.position_ids"
 POOLER = r"(\w+\.)?pooler\.dense\.\w+"
-CLS = {"pooling": "first", "pooler": True, "pooler_activation": "tanh"}
+CLS = {"pooling": "first", "pooler": True, "pooler_activation": "tanh", "bag": False}
 
 
 def _layout(first: int, **rest: Any) -> Layout:

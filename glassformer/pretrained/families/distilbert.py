@@ -113,7 +113,7 @@ DEFAULTS = {
     "tie_word_embeddings": True,
 }
 BODY = OURS | {"num_segments": 0, "norm_eps": 1e-12}
-CLS = {"pooling": "first", "pooler": True, "pooler_activation": "relu"}
+CLS = {"pooling": "first", "pooler": True, "pooler_activation": "relu", "bag": False}
 
 
 def _layout(**rest: Any) -> Layout:
