@@ -8,10 +8,11 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
-from glassformer.cli.output import note_unknown, print_candidates, print_json
+from glassformer.cli.output import note, note_unknown, print_candidates, print_json
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 from glassformer.options import as_typed
+from glassformer.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +83,8 @@ def _paint(
 def _print_texts(
     predictor: "LanguagePredictor", prompt: str, settings: dict[str, Any], as_json: bool
 ) -> None:
+    if (number := predictor.num_left_out(prompt)) > 0:
+        note(f"the prompt is too long: its first {counted(number, 'token')} will not be read")
     with naming_options(predictor, settings):
         if settings.get("num_return_sequences", 1) == 1 and not as_json:
             for piece in chain([prompt], predictor.stream(prompt, **settings), ["\n"]):

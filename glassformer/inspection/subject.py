@@ -127,10 +127,19 @@ class Subject:
 
     @property
     def notes(self) -> tuple[str, ...]:
+        remarks = (*self.remarks, *filter(None, map(_unknown_words, self.streams)))
         if not self.num_left_out:
-            return self.remarks
+            return remarks
         return (
-            *self.remarks,
+            *remarks,
             f"the text is too long: the model reads {len(self.streams[-1].tokens):,} tokens; "
             f"{self.num_left_out:,} from the {self.part_left_out} of the text are left out",
         )
+
+
+def _unknown_words(stream: Stream) -> str:
+    unknown = None if stream.tokenizer is None else stream.tokenizer.unknown
+    number = 0 if unknown is None else stream.ids.count(unknown)
+    if not number:
+        return ""
+    return f"{number} of the {len(stream.ids)} tokens of the {stream.name} are unknown to the model"

@@ -156,8 +156,8 @@ def _sentences(folder: Path) -> Values:
         place = paths[kinds.index("Pooling")]
         if place in ("", ".", "..") or Path(place).name != place:
             raise GlassformerError(
-                f'{folder / MODULES}: the path "{place}" of its pooling is not the name of a folder '
-                "beside it. Copy it again."
+                f'{folder / MODULES}: the path "{place}" of its pooling is not the name of a '
+                "folder beside it. Copy it again."
             )
         _check_size(folder / place / CONFIG)
         found["pooling"] = _pooling(folder / place / CONFIG)

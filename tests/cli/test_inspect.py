@@ -162,9 +162,22 @@ def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.Mon
 def test_an_option_that_the_usual_view_does_not_have_is_refused_by_name(
     glassformer: Any, translator: Translator
 ) -> None:
-    result = glassformer("inspect", "run", "Hallo", "--layer", "1")
+    result = glassformer("inspect", "run", "Hallo", "--words")
     assert result.code == 2
-    assert "the view story does not accept --layer" in result.err
+    assert "the view story does not accept --words" in result.err
+
+
+def test_one_head_narrows_the_numbers_of_a_story_and_not_its_page(
+    glassformer: Any, masked: None, tmp_path: Path
+) -> None:
+    words = ("inspect", "run", "one two three", "--layer", "1", "--head", "0")
+    found = json.loads(glassformer(*words, "--json").out)
+    assert (found["layers"], found["heads"]) == ([1], [0])
+    assert np.shape(found["attention"]) == (1, 1, 5, 5)
+    result = glassformer(*words, "--out", "story.html")
+    assert result.code == 2
+    assert result.error.startswith("the page of a story has all layers and heads.")
+    assert not (tmp_path / "story.html").exists()
 
 
 @pytest.fixture

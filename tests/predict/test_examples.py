@@ -28,7 +28,7 @@ MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2}
 WIDTH = {"d_model": 16}
 STACK = {"num_layers": 1, "num_heads": 2, **WIDTH}
 MODELS: dict[type[Predictor], tuple[str, str, int, dict[str, Any]]] = {
-    ClassifyPredictor: ("classifier", "test.csv", 60, STACK),
+    ClassifyPredictor: ("classifier", "test.csv", 60, STACK | {"bag": False}),
     TagPredictor: ("tagger", "test.conll", 150, STACK),
     LanguagePredictor: ("gpt", "held_out.txt", 20, STACK | {"context_length": 16}),
     MaskedPredictor: ("bert", "held_out.txt", 10, STACK),

@@ -74,7 +74,7 @@ def test_a_masked_model_predicts_its_own_positions():
     predictor = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
     seen = predictor.inspect("one [MASK] three")
     assert seen.tokens == ["[CLS]", "one", "[MASK]", "three", "[SEP]"]
-    assert [each.actual for each in seen.predictions] == ["[CLS]", "one", None, "three", "[SEP]"]
+    assert [each.actual for each in seen.predictions] == [None, "one", None, "three", None]
     assert seen.attention.shape == (2, 2, 5, 5)
     (guesses,) = predictor.fill("one [MASK] three", top=30)
     options = {each.token: each.probability for each in seen.predictions[2].options}

@@ -71,6 +71,7 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
       slider.value = moment;
       slider.dispatchEvent(new Event("input"));
       choose({ token: 3 });
+      writeAddress(); // it would wait a moment
       return {
         said: document.querySelector(".timeline .said").textContent,
         bars: all(".options .bars tbody tr").map((row) => row.lastChild.textContent),

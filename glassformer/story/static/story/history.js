@@ -163,7 +163,9 @@ function drawPastText(place, history, isOther) {
     });
     const mean = bits.reduce((a, b) => a + b, 0) / Math.max(1, bits.length);
     said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}` : "";
-    if (own) own.textContent = visible(history.written[state.moment] || "(nothing)");
+    if (!own) return;
+    const written = history.written[state.moment] || "(nothing)";
+    own.textContent = written.trim() ? written : visible(written);
   });
   if (own) add(left, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
   if (!known.length) return;
