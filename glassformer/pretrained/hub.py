@@ -32,7 +32,7 @@ def downloaded(source: str) -> Path:
             LocalEntryNotFoundError,
             RepositoryNotFoundError,
         )
-        from huggingface_hub.utils import disable_progress_bars
+        from huggingface_hub.utils.tqdm import disable_progress_bars
     except ImportError:
         raise GlassformerError(
             f"{source} is not a local folder. To load it from the Hugging Face hub, run "
