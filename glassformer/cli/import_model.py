@@ -34,7 +34,6 @@ def import_model(
 
     Examples:
       glassformer import openai-community/gpt2
-      glassformer import ~/models/bert-base-uncased --out runs/bert
       glassformer import smollm2-135m-q8_0.gguf --out runs/smollm2
       glassformer import glove.6B.zip/glove.6B.100d.txt --out runs/glove
     """

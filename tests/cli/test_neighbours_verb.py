@@ -64,11 +64,11 @@ def test_imported_vectors_have_neighbours(glassformer: Any, tmp_path: Path) -> N
 def test_mistakes_are_one_sentence(glassformer: Any, shelf: Path, tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text(GLOVE)
     glassformer("import", "glove.txt")
-    unknown = glassformer("neighbours", "runs/glove.3d", "foxx")
+    unknown = glassformer("neighbours", "runs/glove", "foxx")
     assert (unknown.code, unknown.out) == (2, "")
     said = '"foxx" is not among the 4 words of this model. Did you mean fox?'
     assert unknown.error == said
-    elsewhere = glassformer("neighbours", "runs/glove.3d", "fox", "--context", "a dog")
+    elsewhere = glassformer("neighbours", "runs/glove", "fox", "--context", "a dog")
     assert (elsewhere.code, elsewhere.error.startswith("the context does not contain")) == (2, True)
     other = glassformer("neighbours", shelf / "runs/reviews", "fox")
     said = "cannot show neighbours. This model supports classify, inspect and evaluate."
