@@ -1,0 +1,175 @@
+"""Running a step in many tasks: on this machine, on a Slurm cluster or on Ray, by datatrove.
+
+Each task that is finished is marked in the working folder, so that a build that was killed
+continues with those that are not. datatrove reports at length: what it prints goes to files.
+"""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.corpus.local_tasks import LocalTasks
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import install
+
+Kind = Literal["local", "slurm", "ray"]
+Progress = Callable[[str, int, int], None]
+"""Is told which step runs, how many of its tasks are finished, and how many there are."""
+
+_OPTIONS = {  # of datatrove's executors, with their types
+    "slurm": {"partition": str, "time": str, "qos": str, "cpus_per_task": int}
+    | {"mem_per_cpu_gb": int, "env_command": str, "condaenv": str, "venv_path": str}
+    | {"max_array_size": int, "mail_user": str},
+    "ray": {"cpus_per_task": int, "mem_per_cpu_gb": float, "time": int},
+}
+_POLL = 0.3  # seconds between two looks at the finished tasks
+_SLURM_POLL = 5.0
+
+
+def nothing(step: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
+class Executor:
+    """Where the work is done. As a context, it ends its worker processes."""
+
+    def __init__(
+        self,
+        kind: Kind = "local",
+        workers: int = 1,
+        options: dict[str, Any] | None = None,
+        progress: Progress = nothing,
+    ) -> None:
+        self.kind, self.workers, self.options = kind, workers, options or {}
+        self.progress = progress
+        self._local = LocalTasks(workers)
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._local.close()
+
+    def run(self, name: str, step: Any, num_tasks: int, logs: Path) -> None:
+        """Run `step` once for each task that is not finished, and wait for all of them."""
+        folder = logs / name
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "datatrove.log").open("a") as log, _watched(self, name, folder, num_tasks):
+            with contextlib.redirect_stderr(log), contextlib.redirect_stdout(log):
+                executor = self.prepared(step, num_tasks, folder)
+                _without_terminal_logs()
+                if self.kind == "local":
+                    self._local.run(executor, executor.get_incomplete_ranks(), folder)
+                else:
+                    executor.run()
+            if self.kind == "slurm":
+                while _num_finished(folder) < num_tasks and _is_queued(executor.job_id):
+                    time.sleep(_SLURM_POLL)
+        if (missing := num_tasks - _num_finished(folder)) > 0:
+            raise GlassformerError(
+                f"{missing:,} tasks of the step {name} failed. Their logs are in {folder}; run the "
+                "same command again to repeat them."
+            )
+
+    def prepared(self, step: Any, num_tasks: int, folder: Path) -> Any:
+        """The executor of datatrove, ready to run."""
+        given = {"pipeline": [step], "tasks": num_tasks, "logging_dir": str(folder)}
+        given["workers"] = self.workers
+        if self.kind == "slurm":
+            from datatrove.executor.slurm import SlurmPipelineExecutor
+
+            return SlurmPipelineExecutor(**given | {"job_name": folder.name} | self.options)
+        if self.kind == "ray":
+            from datatrove.executor.ray import RayPipelineExecutor
+
+            return RayPipelineExecutor(**given | self.options)
+        from datatrove.executor.local import LocalPipelineExecutor
+
+        return LocalPipelineExecutor(**given)
+
+
+def make_executor(
+    kind: Kind | None,
+    workers: int | None = None,
+    assignments: list[str] | None = None,
+    progress: Progress | None = None,
+) -> Executor:
+    """An executor from options of the command line. Raises if it cannot run here."""
+    kind, workers = kind or "local", workers or os.cpu_count() or 1
+    known: dict[str, Any] = _OPTIONS.get(kind, {})
+    options: dict[str, Any] = {}
+    for each in assignments or ():
+        name, is_pair, value = each.partition("=")
+        if not is_pair or name not in known:
+            names = ", ".join(known) or "none for local"
+            raise UsageError(f"--executor-options {each}: pass KEY=VALUE, with KEY one of {names}.")
+        try:
+            options[name] = known[name](value)
+        except ValueError:
+            raise UsageError(f"--executor-options {each}: the value must be a number.") from None
+    if kind == "slurm":
+        if missing := [name for name in ("partition", "time") if name not in options]:
+            raise UsageError(f"--executor slurm needs --executor-options {missing[0]}=….")
+        if shutil.which("sbatch") is None:
+            raise GlassformerError(
+                "there is no Slurm here (no sbatch). Run it on a login node of the cluster, or "
+                "pass --executor local."
+            )
+    if kind == "ray" and importlib.util.find_spec("ray") is None:
+        raise GlassformerError(f"--executor ray needs Ray. Install it with {install('ray')}.")
+    return Executor(kind, workers, options, progress or nothing)
+
+
+def _without_terminal_logs() -> None:
+    from loguru import logger
+
+    logger.remove()
+
+
+def _is_queued(job: Any) -> bool:
+    """Whether Slurm still has a job, waiting or running."""
+    found = subprocess.run(["squeue", "-h", "-j", str(job)], capture_output=True, check=False)
+    return bool(found.stdout.strip())
+
+
+def _num_finished(folder: Path) -> int:
+    completions = folder / "completions"
+    return len(list(completions.iterdir())) if completions.is_dir() else 0
+
+
+@contextlib.contextmanager
+def _watched(executor: Executor, name: str, folder: Path, num_tasks: int) -> Iterator[None]:
+    """Report the progress of a step while it runs."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_POLL):
+            executor.progress(name, _num_finished(folder), num_tasks)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    if executor.progress is not nothing:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        if thread.is_alive():
+            thread.join()
+            executor.progress(name, num_tasks, num_tasks)
+
+
+def check_packages() -> None:
+    """Raise if the packages that build a corpus are not installed."""
+    needed = ("datatrove", "trafilatura", "lxml_html_clean", "py3langid", "xxhash", "regex")
+    if any(importlib.util.find_spec(name) is None for name in needed):
+        raise GlassformerError(
+            "building a corpus needs further packages. Install them with "
+            f"{install('glassformer[corpus]')}."
+        )

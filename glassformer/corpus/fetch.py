@@ -1,0 +1,272 @@
+"""From links to pages: a polite fetch into WARC files, which can be stopped at any moment.
+
+Workers take links from the frontier, each from another host, wait for their turn, and fetch. Every
+link ends in exactly one outcome, which is on disk before the next link of its host is taken.
+"""
+
+import hashlib
+import json
+import re
+import ssl
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from glassformer import __version__
+from glassformer.atomic_files import MANIFEST
+from glassformer.corpus.addresses import Network
+from glassformer.corpus.fetch_progress import FetchProgress
+from glassformer.corpus.frontier import Frontier, Link
+from glassformer.corpus.http_request import PAGES, REDIRECTS, Client
+from glassformer.corpus.links import LINKS
+from glassformer.corpus.outcomes import HTTP, OUTCOMES, UNREACHABLE, FetchError, described
+from glassformer.corpus.page_store import LARGEST_FILE, PageStore
+from glassformer.corpus.politeness import MOST_REDIRECTS, Politeness, redirected
+from glassformer.corpus.urls import BadUrlError, Url, parse_url
+from glassformer.corpus.warc_records import Page
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.folder_lock import locked
+from glassformer.wording import cause, install
+
+_GRACE = 3.0  # seconds for workers to end
+_FEW = 5  # links that say the same, if there are no more
+_ENOUGH = 50  # links of which one should be reached, if this machine is online
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """How pages are fetched."""
+
+    workers: int = 16
+    delay: float = 1.0
+    timeout: float = 30.0
+    max_page_size: int = 10**7
+    user_agent: str = f"glassformer/{__version__}"
+    contact: str = ""
+    limit: int | None = None
+    warc_size: int = LARGEST_FILE
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "timeout"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UsageError(f"--{name} {getattr(self, name)} is not a number of seconds.")
+        for name, text in (("user-agent", self.user_agent), ("contact", self.contact)):
+            if not re.fullmatch(r"[\x20-\x7e]*", text):
+                raise UsageError(f"--{name} may contain only ASCII characters on one line.")
+        if not re.match(r"[A-Za-z_-]+", self.user_agent):
+            raise UsageError(
+                f'--user-agent "{self.user_agent}" must begin with a name, by which robots.txt '
+                "knows it, such as mybot/1.0."
+            )
+
+    @property
+    def signature(self) -> str:
+        """The header `User-Agent`."""
+        return f"{self.user_agent} ({self.contact})" if self.contact else self.user_agent
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What became of the links."""
+
+    links: int
+    outcomes: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        counts = {name: self.outcomes.get(name, 0) for name in OUTCOMES}
+        statuses = {name: count for name, count in self.outcomes.items() if name.startswith(HTTP)}
+        return {
+            "links": self.links,
+            "fetched": counts["fetched"],
+            "outcomes": counts | dict(sorted(statuses.items())),
+        }
+
+    def text(self) -> str:
+        outcomes: dict[str, int] = self.as_json()["outcomes"]
+        rows = [("links", self.links, "")]
+        rows += [(name, count, described(name)) for name, count in outcomes.items() if count]
+        return "\n".join(
+            f"{name.replace('_', ' '):<20}{count:>12,}  {about}".rstrip()
+            for name, count, about in rows
+        )
+
+
+def fetch_pages(
+    links: Path,
+    out: Path,
+    settings: FetchSettings,
+    retry: bool = False,
+    network: Network | None = None,
+    stream: TextIO | None = None,
+) -> Fetched:
+    """Fetch the pages of the links in a folder into the folder `out`, or continue with it. With
+    `retry`, links that could not be reached are tried again."""
+    _check_installed()
+    file = links / LINKS if links.is_dir() else links
+    digest, total = _examined(file)
+    total = total if settings.limit is None else min(total, settings.limit)
+    about = {
+        "links_sha256": digest,
+        "user_agent": settings.signature,
+        "settings": {name: value for name, value in vars(settings).items() if name != "limit"},
+    }
+    with locked(out, "fetched"):
+        store = PageStore(out, about, settings.warc_size, retry)
+        try:
+            with FetchProgress(stream or sys.stderr, total, sum(store.done)) as progress:
+                _Fetch(file, total, settings, network or Network(), store).run(progress)
+        finally:
+            store.close()
+        store.complete()
+    return Fetched(sum(store.counts.values()), dict(store.counts))
+
+
+def _check_installed() -> None:
+    try:
+        import warcio.warcwriter  # noqa: F401
+    except ImportError:
+        raise GlassformerError(
+            f"pages are written by warcio. Run {install('glassformer[corpus]')}."
+        ) from None
+
+
+def _examined(file: Path) -> tuple[str, int]:
+    """The hash of a file of links and the number of its lines, if it is as it was written."""
+    digest, count = hashlib.sha256(), 0
+    try:
+        with file.open("rb") as stream:
+            for line in stream:
+                digest.update(line)
+                count += 1
+    except FileNotFoundError:
+        raise GlassformerError(
+            f"{file} does not exist. Write it with glassformer corpus links."
+        ) from None
+    except OSError as error:
+        raise GlassformerError(f"{file} cannot be read: {cause(error)}.") from None
+    if not count:
+        raise GlassformerError(f"{file} is empty. Collect links with a lower --min-score.")
+    manifest = file.with_name(MANIFEST)
+    if manifest.is_file():
+        try:
+            saved = json.loads(manifest.read_text(encoding="utf-8"))["files"][file.name]["sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise GlassformerError(f"{manifest} is damaged. Collect the links again.") from None
+        if saved != digest.hexdigest():
+            raise GlassformerError(
+                f"{file} is damaged: it differs from what was written. Collect the links again, "
+                f"or delete {manifest} if you changed it on purpose."
+            )
+    return digest.hexdigest(), count
+
+
+class _Fetch:
+    """Workers, and what they share."""
+
+    def __init__(
+        self, file: Path, total: int, settings: FetchSettings, network: Network, store: PageStore
+    ) -> None:
+        self._file, self._total, self._settings, self._store = file, total, settings, store
+        self._stopping = threading.Event()
+        self._client = Client(
+            settings.signature, network, ssl.create_default_context(), self._stopping
+        )
+        self._politeness = Politeness(self._client, settings.delay, settings.timeout)
+        self._frontier = Frontier(self._links(), self._politeness.turns)
+        self._problem: BaseException | None = None
+
+    def run(self, progress: FetchProgress) -> None:
+        before = self._store.snapshot()
+        count = min(self._settings.workers, max(1, self._total))
+        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+        try:
+            for worker in workers:
+                worker.start()
+            while any(worker.is_alive() for worker in workers) and self._problem is None:
+                next(worker for worker in workers if worker.is_alive()).join(0.2)
+                counts = self._store.snapshot()
+                progress.show(counts)
+                _check_online(counts - before)
+            _check_online(self._store.snapshot() - before, enough=_FEW)
+        finally:
+            self._stopping.set()
+            self._frontier.close()
+            end = time.monotonic() + _GRACE
+            for worker in workers:
+                if worker.ident is not None:
+                    worker.join(max(0.0, end - time.monotonic()))
+        if self._problem is not None:
+            raise self._problem
+
+    def _links(self) -> Iterator[Link]:
+        """The links without an outcome. A URL that cannot be fetched gets its outcome here."""
+        done = self._store.done
+        with self._file.open("rb") as stream:
+            for number, line in enumerate(stream):
+                if number >= self._total:
+                    return
+                if number < len(done) and done[number]:
+                    continue
+                text = _url_in(line, f"{self._file}:{number + 1}")
+                try:
+                    yield Link(number, text, parse_url(text))
+                except BadUrlError as error:
+                    self._store.add(number, text, "bad_url", str(error), None)
+
+    def _work(self) -> None:
+        try:
+            while (link := self._frontier.take()) is not None:
+                outcome, detail, page = self._outcome(link.url)
+                if self._stopping.is_set():
+                    return
+                self._store.add(link.number, link.text, outcome, detail, page)
+                self._frontier.done(link)
+        except BaseException as error:
+            self._problem = error
+
+    def _outcome(self, url: Url) -> tuple[str, str, Page | None]:
+        try:
+            return "fetched", "", self._page(url)
+        except FetchError as error:
+            return error.outcome, error.detail, None
+
+    def _page(self, url: Url) -> Page:
+        """Follow redirects, each of which is checked like the first URL. The time limit is for all
+        of them together, without the pauses between them."""
+        left = self._settings.timeout
+        for _ in range(MOST_REDIRECTS + 1):
+            self._politeness.wait_for(url)
+            begin = time.monotonic()
+            response = self._client.get(url, left, self._settings.max_page_size, PAGES)
+            left -= time.monotonic() - begin
+            if response.status in REDIRECTS:
+                url = redirected(url, response)
+                continue
+            if response.status != 200:
+                raise FetchError(f"{HTTP}{response.status}", response.reason)
+            return Page(url, self._client.headers(url), response)
+        raise FetchError("redirects", str(url))
+
+
+def _check_online(counts: Counter[str], enough: int = _ENOUGH) -> None:
+    total = sum(counts.values())
+    if total >= enough and total == sum(counts[each] for each in UNREACHABLE):
+        raise GlassformerError(
+            f"none of {total:,} links can be reached. Check the connection of this "
+            "machine, then run the same command with --retry."
+        )
+
+
+def _url_in(line: bytes, place: str) -> str:
+    try:
+        text = json.loads(line)["url"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = None
+    if not isinstance(text, str):
+        raise GlassformerError(f'{place}: not a link. Write each line as {{"url": "…"}}.')
+    return text

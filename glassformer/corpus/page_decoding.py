@@ -1,0 +1,90 @@
+"""From the bytes of a page to its text: which encoding, whatever the page says about it.
+
+A byte order mark counts first. Bytes that are valid UTF-8 are UTF-8: by chance, no other encoding
+produces them. Then comes the encoding that the server or the page names, but only if the text is
+plausible in it; many pages in windows-1251 or Shift-JIS claim to be something else. Otherwise it is
+detected (`data/encoding_detection.py`).
+"""
+
+import codecs
+import re
+
+from glassformer.data.encoding_detection import likely_encodings, unmarked_utf16
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_NOT_TEXT = re.compile(rb"<[^<>]{0,2000}>|[\t\n\r ]+")
+# Browsers read these names as the larger encoding that contains them.
+_LARGER = {
+    **dict.fromkeys(("ascii", "iso8859-1", "latin-1"), "windows-1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "iso8859-9": "windows-1254",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+_HEAD = 4096  # bytes in which a page names its encoding
+_SAMPLE = 8192  # bytes by which an encoding is detected
+_BROKEN = 0.02  # share of characters that may be damaged in UTF-8
+# Controls, halves of characters and what XML does not allow.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def decoded(body: bytes, content_type: str) -> str:
+    """The text of a page, without characters that no text contains."""
+    text = _decoded(body, content_type)
+    return UNPRINTABLE.sub("", text).removeprefix("\ufeff")
+
+
+def _decoded(body: bytes, content_type: str) -> str:
+    for mark, codec in _MARKS.items():
+        if body.startswith(mark):
+            return body.decode(codec, "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        pass
+    if (wide := unmarked_utf16(body[:_HEAD])) is not None:
+        return body.decode(wide, "replace")
+    named = _named(content_type.encode("latin-1", "replace")) or _named(body[:_HEAD])
+    if named == "utf-8":
+        text = body.decode("utf-8", "replace")
+        beyond = sum(not each.isascii() for each in text)
+        if text.count("\ufffd") <= 1 + _BROKEN * beyond:
+            return text
+    plausible = likely_encodings(_sample(body))
+    if named is None or named == "utf-8":
+        chosen = plausible[0] if plausible else named or "windows-1252"
+    else:
+        same = {named, *(old for old, new in _LARGER.items() if new == named)}
+        is_plausible = not plausible or same & {codecs.lookup(each).name for each in plausible}
+        chosen = named if is_plausible else plausible[0]
+    return body.decode(_LARGER.get(codecs.lookup(chosen).name, chosen), "replace")
+
+
+def _named(text: bytes) -> str | None:
+    """The encoding that a header or the beginning of a page names, if there is such a one."""
+    found = _CHARSET.search(text)
+    if found is None:
+        return None
+    try:
+        name = codecs.lookup(found[1].decode()).name
+        b"".decode(name)  # some codecs do not make text
+    except (LookupError, ValueError, TypeError, AssertionError):
+        return None
+    larger = _LARGER.get(name, name)
+    return codecs.lookup(larger).name
+
+
+def _sample(body: bytes) -> bytes:
+    """Some of the text of a page, without its markup, which ends with a whole character."""
+    plain = _NOT_TEXT.sub(b" ", body[: 32 * _SAMPLE])
+    beyond = next((at for at, byte in enumerate(plain) if byte > 127), 0)
+    start = plain.rfind(b" ", 0, beyond) + 1
+    sample = plain[start : start + _SAMPLE]
+    if len(sample) < _SAMPLE:
+        return sample
+    return sample[: sample.rfind(b" ")] if b" " in sample else sample

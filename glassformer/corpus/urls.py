@@ -1,0 +1,134 @@
+"""URLs: which ones lead to a page on the public web, and when two of them are the same page.
+
+HTTP://www.Example.org:80/a/?utm_source=x&id=3#top     as posted
+http://www.example.org/a/?id=3                         as it is fetched
+example.org/a?id=3                                     the key, by which duplicates are found
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
+
+LONGEST_URL = 2_000  # characters
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_TRACKING = re.compile(
+    r"(utm_\w+|fbclid|gclid|dclid|msclkid|yclid|igshid|mc_cid|mc_eid|mkt_tok|_hsenc|_hsmi"
+    r"|cmp|cmpid|ncid|ocid|smid|ftag|ref_src|__twitter_impression)"
+)
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd]")
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_TOP_LEVEL = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{2,59}")  # no number: 127.1 is an address
+# Names that never lead to the public web (RFC 2606, 6761, 6762, 7686, 8375).
+_PRIVATE = (
+    *("local", "localhost", "internal", "intranet", "lan", "home", "corp", "onion", "arpa"),
+    *("test", "invalid", "example"),
+)
+_KEPT_IN_PATH = "%/:@!$&'()*+,;=~-._"
+_KEPT_IN_QUERY = f"{_KEPT_IN_PATH}?[]|"
+
+
+class BadUrlError(ValueError):
+    """A URL that cannot lead to a page on the public web."""
+
+
+class NotHttpError(BadUrlError):
+    """A URL of another kind, such as ftp: or mailto:."""
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """An absolute URL of the web, normalized."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    query: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.netloc}{self.target}"
+
+    @property
+    def netloc(self) -> str:
+        """The host, with its port unless it is the default, as in the header `Host`."""
+        is_default = DEFAULT_PORTS[self.scheme] == self.port
+        return self.host if is_default else f"{self.host}:{self.port}"
+
+    @property
+    def target(self) -> str:
+        """What a server is asked for."""
+        return f"{self.path or '/'}{'?' if self.query else ''}{self.query}"
+
+    @property
+    def domain(self) -> str:
+        return self.host.removeprefix("www.")
+
+    @property
+    def key(self) -> str:
+        """Equal for URLs of the same page: http and https, with and without www. and slash."""
+        is_default = self.port in DEFAULT_PORTS.values()
+        port = "" if is_default else f":{self.port}"
+        query = f"?{self.query}" if self.query else ""
+        return f"{self.domain}{port}{self.path.rstrip('/')}{query}"
+
+
+def parse_url(text: str) -> Url:
+    """The URL in a text, or a BadUrlError that says what is wrong with it."""
+    text = text.strip(" ")
+    if len(text) > LONGEST_URL:
+        raise BadUrlError("longer than 2,000 characters")
+    if _FORBIDDEN.search(text):
+        raise BadUrlError("control characters")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise BadUrlError(str(error)) from None
+    if parts.scheme not in DEFAULT_PORTS:
+        raise NotHttpError("not http or https")
+    if "@" in parts.netloc:
+        raise BadUrlError("a user name in the URL")
+    if port == 0:
+        raise BadUrlError("port 0")
+    if re.match(r"!/?\w", parts.fragment):  # the server never sees what names the page
+        raise BadUrlError("a page behind #!")
+    return Url(
+        parts.scheme,
+        _host(parts.hostname or ""),
+        DEFAULT_PORTS[parts.scheme] if port is None else port,
+        quote(parts.path or "/", safe=_KEPT_IN_PATH),
+        quote(_without_tracking(parts.query), safe=_KEPT_IN_QUERY),
+    )
+
+
+def _host(name: str) -> str:
+    """A host name in ASCII. Addresses, private names and names without a dot are refused."""
+    try:
+        host = name.removesuffix(".").encode("idna").decode().lower()
+    except UnicodeError:
+        raise BadUrlError("invalid host name") from None
+    labels = host.split(".")
+    if len(labels) < 2:
+        raise BadUrlError("a host name without a dot")
+    if not _TOP_LEVEL.fullmatch(labels[-1]):
+        raise BadUrlError("an address instead of a host name")
+    if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
+        raise BadUrlError("invalid host name")
+    if labels[-1] in _PRIVATE:
+        raise BadUrlError("a private host name")
+    return host
+
+
+def _without_tracking(query: str) -> str:
+    """Parameters stay in their order, as some servers need them."""
+    kept = (part for part in query.split("&") if part)
+    return "&".join(part for part in kept if not _TRACKING.fullmatch(part.split("=")[0].lower()))
+
+
+def is_within(host: str, domains: frozenset[str]) -> bool:
+    """Whether a host is one of the domains or below one of them."""
+    if host in domains:
+        return True
+    _, dot, rest = host.partition(".")
+    return bool(domains and dot) and is_within(rest, domains)
