@@ -1,0 +1,1 @@
+"""What a training will need, before it begins: memory, time, devices, money."""

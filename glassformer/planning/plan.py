@@ -1,0 +1,256 @@
+"""A plan: what a training will need, where it would break, and on which assumptions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import UsageError
+from glassformer.models import row
+from glassformer.planning.devices import UTILIZATION, device_of
+from glassformer.planning.estimate import BEST_RATIO, Estimate, Scaling, estimate, scaling
+from glassformer.planning.strategies import OVERLAP, memory
+from glassformer.planning.this_machine import this_machine
+from glassformer.planning.workload import check_model, workload
+from glassformer.story.scaling_picture import Point, check_picture, draw
+from glassformer.tables import Row, Table, html_table
+from glassformer.wording import counted, readable_size
+
+SEQUENCES = 512  # in a batch, as GPT-2 was trained
+NIGHT = 8 * 3600.0  # seconds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen way to run a training, and the same on other numbers of devices."""
+
+    chosen: Estimate
+    curve: Scaling
+    precision: str
+    price_per_hour: float | None
+
+    @property
+    def price(self) -> float | None:
+        return None if self.price_per_hour is None else self.chosen.price(self.price_per_hour)
+
+    def as_json(self) -> dict[str, Any]:
+        way = self.chosen
+        return {
+            "model": way.work.name,
+            "parameters": way.work.parameters,
+            "context_length": way.work.context,
+            "tokens": way.tokens,
+            "tokens_per_parameter": way.tokens / way.work.parameters,
+            "flops": way.flops,
+            "flops_per_token": way.work.flops_per_token,
+            "device": way.device.name,
+            "devices": way.devices,
+            "strategy": way.strategy,
+            "precision": self.precision,
+            "checkpoint_activations": way.recompute,
+            "sequences_per_device": way.sequences,
+            "gradient_accumulation_steps": way.batches,
+            "batch_tokens": way.batch_tokens,
+            "steps": way.steps,
+            "memory_bytes_per_device": way.memory.total,
+            "memory_parts": dict(vars(way.memory)),
+            "seconds_per_step": way.computing + way.waiting,
+            "seconds_waiting_per_step": way.waiting,
+            "seconds": way.seconds,
+            "efficiency": way.efficiency,
+            "price": self.price,
+            "scaling": [
+                {
+                    "devices": each.devices,
+                    "strategy": each.strategy,
+                    "seconds": each.seconds,
+                    "efficiency": each.efficiency,
+                    "memory_bytes_per_device": each.memory.total,
+                }
+                for each in self.curve.estimates
+            ],
+            "assumptions": list(self.assumptions),
+        }
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """The plan as text."""
+        way, work = self.chosen, self.chosen.work
+        ratio, best = way.tokens / work.parameters, BEST_RATIO * work.parameters
+        nodes = -(-way.devices // way.device.per_node)
+        machines = f" in {counted(nodes, 'machine')}" if way.devices > 1 else ""
+        again = ", activations recomputed" if way.recompute else ""
+        parts = ", ".join(
+            f"{name} {readable_size(round(value))}" for name, value in vars(way.memory).items()
+        )
+        found = {
+            "model": f"{work.name}, {work.parameters:,} parameters, context {work.context:,}",
+            "data": f"{way.tokens:.3g} tokens, {ratio:.3g} per parameter; about {BEST_RATIO} "
+            f"({best:.2g} tokens) spend the compute best",
+            "compute": f"{way.flops:.3g} FLOPs: 6 per parameter and token, "
+            f"{work.attention_share:.0%} of them for attention",
+            "devices": f"{way.devices:,} × {way.device.name}{machines}, {way.strategy}, "
+            f"{self.precision}{again}",
+            "batch": f"{counted(way.batch_tokens, 'token')}: {counted(way.sequences, 'sequence')} "
+            f"at a time on each device"
+            + (f", {way.batches:,} times per update" if way.batches > 1 else ""),
+            "memory": f"{readable_size(round(way.memory.total))} of "
+            f"{readable_size(round(way.device.memory))} per device ({parts})",
+            "time": f"{duration(way.seconds)}: {counted(way.steps, 'step')} of "
+            f"{way.computing + way.waiting:.3g} s, {way.efficiency:.0%} efficient",
+        }
+        if self.price is not None:
+            found["price"] = f"${self.price:,.0f} at ${self.price_per_hour:.2f} per device and hour"
+        if not way.device.is_measured:
+            found["breaks"] = self._breaks()
+        return found | {"assumed": "; ".join(self.assumptions)}
+
+    def text(self) -> str:
+        return "\n".join(f"{name:10} {text}" for name, text in self.rows.items())
+
+    def _repr_html_(self) -> str:
+        return html_table(["", ""], list(map(list, self.rows.items())))
+
+    def _breaks(self) -> str:
+        """Where more devices no longer help."""
+        fewest, most = (self.curve.estimates[place].devices for place in (0, -1))
+        found = [f"needs at least {counted(fewest, 'device')}"] if fewest > 1 else []
+        for share in (0.8, 0.5):
+            if (number := self.curve.below(share)) is not None:
+                found.append(f"below {share:.0%} efficiency from {counted(number, 'device')} on")
+        sequences = self.chosen.batch_tokens // self.chosen.work.context
+        if most <= sequences < 2 * most:
+            found.append(f"a batch of {sequences:,} sequences cannot use more devices")
+        return "; ".join(found)
+
+    @property
+    def assumptions(self) -> Sequence[str]:
+        device = self.chosen.device
+        if device.is_measured:
+            found = [f"{device.flops / 1e12:.3g} TFLOP/s, as measured here"]
+        else:
+            found = [
+                f"{device.flops / 1e12:.4g} TFLOP/s, {UTILIZATION:.0%} of its peak",
+                f"{device.within / 1e9:g} GB/s within a machine, {device.between / 1e9:g} between",
+            ]
+        if self.chosen.devices > 1:
+            found.append(f"{OVERLAP:.0%} of the communication can be hidden behind computing")
+        return [*found, "AdamW in float32"]
+
+
+def plan(
+    model: str = "gpt",
+    preset: str | None = None,
+    settings: dict[str, Any] | None = None,
+    *,
+    tokens: float | None = None,
+    devices: int = 1,
+    device_kind: str | None = None,
+    batch_tokens: int | None = None,
+    strategy: str | None = None,
+    checkpoint_activations: bool | None = None,
+    price: float | None = None,
+    out: "str | PathLike[str] | None" = None,
+) -> Plan:
+    """What a training will need: `glassformer plan`.
+
+    `settings` are keys of the model's config. Without a kind of device the plan is for this
+    machine; without tokens, for as many as use the compute best. `out` is a picture of how the
+    training scales, .png or .svg.
+    """
+    if out is not None:
+        check_picture(Path(out))
+    if price is not None and price < 0:
+        raise UsageError(f"--price is {price:g}. Pass the price of a device and hour in dollars.")
+    check_model(model)
+    settings = settings or {}
+    width = int((row(model).preset(preset or row(model).smallest) | settings)["d_model"])
+    if device_kind is None:
+        device, precision = this_machine(width, devices)
+    else:
+        device = device_of(device_kind)
+        precision = device.precision
+    work = workload(model, preset, settings, precision)
+    sequences = SEQUENCES
+    if batch_tokens is not None:
+        sequences = batch_tokens // work.context
+        if not sequences:
+            raise UsageError(
+                f"--batch-tokens {batch_tokens:,} is less than one sequence of {work.context:,}."
+            )
+    wanted = tokens or BEST_RATIO * work.parameters
+    way = (strategy, checkpoint_activations)
+    chosen = estimate(work, device, wanted, devices, sequences, *way)
+    # There is only one of this machine.
+    curve = Scaling((chosen,))
+    if not device.is_measured:
+        curve = scaling(work, device, wanted, sequences, *way)
+    found = Plan(chosen, curve, precision, device.price if price is None else price)
+    if out is not None:
+        _draw(found, Path(out))
+    return found
+
+
+def _draw(found: Plan, path: Path) -> None:
+    points = [Point(each.devices, each.seconds, each.efficiency) for each in found.curve.estimates]
+    title = f"{found.chosen.work.name} on {found.chosen.device.name}"
+    about = f"{found.rows['data'].partition(';')[0]}; {found.rows['assumed']}"
+    draw(title, about, points, found.chosen.devices, path)
+
+
+@dataclass(frozen=True)
+class Tonight:
+    """What this machine could train in one night, smallest model first."""
+
+    table: Table
+    best: str
+    """The largest model that would see enough tokens."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"hours": NIGHT / 3600, "models": list(self.table), "best": self.best}
+
+    def text(self) -> str:
+        hours = f"In {NIGHT / 3600:g} hours this machine can train, with tokens from your own data:"
+        return f"{hours}\n{self.table!r}\nbest used: {self.best}"
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def tonight(model: str = "gpt") -> Tonight:
+    """Every preset of a model on this machine, for eight hours."""
+    check_model(model)
+    found = []
+    for preset, values in row(model).presets.items():
+        device, precision = this_machine(int(values["d_model"]))
+        work = workload(model, preset, {}, precision)
+        speed = device.flops / work.flops_per_token
+        found.append((work, speed, memory(work, device, "single", 1, 1, True).total))
+        room = device.memory
+    found.sort(key=lambda each: each[0].parameters)
+    rows: list[Row] = [
+        {
+            "preset": work.name,
+            "parameters": work.parameters,
+            "tokens_per_second": round(speed),
+            "tokens": round(speed * NIGHT),
+            "tokens_per_parameter": round(speed * NIGHT / work.parameters, 2),
+            "fits": "yes" if needed <= room else "no",
+        }
+        for work, speed, needed in found
+    ]
+    enough = [
+        work.name
+        for work, speed, needed in found
+        if needed <= room and speed * NIGHT >= BEST_RATIO * work.parameters
+    ]
+    return Tonight(Table(rows), enough[-1] if enough else found[0][0].name)
+
+
+def duration(seconds: float) -> str:
+    """45 s, 12 min, 5.2 h, 3.4 days, 2.1 years."""
+    for name, size in (("years", 365.25 * 86400), ("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size or (name in ("h", "min") and seconds >= size):
+            return f"{seconds / size:.3g} {name}"
+    return f"{seconds:.3g} s"
