@@ -1,18 +1,20 @@
 """A model in one folder, with everything that is needed to use it.
 
     config.json                which model, its shape and its labels
-    model.safetensors          its weights
+    model.safetensors          its weights, in float32; those of quantised layers in int8
     preprocessor_config.json   how the user's data becomes its input
     tokenizer.json             its vocabulary, if it reads text
     target_tokenizer.json      the vocabulary of its translations, if they have their own
     generation_config.json     defaults for generation, written by the user
     README.md                  the model card
+    lora.safetensors           what LoRA has learned, if it was used: see lora_file.py
 
 Nothing in it is pickle, nothing names code to import, and equal models give equal bytes: there are
 no dates and no paths. The weights carry checksums of themselves and of the files beside them, by
 which later damage is detected.
 """
 
+import difflib
 import hashlib
 import json
 from dataclasses import dataclass
@@ -20,42 +22,48 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.atomic_files import file_digest, read_json, write_file, write_json
 from glassformer.checkpoint.run_record import is_run
+from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, name_of, row
+from glassformer.nn.quantized import QuantizedLinear, quantizable, quantize
 from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
-from glassformer.wording import cause
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 GENERATION = "generation_config.json"
 CARD = "README.md"
+LORA = "lora.safetensors"
 LARGEST_TEXT = 2**28  # bytes: the largest tokenizers have some 2**25
+WHAT = (
+    "Pass a run, a model folder, a Hugging Face folder, a GGUF file, or the full name of a model "
+    "on the hub, such as openai-community/gpt2."
+)
 DIGEST = "sha256"  # in the metadata of the weights, beside those of the other files
 
 
 def file_names() -> set[str]:
     """Every file that a model folder may contain."""
     beside = {name for kind in KINDS.values() for name in kind.file_names()}
-    return {CONFIG, WEIGHTS, GENERATION, CARD} | beside
+    return {CONFIG, WEIGHTS, GENERATION, CARD, LORA} | beside
 
 
-def check_replaceable(folder: Path, force: bool) -> None:
-    """Refuse a folder to write a model to, unless it is empty or, with `force`, a model's alone."""
+def check_replaceable(folder: Path, force: bool, sign: str = CONFIG) -> None:
+    """Refuse a folder to write a model to, unless it is empty or, with `force`, a model's alone,
+    which is recognised by the file `sign`."""
     if folder.is_file():
         raise UsageError(f"{folder} is a file. Choose another --out.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if is_run(folder):
         raise GlassformerError(f"{folder} contains a run. Choose another --out.")
-    if not (folder / CONFIG).is_file():
+    if not (folder / sign).is_file():
         raise GlassformerError(f"{folder} contains other files. Choose another --out.")
     if not force:
         raise GlassformerError(
@@ -72,13 +80,19 @@ class Saved:
     model: nn.Module
     preprocessing: Preprocessing
     generation: dict[str, Any]
+    folder: Path | None = None
+    """Where it was read; None: converted from another format."""
 
 
 def save_model(
-    folder: Path, model: nn.Module, preprocessing: Preprocessing, card: str = ""
+    folder: Path,
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    card: str = "",
+    lora: bytes | None = None,
 ) -> None:
     """Write the folder. The weights are written last and replaced in one step: a model that is
-    still in training can be used at any moment."""
+    still in training can be used at any moment. `lora` is the file of that name."""
     config = model.config
     if not isinstance(config, Config):
         raise TypeError(f"{type(model).__name__} has no config")
@@ -86,6 +100,9 @@ def save_model(
     beside = [CONFIG, *preprocessing.save(folder)]
     if card:
         write_file(folder / CARD, card)
+    if lora is not None:
+        write_file(folder / LORA, lora)
+        beside.append(LORA)
     digests = {name: file_digest(folder / name) for name in beside}
     write_file(folder / WEIGHTS, weights_file(model, digests))
 
@@ -95,7 +112,7 @@ def weights_file(model: nn.Module, metadata: dict[str, str] | None = None) -> by
     state = distinct(model.state_dict(keep_vars=True))
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     about = {"format": "pt", DIGEST: _digest(weights)} | (metadata or {})
-    return _in_order(save(weights, metadata=about))
+    return in_order(save(weights, metadata=about))
 
 
 def load_model(folder: Path, weights: Path | None = None) -> Saved:
@@ -115,7 +132,7 @@ def load_model(folder: Path, weights: Path | None = None) -> Saved:
     preprocessing = load_preprocessing(folder)
     preprocessing.check_model(config, str(folder / SETTINGS), "Copy the whole model folder.")
     generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
-    return Saved(name, model.eval(), preprocessing, generation)
+    return Saved(name, model.eval(), preprocessing, generation, folder)
 
 
 def without_memory(name: str, config: Config) -> nn.Module:
@@ -155,7 +172,7 @@ def _check_files(folder: Path) -> None:
         path = folder / name
         if path.exists() and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
-        if name != WEIGHTS and path.exists() and path.stat().st_size > LARGEST_TEXT:
+        if name not in (WEIGHTS, LORA) and path.exists() and path.stat().st_size > LARGEST_TEXT:
             raise GlassformerError(f"{path} is far too large for a file of this name.")
 
 
@@ -170,50 +187,69 @@ class _Uninitialized(TorchFunctionMode):
 
 def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
     """Fill the model. Returns the metadata of the file."""
-    stored_once = distinct(model.state_dict(keep_vars=True))
-    try:
-        with safe_open(path, framework="pt") as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            metadata: dict[str, str] = file.metadata() or {}
+    missing = "training has not saved a model yet, or it was deleted"
+    with reading_safetensors(path, f"{path} does not exist: {missing}."):
+        file = SafetensorsFile(path)
+        _quantize_as_in(file, model)
+        stored_once = distinct(model.state_dict(keep_vars=True))
         for name, tensor in stored_once.items():
-            if shapes.get(name) != tuple(tensor.shape):
-                found = f"has shape {shapes[name]}" if name in shapes else "is missing"
+            if file.shapes.get(name) != tuple(tensor.shape):
+                found = f"has shape {file.shapes[name]}" if name in file.shapes else "is missing"
                 what = f"{name} {found}; {CONFIG} expects {tuple(tensor.shape)}"
                 raise GlassformerError(f"{path}: {what}. Copy both files from the same model.")
-        if extra := sorted(shapes.keys() - stored_once.keys()):
+        if extra := sorted(file.shapes.keys() - stored_once.keys()):
             what = f"{extra[0]} is not part of the model in {CONFIG}"
             raise GlassformerError(f"{path}: {what}. Copy both files from the same model.")
-        weights = load_file(path)
-    except FileNotFoundError:
-        raise GlassformerError(
-            f"{path} does not exist: training has not saved a model yet, or it was deleted."
-        ) from None
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
-    except SafetensorError as error:
-        raise GlassformerError(
-            f"{path} is not a safetensors file, or is damaged: {cause(error)}. Copy it again."
-        ) from None
-    if metadata.get(DIGEST, digest := _digest(weights)) != digest:  # other tools write none
+        digest, weights = hashlib.sha256(), dict[str, Tensor]()
+        for name, tensor in file.read(sorted(stored_once)):
+            _add_to_digest(digest, name, tensor)
+            # int8, or float32: other types are a choice of speed, made by the runtime.
+            weights[name] = tensor.to(stored_once[name].dtype)
+    if file.metadata.get(DIGEST, digest.hexdigest()) != digest.hexdigest():
         raise GlassformerError(f"{path} is damaged: it differs from what was saved. Copy it again.")
-    # Always float32: other types are a choice of speed, made by the runtime. And a copy: a file
-    # that is mapped cannot be replaced on Windows, where a training may want to.
-    fill(
-        model, {name: weights.pop(name).to(torch.float32, copy=True) for name in list(stored_once)}
-    )
-    return metadata
+    fill(model, weights)
+    _check_scales(model, path)
+    return file.metadata
+
+
+def _quantize_as_in(file: SafetensorsFile, model: nn.Module) -> None:
+    """Give a model without memory the quantised layers that a file has weights for."""
+    known = {f"{name}.weight": name for name, *_ in quantizable(model)}
+    found = {name for name, kind in file.types.items() if kind == "I8"}
+    if unknown := sorted(found - known.keys()):
+        raise GlassformerError(
+            f"{file.path}: {unknown[0]} has the type int8, but is not the weight of a layer that "
+            "can be quantised. Export the model again."
+        )
+    if found:
+        quantize(model, {known[name] for name in found})
+
+
+def _check_scales(model: nn.Module, path: Path) -> None:
+    for name, layer in model.named_modules():
+        if not isinstance(layer, QuantizedLinear):
+            continue
+        if not (layer.scale.isfinite() & (layer.scale > 0)).all():
+            raise GlassformerError(
+                f"{path}: {name}.scale has values that are not positive numbers. Export the model "
+                "again."
+            )
 
 
 def _digest(weights: dict[str, Tensor]) -> str:
     """SHA-256 of the weights with their names, types and shapes."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        _add_to_digest(digest, name, tensor)
     return digest.hexdigest()
 
 
-def _in_order(file: bytes) -> bytes:
+def _add_to_digest(digest: Any, name: str, tensor: Tensor) -> None:
+    digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+    digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+
+
+def in_order(file: bytes) -> bytes:
     """The same safetensors file with its metadata in a fixed order; the library's is random."""
     end = 8 + int.from_bytes(file[:8], "little")
     header = json.loads(file[8:end])
@@ -230,7 +266,9 @@ def distinct(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _missing(folder: Path) -> str:
     if not folder.exists():
-        return f"{folder} does not exist. Pass a folder that glassformer train created."
+        near = _similar(folder)
+        cure = f"Did you mean {near}?" if near else WHAT
+        return f"{folder} does not exist. {cure}"
     if folder.is_file():
         return f"{folder} is a file, not a model folder."
     if (folder / WEIGHTS).is_file():
@@ -240,3 +278,11 @@ def _missing(folder: Path) -> str:
     inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
     hint = f" Did you mean {folder / inside[0]}?" if inside else ""
     return f"{folder} does not contain a model: there is no {CONFIG} in it.{hint}"
+
+
+def _similar(folder: Path) -> Path | None:
+    """A model with a similar name, beside a folder that does not exist or among the runs."""
+    outer = [each for each in (folder.parent, Path("runs")) if each.is_dir()]
+    models = {path.parent.name: path.parent for each in outer for path in each.glob(f"*/{CONFIG}")}
+    near = difflib.get_close_matches(folder.name, models, n=1, cutoff=0.8)
+    return models[near[0]] if near else None

@@ -1,7 +1,9 @@
 """Training state: any nesting of dicts, lists, numbers and tensors as safetensors and JSON.
 
-Tensors go to `state.safetensors`, each only once; everything else goes to `state.json`, which names
-tensors by their number.
+Tensors go to `state.safetensors`, each only once, and to further files when that one is full;
+everything else goes to `state.json`, which names tensors by their number. Tensors that several
+processes have divided are put together one after the other, so that no process ever needs the
+memory for all of them.
 """
 
 import json
@@ -14,19 +16,60 @@ from torch import Tensor
 
 from glassformer.atomic_files import check_folder, new_folder
 from glassformer.errors import GlassformerError
+from glassformer.runtime.divided import is_divided, whole
 
 TENSORS = "state.safetensors"
 VALUES = "state.json"
-Tensors = dict[tuple[Any, ...], tuple[int, Tensor]]  # what identifies it → its number, itself
+LARGEST = 2**31  # bytes of tensors in a file, unless one alone is larger
 
 
-def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` to `folder`, whole or not at all."""
-    tensors: Tensors = {}
-    values = _pack(state, tensors)
-    numbered = {str(number): tensor for number, tensor in tensors.values()}
+class _Tensors:
+    """Numbers tensors, and writes them into a folder, if there is one."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._numbers: dict[Any, int] = {}
+        self._waiting: dict[str, Tensor] = {}
+        self._files = 0
+
+    def number(self, tensor: Tensor) -> int:
+        # Tied weights are one piece of memory: stored once, and shared again after loading. The
+        # part of a divided tensor may be empty, which says nothing: it is known by itself.
+        memory: Any = id(tensor)
+        if not is_divided(tensor):
+            memory = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if memory not in self._numbers:
+            self._numbers[memory] = len(self._numbers)
+            content = whole(tensor.detach())
+            if self.folder is not None:
+                self._keep(str(self._numbers[memory]), content.cpu().contiguous())
+        return self._numbers[memory]
+
+    def _keep(self, name: str, content: Tensor) -> None:
+        size = sum(each.nbytes for each in self._waiting.values())
+        if self._waiting and size + content.nbytes > LARGEST:
+            self.write()
+        self._waiting[name] = content
+
+    def write(self) -> None:
+        """What has not been written yet."""
+        if self.folder is not None and (self._waiting or not self._files):
+            self._files += 1
+            name = TENSORS if self._files == 1 else f"state-{self._files}.safetensors"
+            (self.folder / name).write_bytes(save(self._waiting))
+            self._waiting = {}
+
+
+def save_state(folder: Path, state: dict[str, Any], is_written: bool = True) -> None:
+    """Write `state` to `folder`, whole or not at all. Of several processes that share a divided
+    state, all have to call this, and one writes."""
+    if not is_written:
+        _pack(state, _Tensors(None))
+        return
     with new_folder(folder) as partial:
-        (partial / TENSORS).write_bytes(save(numbered))
+        tensors = _Tensors(partial)
+        values = _pack(state, tensors)
+        tensors.write()
         (partial / VALUES).write_text(json.dumps(values))
 
 
@@ -43,7 +86,8 @@ def load_values(folder: Path) -> dict[str, Any]:
 
 def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
     try:
-        found = load_file(folder / TENSORS).items()
+        files = [folder / TENSORS, *sorted(folder.glob("state-*.safetensors"))]
+        found = (item for file in files for item in load_file(file).items())
         # Copies: on Windows, a mapped file cannot be deleted, as states are.
         tensors = {name: each.clone() if with_tensors else each.to("meta") for name, each in found}
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
@@ -54,14 +98,11 @@ def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
     raise GlassformerError(f"{folder} is damaged: it does not contain the state of a training.")
 
 
-def _pack(value: Any, tensors: Tensors) -> Any:
+def _pack(value: Any, tensors: _Tensors) -> Any:
     """JSON for `value`. Types that JSON does not have become objects of one key."""
     match value:
         case Tensor():
-            # Tied weights are one piece of memory: stored once, and shared again after loading.
-            memory = (value.data_ptr(), value.dtype, value.shape, value.stride())
-            plain = value.detach().cpu().contiguous()
-            return {"tensor": tensors.setdefault(memory, (len(tensors), plain))[0]}
+            return {"tensor": tensors.number(value)}
         case dict():
             return {"dict": [[_pack(k, tensors), _pack(v, tensors)] for k, v in value.items()]}
         case tuple():

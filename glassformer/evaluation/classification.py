@@ -181,15 +181,18 @@ def _counted(targets: Tensor, chosen: Tensor, labels: Sequence[str]) -> Counts:
     return of_counts(dict(zip(names, numbers.tolist(), strict=True)), labels)
 
 
-def fit_temperature(logits: Tensor, targets: Tensor, multi_label: bool = False) -> float:
-    """The T that minimises the loss of logits / T, within e^-10 to e^5.
+def fit_temperature(
+    logits: Tensor, targets: Tensor, multi_label: bool = False, enough: int = ENOUGH_TO_FIT
+) -> float:
+    """The T that minimises the loss of logits / T, within e^-10 to e^5; 1 for fewer examples than
+    `enough`.
 
     The goal is not 1 but 1 - 1 / (N + 2), as in Platt (1999): if all N answers are right, the loss
     would otherwise fall with T without end.
     The loss is convex in 1 / T, so its slope changes sign once, at a point that bisection finds.
     """
     logits, targets = _checked(logits, targets, logits.shape[-1], multi_label)
-    if len(logits) < ENOUGH_TO_FIT:
+    if len(logits) < enough:
         return 1.0
     # Target probabilities (N, C): the truth, except for a share of the other answers.
     doubt, num_classes = 1 / (len(targets) + 2), logits.shape[-1]
@@ -215,15 +218,18 @@ def fit_weights(
 
     Each is divided by its own temperature first. Then the share of the body is the one, in tenths,
     at which the labels are likeliest. It has to earn its place: a few examples that it has right by
-    luck are not enough.
+    luck are not enough. However few there are, temperatures are fitted: without them, the part that
+    is surer would outvote the other, and that is the one that knows its examples by heart.
     """
-    heat = [fit_temperature(part, targets, multi_label) for part in (body, bag)]
-    if len(targets) < ENOUGH_TO_FIT:
-        return 0.5, 0.5
+
+    def temperature(logits: Tensor) -> float:
+        return fit_temperature(logits, targets, multi_label, enough=1)
+
+    heat = temperature(body), temperature(bag)
 
     def cost(share: float) -> float:
         logits = (share / heat[0] * body + (1 - share) / heat[1] * bag).double()
-        logits /= fit_temperature(logits, targets, multi_label)
+        logits /= temperature(logits)
         true = targets.to(logits.device, torch.double if multi_label else torch.long)
         num_answers = len(logits) * (logits.shape[-1] if multi_label else 1)
         return num_answers * _cross_entropy(logits, true, multi_label) + PROOF * share

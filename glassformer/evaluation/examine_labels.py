@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.data.padded_batches import LabelledRows, end_to_end
 from glassformer.evaluation.chapter import (
@@ -13,7 +13,6 @@ from glassformer.evaluation.chapter import (
     Examination,
     affordable,
     of_rows,
-    spread,
     trend,
 )
 from glassformer.evaluation.classification import judge, read_logits
@@ -35,19 +34,25 @@ MOST_CHARACTERS = 600  # of a text
 CALIBRATION_BINS = 10
 
 
-def rows_to_read(lengths: Sequence[int], num_parameters: int) -> list[int]:
-    """The numbers of the held-out rows to examine."""
+def rows_to_read(lengths: Sequence[int], model: Labeller) -> list[int]:
+    """The numbers of the held-out rows to examine: all, every second, every fourth, …, so that
+    those of a large model are among those of a small one."""
+    tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
+    # A table is looked up, not multiplied: a bag with millions of vectors reads fast.
+    num_multiplied = sum(each.numel() for each in model.parameters() if id(each) not in tables)
     mean = max(1.0, sum(lengths) / max(1, len(lengths)))
-    return spread(
-        len(lengths), max(1, min(MOST_ROWS, int(affordable(num_parameters, MOST_TOKENS) / mean)))
-    )
+    most = max(1, min(MOST_ROWS, int(affordable(num_multiplied, MOST_TOKENS) / mean)))
+    stride = 1
+    while stride * most < len(lengths):
+        stride *= 2
+    return list(range(0, len(lengths), stride))
 
 
 def examine_classifier(
     model: Labeller, rows: LabelledRows, unit: str, shown: Callable[[int], str]
 ) -> Examination:
     """On the held-out rows; `shown` is the text of one of them."""
-    chosen = rows_to_read(rows.lengths.tolist(), sum(p.numel() for p in model.parameters()))
+    chosen = rows_to_read(rows.lengths.tolist(), model)
     part = LabelledRows(
         *end_to_end([rows.row(number) for number in chosen], rows.items.dtype),
         rows.targets[chosen],

@@ -14,17 +14,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.nn.quantized import QuantizedLinear
+
 CHUNK = 2**22  # logits held at a time: 16 MB
 
 
 def next_token_loss(
-    hidden: Tensor, head: nn.Linear, targets: Tensor, smoothing: float = 0.0
+    hidden: Tensor, head: nn.Linear | QuantizedLinear, targets: Tensor, smoothing: float = 0.0
 ) -> Tensor:
     """Mean of -log p(target) over all positions: hidden (…, D), targets (…)."""
     hidden, targets = hidden.flatten(0, -2), targets.flatten()
     rows = max(1, CHUNK // head.out_features)
     if len(targets) <= rows:
         return F.cross_entropy(head(hidden).float(), targets, label_smoothing=smoothing)
+    if isinstance(head, QuantizedLinear):  # it has no weights for a gradient
+        parts = zip(hidden.split(rows), targets.split(rows), strict=True)
+        losses = [
+            F.cross_entropy(head(part), target, label_smoothing=smoothing, reduction="sum")
+            for part, target in parts
+        ]
+        return torch.stack(losses).sum() / len(targets)
     learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
     total: Tensor = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden, head.weight, head.bias, targets, rows, learning, smoothing

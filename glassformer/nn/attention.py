@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -82,9 +83,11 @@ def fused(
     dropout: float = 0.0,
 ) -> Tensor:
     """`explicit` in one kernel. `causal` applies the square causal mask without building it."""
+    is_grouped = key.size(1) < query.size(1)
+    if not is_grouped and _is_faster_explicit(query):
+        return explicit(query, key, value, mask, bias)
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
-    is_grouped = key.size(1) < query.size(1)
     return F.scaled_dot_product_attention(
         query,
         key,
@@ -96,9 +99,16 @@ def fused(
     )
 
 
+def _is_faster_explicit(query: Tensor) -> bool:
+    """When many rows are decoded on a CPU, each has a single query, too few for the kernel."""
+    has_one = query.size(2) == 1 < len(query)
+    return has_one and query.device.type == "cpu" and not torch.is_grad_enabled()
+
+
 def _one_per_query_head(x: Tensor, query: Tensor) -> Tensor:
     """Repeat each group's keys or values for its H / G query heads: (B, G, S, d) → (B, H, S, d)."""
-    return x.repeat_interleave(query.size(1) // x.size(1), dim=1)
+    heads, groups = query.size(1), x.size(1)
+    return x if heads == groups else x.repeat_interleave(heads // groups, dim=1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -170,7 +180,8 @@ class MultiHeadAttention(nn.Module):
         `x` may have several consecutive rows for each row of the memory, such as the beams of one
         sentence.
         """
-        rows, beams, length = len(memory.key), len(x) // len(memory.key), x.size(1)
+        rows, length = memory.key.size(0), x.size(1)
+        beams = x.size(0) // rows
         query = self.query_norm(self._split(self.query(x)))  # (B·K, H, T, d)
         query = query.unflatten(0, (rows, beams)).transpose(1, 2).flatten(2, 3)  # (B, H, K·T, d)
         heads = self._attend(query, memory.key, memory.value, AttentionRules(memory.mask))
@@ -188,7 +199,8 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, rules: AttentionRules) -> Tensor:
         mask, bias = rules.mask, rules.bias
         num_queries, num_keys = query.size(2), key.size(2)
-        causal = rules.causal and num_queries > 1  # the last token may attend to every position
+        # The last token may attend to every position.
+        causal = rules.causal and bool(num_queries > 1)
         if causal and (num_queries < num_keys or mask is not None or bias is not None):
             past = masks.causal(num_queries, num_keys, query.device)
             mask, causal = past if mask is None else mask & past, False
@@ -205,6 +217,10 @@ class MultiHeadAttention(nn.Module):
         if self.tap.is_changing:  # the kernel has no weights to be changed: the equation has
             weights = self.tap.changed(weights_of(query, key, full_mask, bias))
             return self.tap.without_silent(weights @ _one_per_query_head(value, query))
+        if torch.compiler.is_exporting():  # a graph for other tools is made of the equation, too
+            if causal:
+                mask = masks.causal(num_queries, num_keys, query.device)
+            return explicit(query, key, value, mask, bias)
         dropout = self.dropout if self.training else 0.0
         return self.tap.without_silent(fused(query, key, value, mask, bias, causal, dropout))
 

@@ -48,6 +48,15 @@ class KVCache:
         other.padding = self.padding[indices]
         return other
 
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Store new positions (B, G, T, d) of a layer; return all, past and new (B, G, S, d)."""
+        start, end = self.length, self.length + key.size(2)
+        self.make_room(end)
+        keys, values = self.keys[layer], self.values[layer]
+        keys[:, :, start:end] = key
+        values[:, :, start:end] = value
+        return keys[:, :, :end], values[:, :, :end]
+
     def make_room(self, positions: int) -> None:
         """Make room for `positions` positions in total."""
         if positions > self.capacity:
@@ -83,9 +92,4 @@ class LayerCache:
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store the new positions (B, G, T, d); return all positions, past and new (B, G, S, d)."""
-        start, end = self.cache.length, self.cache.length + key.size(2)
-        self.cache.make_room(end)
-        keys, values = self.cache.keys[self.index], self.cache.values[self.index]
-        keys[:, :, start:end] = key
-        values[:, :, start:end] = value
-        return keys[:, :, :end], values[:, :, :end]
+        return self.cache.append(self.index, key, value)

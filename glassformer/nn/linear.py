@@ -3,29 +3,55 @@
 Generation multiplies one row at a time by all weights, which is limited by memory bandwidth. There,
 oneDNN's kernel is up to twice as fast as the one that `nn.Linear` uses, and one large matrix is
 faster than three small ones. Small matrices fit in the CPU's cache, where the usual kernel is much
-faster. The results are equal up to rounding.
+faster. For several rows, the kernel wants the weights in a layout of its own (`Packed`). The
+results are equal up to rounding.
 """
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW_ROWS = 256
+FEW_ROWS = 4096
 MANY_WEIGHTS = 2**20
+ROWS_PACKED_FOR = 16
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+class Packed:
+    """A copy of a weight in the layout of oneDNN's kernel, made when first needed.
+
+    Without it, the kernel would rearrange the weights in every call. It takes as much memory as the
+    weight, so only models that are used for prediction have it, and only once they process several
+    sequences at a time.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, int] | None = None
+
+    def __call__(self, weight: Tensor) -> Tensor:
+        now = weight.data_ptr(), 0 if weight.is_inference() else weight._version
+        if self._seen != now:
+            self._copy = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), ROWS_PACKED_FOR)
+            self._seen = now
+        return self._copy
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None = None) -> Tensor:
     """`F.linear`, with oneDNN's kernel where it is faster and gradients are off."""
-    if _is_limited_by_memory(x, weight):
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return F.linear(x, weight, bias)
+    if not _is_limited_by_memory(x, weight):
+        return F.linear(x, weight, bias)
+    if packed is not None and len(x) > 1:
+        weight = packed(weight)
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def _is_limited_by_memory(x: Tensor, weight: Tensor) -> bool:
     return (
         not torch.is_grad_enabled()
+        and not torch.compiler.is_exporting()
         and weight.numel() >= MANY_WEIGHTS
         and x.numel() <= FEW_ROWS * weight.size(1)
         and x.device.type == "cpu"
@@ -43,8 +69,17 @@ def _has_onednn() -> bool:
 class Linear(nn.Linear):
     """`nn.Linear` that computes with `linear`."""
 
+    by_row = ("weight", "bias")
+    """Tensors with an entry for each output."""
+    packed: Packed | None = None
+
     def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias, self.packed)
+
+    @staticmethod
+    def product(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """The function of a layer with these weights."""
+        return partial(linear, weight=weight, bias=bias, packed=Packed())
 
 
 class Merged:
@@ -54,27 +89,50 @@ class Merged:
     the layers, so this is for prediction only.
     """
 
-    def __init__(self, *parts: nn.Linear) -> None:
+    def __init__(self, *parts: Any) -> None:
         self._widths = [part.out_features for part in parts]
-        self._weight = torch.cat([part.weight.data for part in parts])
-        self._bias = None if parts[0].bias is None else torch.cat([p.bias.data for p in parts])
-        for part, rows in zip(parts, self._weight.split(self._widths), strict=True):
-            part.weight.data = rows
-        if self._bias is not None:
-            for part, rows in zip(parts, self._bias.split(self._widths), strict=True):
-                part.bias.data = rows
         self._parts = parts
+        whole: dict[str, Tensor | None] = dict.fromkeys(parts[0].by_row)
+        for name in whole:
+            tensors = [getattr(part, name) for part in parts]
+            if tensors[0] is not None:
+                whole[name] = together = _together([tensor.data for tensor in tensors])
+                for tensor, rows in zip(tensors, together.split(self._widths), strict=True):
+                    tensor.data = rows
+        self._product = parts[0].product(**whole)
         self._places = self._now()
 
     @property
     def is_usable(self) -> bool:
-        """False while gradients are on, and once a layer has been given other weights."""
-        return not torch.is_grad_enabled() and self._now() == self._places
+        """False while gradients are on or the model is exported, and once a layer has been given
+        other weights."""
+        if torch.is_grad_enabled() or torch.compiler.is_exporting():
+            return False
+        return self._now() == self._places
 
     def _now(self) -> list[int]:
         """Addresses of the layers' weights."""
-        tensors = [tensor for part in self._parts for tensor in (part.weight, part.bias)]
+        tensors = [getattr(part, name) for part in self._parts for name in part.by_row]
         return [tensor.data_ptr() for tensor in tensors if tensor is not None]
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
-        return linear(x, self._weight, self._bias).split(self._widths, dim=-1)
+        return self._product(x).split(self._widths, dim=-1)
+
+
+def _together(parts: list[Tensor]) -> Tensor:
+    """The rows of all parts in one tensor: a copy, unless they already are the rows of one."""
+    first, total = parts[0], sum(len(part) for part in parts)
+    storage, place = first.untyped_storage().data_ptr(), first.data_ptr()
+    for part in parts:
+        follows = part.data_ptr() == place and part.untyped_storage().data_ptr() == storage
+        if not follows or not part.is_contiguous():
+            return torch.cat(parts)
+        place += part.nbytes
+    return first.as_strided((total, *first.shape[1:]), first.stride())
+
+
+def pack_weights(model: nn.Module) -> None:
+    """Let the linear layers of a model keep packed copies of their weights, for prediction."""
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.packed = Packed()

@@ -1,6 +1,6 @@
 """LoRA: fine-tune a large model by a low-rank update of its weight matrices.
 
-    y = W x + (alpha / rank) · B A x
+    y = W x + s · B A dropout(x)        s = alpha / rank, or alpha / √rank (rank-stabilised)
 
 W is frozen. A is initialised at random and B to zero, so that the model starts unchanged.
 """
@@ -12,21 +12,34 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.dropout import Dropout
 
 LINEAR = ("query", "key", "value", "output", "gate", "up", "down")  # attention and feed-forward
 
 
+def lora_scale(rank: int, alpha: float, use_rslora: bool) -> float:
+    return alpha / (math.sqrt(rank) if use_rslora else rank)
+
+
 class LoRALinear(nn.Module):
-    def __init__(self, base: nn.Linear, rank: int, alpha: float) -> None:
+    def __init__(
+        self,
+        base: nn.Linear,
+        rank: int,
+        alpha: float,
+        dropout: float = 0.0,
+        use_rslora: bool = False,
+    ) -> None:
         super().__init__()
         self.base = base.requires_grad_(False)
         self.A = nn.Parameter(base.weight.new_empty(rank, base.in_features))
         self.B = nn.Parameter(base.weight.new_zeros(base.out_features, rank))
-        self.scale = alpha / rank
+        self.scale = lora_scale(rank, alpha, use_rslora)
+        self.dropout = Dropout(dropout)
         nn.init.kaiming_uniform_(self.A, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.base(x) + self.scale * (x @ self.A.T @ self.B.T)
+        return self.base(x) + self.scale * (self.dropout(x) @ self.A.T @ self.B.T)
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
@@ -34,7 +47,14 @@ class LoRALinear(nn.Module):
         return self.base
 
 
-def add_lora(model: nn.Module, rank: int, alpha: float, names: tuple[str, ...] = LINEAR) -> None:
+def add_lora(
+    model: nn.Module,
+    rank: int,
+    alpha: float,
+    names: tuple[str, ...] = LINEAR,
+    dropout: float = 0.0,
+    use_rslora: bool = False,
+) -> None:
     """Freeze `model`, and add a trainable update to its linear layers of these names.
 
     Pass only the body of a classifier, so that its head stays trainable.
@@ -49,9 +69,14 @@ def add_lora(model: nn.Module, rank: int, alpha: float, names: tuple[str, ...] =
         raise GlassformerError(f"the model has no linear layer named {' or '.join(names)}.")
     model.requires_grad_(False)
     for parent, name, base in layers:
-        setattr(parent, name, LoRALinear(base, rank, alpha))
+        setattr(parent, name, LoRALinear(base, rank, alpha, dropout, use_rslora))
         if isinstance(parent, MultiHeadAttention):
             parent._merged = None  # the merged projection would bypass the update
+
+
+def lora_layers(model: nn.Module) -> dict[str, LoRALinear]:
+    """The updated layers by name."""
+    return {name: part for name, part in model.named_modules() if isinstance(part, LoRALinear)}
 
 
 def merge_lora(model: nn.Module) -> None:

@@ -21,7 +21,7 @@ def pool(x: Tensor, is_text: Tensor | None = None, pooling: Pooling = "mean") ->
         return x.mean(dim=1) if pooling == "mean" else x.amax(dim=1)
     if pooling == "last":  # padding is on the right
         last = (is_text.sum(dim=1) - 1).clamp(min=0)  # (B,)
-        return x[torch.arange(len(x), device=x.device), last]
+        return x[torch.arange(x.size(0), device=x.device), last]
     real = is_text[..., None]  # (B, T, 1)
     if pooling == "mean":
         return x.masked_fill(~real, 0).sum(dim=1) / real.sum(dim=1).clamp(min=1)

@@ -38,6 +38,7 @@ def read_model(
     weights = {name: torch.tensor(value) for name, value in OWN.items() if name in ours}
     for name, tensor in source.read([*found]):
         link = found[name]
+        _check_finite(tensor, name, where)
         for own, part in zip(link.ours, link.split(tensor), strict=True):
             weights[own] = part.contiguous()
     if lost := sorted(ours.keys() - weights.keys()):
@@ -46,16 +47,23 @@ def read_model(
     return model.eval(), extra
 
 
+def _check_finite(tensor: Tensor, name: str, where: str) -> None:
+    """Its extremes are NaN if one of its values is; unlike isfinite, this needs no memory."""
+    if tensor.numel() and not all(bool(end.isfinite()) for end in tensor.aminmax()):
+        raise GlassformerError(f"{where}: {name} has values that are not finite. Copy it again.")
+
+
 def their_tensors(layout: Layout, model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model of ours under their names, in their layout."""
     state = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     if "temperature" in state:  # they have none: a head that is scaled gives the same probabilities
         for name in ("head.weight", "head.bias"):
             state[name] = state[name] / state["temperature"]
-    return {
-        link.theirs: link.join(*(state[name] for name in link.ours)).contiguous()
-        for link in layout.links(model.config)
-    }
+    tensors = dict[str, Tensor]()
+    for link in layout.links(model.config):
+        tensors[link.theirs] = link.join(*(state[name] for name in link.ours)).contiguous()
+        tensors |= {name: tensors[link.theirs].clone() for name in link.copies}
+    return tensors
 
 
 def _name(link: Link, prefix: str, source: Source) -> str:

@@ -1,58 +1,68 @@
 """Writing a folder that Hugging Face's tools load as it is."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from glassformer import __version__
 from glassformer.atomic_files import write_file, write_json
 from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
+from glassformer.pretrained.differences import refuse_if_wrong
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import Family, Layout, Values
-from glassformer.pretrained.hub_inputs import GENERATION, KINDS
+from glassformer.pretrained.family import Family, Inputs, Layout, Values
+from glassformer.pretrained.hub_inputs import GENERATION, KINDS, SETTINGS
 from glassformer.pretrained.hugging_face import CONFIG, MODULES, read_folder
+from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.probes import probe_of
-from glassformer.pretrained.transformers_check import difference_in_transformers
+from glassformer.pretrained.transformers_check import logits_in_transformers
+from glassformer.pretrained.transformers_usage import transformers_usage
 from glassformer.pretrained.weight_files import SINGLE
 
 
-def layout_for(saved: Saved) -> tuple[Family, Layout]:
-    """The architecture that computes the same; an error says what differs from the nearest one."""
+def layout_for(
+    saved: Saved,
+    families: Iterable[Family] = FAMILIES.values(),
+    format: str = "Hugging Face's format",
+    differs: Callable[[Any], Iterable[str]] = lambda config: (),
+) -> tuple[Family, Layout]:
+    """The architecture that computes the same; an error says what differs from the nearest one.
+    `differs` gives what else of a config the format cannot hold."""
     config: Any = saved.model.config
+    families = [*families]
     candidates = [
-        (family, layout, layout.differences(config))
-        for family in FAMILIES.values()
+        (family, layout, dict.fromkeys((*layout.differences(config), *differs(config))))
+        for family in families
         for layout in family.layouts
         if layout.model == saved.name
     ]
     if not candidates:
-        known = sorted({layout.model for each in FAMILIES.values() for layout in each.layouts})
+        known = sorted({layout.model for each in families for layout in each.layouts})
         raise GlassformerError(
-            f"a {saved.name} cannot be exported to Hugging Face's format: none of its families has "
-            f"this architecture. These models can be: {', '.join(known)}."
+            f"a {saved.name} cannot be exported to {format}: none of its families has this "
+            f"architecture. These models can be: {', '.join(known)}."
         )
     family, layout, differences = min(candidates, key=lambda each: len(each[2]))
     if differences:
         raise GlassformerError(
-            f"this {saved.name} cannot be exported to Hugging Face's format. Nearest to it is "
+            f"this {saved.name} cannot be exported to {format}. Nearest to it is "
             f"{layout.architecture}, but {'; '.join(differences)}. To export it, train one "
             "with other settings (--set model.KEY=VALUE)."
         )
     return family, layout
 
 
-def write_hub(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
+def write_hub(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the model into a folder. Returns the name of the architecture, and notes."""
-    return write_as(*layout_for(saved), saved, folder, card)
+    return write_as(*layout_for(saved), saved, folder, rest)
 
 
 def write_as(
-    family: Family, layout: Layout, saved: Saved, folder: Path, card: str
+    family: Family, layout: Layout, saved: Saved, folder: Path, rest: str
 ) -> tuple[str, list[str]]:
     """The same as this architecture, from which the model must not differ."""
     model: Any = saved.model
@@ -71,12 +81,12 @@ def write_as(
         **layout.their_config(model.config),
     }
     write_json(folder / CONFIG, config)
-    if layout.model in ("gpt", "translator"):
+    if layout.inputs in SETTINGS:
         write_json(folder / GENERATION, _generation(saved, tokens))
     if not getattr(model.config, "has_head", True):
         _write_modules(folder, model.config)
     write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
-    write_file(folder / "README.md", _card(layout, saved, card))
+    write_file(folder / "README.md", _card(layout, saved, rest))
     return layout.architecture, notes
 
 
@@ -87,21 +97,25 @@ def check_hub(saved: Saved, folder: Path) -> dict[str, float]:
     expected = probe.logits(saved.model)
     again = probe.logits(read_folder(folder).model)
     found = {"glassformer": probe.difference(expected, again)}
-    theirs = difference_in_transformers(folder, probe, expected, *_sentence(saved))
-    return found if theirs is None else found | {theirs[0]: theirs[1]}
+    theirs = logits_in_transformers(
+        folder, layout.architecture, probe, *sample_text(saved, layout.inputs)
+    )
+    if theirs is not None:
+        found[theirs[0]] = probe.difference(expected, theirs[1])
+    return refuse_if_wrong(found)
 
 
-def _sentence(saved: Saved) -> tuple[str | None, list[int]]:
+def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:
     """A text and its tokens, to compare tokenizers; None if the model reads none."""
     if not isinstance(saved.preprocessing, TextPreprocessing):
         return None, []
     tokenizer = saved.preprocessing.tokenizer
     known = [tokenizer.token(id) for id in range(min(tokenizer.vocab_size, 400))]
     text = " ".join(word.strip() for word in known if word.strip().isalpha())[:200].strip()
-    if saved.name == "gpt":
+    if inputs == "text":
         return text, [*tokenizer.begins_with, *tokenizer.encode(text)]
     (ids,) = saved.preprocessing.encode([text])
-    if saved.name == "bert":  # whose texts are read as they are
+    if inputs == "masked text":  # which are read as they are
         ids = tokenizer.encode(text)
     return text, [int(id) for id in saved.preprocessing.frame(None).put(ids)]
 
@@ -139,14 +153,7 @@ def _write_modules(folder: Path, config: Any) -> None:
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": length})
 
 
-def _card(layout: Layout, saved: Saved, card: str) -> str:
-    loader = {"image": "AutoImageProcessor", "palette": "AutoImageProcessor"}
-    reader = loader.get(layout.inputs, "AutoTokenizer")
-    return (
-        f"---\nlibrary_name: transformers\ntags:\n- glassformer\n---\n\n# {saved.name}\n\n"
-        f"A {layout.architecture}, exported with glassformer {__version__}.\n\n```python\n"
-        f"from transformers import {reader}, {layout.architecture}\n\n"
-        f'model = {layout.architecture}.from_pretrained("THIS_FOLDER")\n'
-        f'reader = {reader}.from_pretrained("THIS_FOLDER")\n```\n\n{card}'.rstrip()
-        + "\n"
-    )
+def _card(layout: Layout, saved: Saved, rest: str) -> str:
+    usage = code(transformers_usage(layout, saved.model, saved.preprocessing))
+    about = f"A {layout.architecture}"
+    return card(saved.name, about, usage, rest, library_name="transformers")

@@ -52,6 +52,9 @@ class Layout:
     """Tensors that follow from the config or from others; not reported."""
     renames: tuple[tuple[str, str], ...] = ()
     """Names in files of other releases, as regular expressions, and the usual ones."""
+    newer: tuple[tuple[str, str], ...] = ()
+    """The usual names of layers, and what the newest release of transformers calls these layers: an
+    adapter names layers as they are in memory, not in files."""
 
     def our_config(self, theirs: Values, where: str) -> Config:
         """Our config of a model with their config, which stands in the file `where`."""
@@ -59,8 +62,8 @@ class Layout:
         for key, wanted in self.theirs.items():
             if values.get(key, wanted) != wanted:
                 raise GlassformerError(
-                    f"{where}: {key} is {values[key]}, but a {self.architecture} can be imported "
-                    f"only if it is {wanted}."
+                    f"{where}: {key} is {values[key]}, but models of type {self.architecture} can "
+                    f"be imported only if it is {wanted}."
                 )
         missing = [key for key in self.keys if key not in values]
         if missing:
@@ -138,7 +141,9 @@ ACTIVATIONS = {
 def our_activation(name: Any) -> str:
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
-        raise GlassformerError(f'the activation "{name}" is not available. These are: {known}.')
+        raise GlassformerError(
+            f'config.json: the activation "{name}" is not available. These are: {known}.'
+        )
     return ACTIVATIONS[name]
 
 
@@ -175,6 +180,21 @@ def labels_from(theirs: Values) -> Values:
             "config.json: a model that predicts a number, not a label, cannot be imported."
         )
     return {"labels": labels, "multi_label": several}
+
+
+def image_labels_from(theirs: Values) -> Values:
+    """Of a classifier of images: its labels and its activation. Theirs has no dropout before the
+    head."""
+    activation = our_activation(theirs["hidden_act"])
+    return labels_from(theirs) | {"activation": activation, "head_dropout": 0.0}
+
+
+def image_labels_to(config: Any) -> Values:
+    height, width = config.size
+    return labels_to(config) | {
+        "hidden_act": their_activation(config.activation),
+        "image_size": height if height == width else [height, width],
+    }
 
 
 def labels_to(config: Any) -> Values:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from glassformer.models import name_of, row
 from glassformer.preprocessing import Preprocessing
 
 
@@ -23,3 +24,11 @@ class ForeignModel:
     notes: tuple[str, ...] = ()
     generation: dict[str, Any] = field(default_factory=dict)
     """Defaults of generation."""
+
+
+def command_to_try(model: Any, preprocessing: Preprocessing) -> tuple[str, ...]:
+    """A verb to try a model with, and what follows the folder."""
+    if not getattr(model.config, "has_head", True):
+        return ("embed", "A sentence.")
+    mask = getattr(preprocessing, "mask_name", "")
+    return tuple(word.format(mask=mask) for word in row(name_of(model)).trial)

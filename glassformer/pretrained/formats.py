@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from glassformer.config import Config
-from glassformer.data.text_files import DataPath, open_bytes
+from glassformer.data.text_files import DataPath, EmptyError, open_bytes
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
 from glassformer.pretrained import gguf, word_vectors
@@ -40,13 +40,16 @@ FORMATS = (
 
 
 def format_of(path: DataPath) -> Format:
-    with open_bytes(path) as file:
-        start = file.read(BEGINNING)
+    try:
+        with open_bytes(path) as file:
+            start = file.read(BEGINNING)
+    except EmptyError:
+        raise GlassformerError(f"{path} is empty. Copy it again.") from None
     known = next((each for each in FORMATS if each.recognises(start)), None)
     if known is None:
         names = ", ".join(each.name for each in FORMATS)
         raise GlassformerError(
             f"{path} has no format that can be imported. These can: {names}, and folders of "
-            "Hugging Face models."
+            "Hugging Face models. If it is data, pass a model before it."
         )
     return known

@@ -9,23 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from glassformer.config import Config
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
+from glassformer.nn.positions import RotaryPositions, RotaryStretch
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import read_model
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Layout, Values
-from glassformer.pretrained.foreign_model import ForeignModel
+from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
 from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
 from glassformer.pretrained.gguf_tokenizer import read_tokenizer
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import counted
+from glassformer.wording import beginning, counted
 
 ARCHITECTURES = ("llama", "qwen3")
 PERMUTED = ("llama",)  # whose queries and keys are in another order
+FACTORS = "rope_freqs.weight"  # by how much slower each rotation is (Llama 3.1)
 NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -63,12 +66,13 @@ def read_gguf(path: DataPath) -> ForeignModel:
     preprocessing.check_model(config, str(path), "Download it again.")
     number = sum(parameter.numel() for parameter in model.parameters())
     types = sorted({place.type.name for place in file.tensors.values()})
+    verb, *arguments = command_to_try(model, preprocessing)
     return ForeignModel(
         model,
         preprocessing,
         f"{layout.architecture}, {counted(number, 'parameter')}",
-        "generate",
-        ("Once upon a time",),
+        verb,
+        tuple(arguments),
         (f"the weights were stored as {', '.join(types)} and are computed as float32",),
     )
 
@@ -102,8 +106,8 @@ def _described(file: GGUFFile) -> tuple[Layout, Config, Values]:
     family = metadata.get("general.architecture")
     if family not in ARCHITECTURES:
         raise GlassformerError(
-            f'{where}: models of the family "{family}" cannot be imported from GGUF. These can: '
-            f"{', '.join(ARCHITECTURES)}."
+            f'{where}: models of the family "{beginning(str(family), 40)}" cannot be imported from '
+            f"GGUF. These can: {', '.join(ARCHITECTURES)}."
         )
     (layout,) = FAMILIES[family].layouts
     try:
@@ -132,7 +136,9 @@ def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values
     scaling = metadata.get(f"{family}.rope.scaling.type", "none")
     if scaling == "linear":
         rope |= {"rope_type": "linear", "factor": value("rope.scaling.factor")}
-    elif scaling != "none" or "rope_freqs.weight" in file.tensors:
+    elif scaling == "none" and FACTORS in file.tensors:
+        rope |= _llama3(file, head_dim, rope["rope_theta"], where)
+    elif scaling != "none":
         raise GlassformerError(
             f"{where}: its rotary positions are scaled in a way that cannot be imported. Use the "
             "model's Hugging Face folder."
@@ -156,12 +162,39 @@ def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values
     }
 
 
+def _llama3(file: GGUFFile, head_dim: int, base: float, where: str) -> Values:
+    """Llama 3.1 and later turn slowly; a file has only by how much slower each rotation is. The
+    settings that Llama's releases have in common leave one to be found: the original length."""
+    ((_, factors),) = file.read([FACTORS])
+    if factors.shape == (head_dim // 2,):
+        for exponent in range(8, 24):
+            stretch = RotaryStretch(float(factors.max()), 2**exponent)
+            if torch.allclose(rotary_factors(head_dim, base, stretch), factors, rtol=1e-4):
+                return {
+                    "rope_type": "llama3",
+                    "factor": stretch.factor,
+                    "original_max_position_embeddings": stretch.original_length,
+                    "low_freq_factor": stretch.low,
+                    "high_freq_factor": stretch.high,
+                }
+    raise GlassformerError(
+        f"{where}: its rotary positions are scaled in a way that cannot be imported. Use the "
+        "model's Hugging Face folder."
+    )
+
+
+def rotary_factors(head_dim: int, base: float, stretch: RotaryStretch) -> Tensor:
+    """(d/2,) by how much slower each rotation is."""
+    plain, slower = (RotaryPositions(head_dim, base, each) for each in (None, stretch))
+    return plain.frequencies(head_dim) / slower.frequencies(head_dim)
+
+
 class _Renamed:
     """The tensors of a file by the names of Hugging Face's, with their rows in the usual order."""
 
     def __init__(self, file: GGUFFile, theirs: Values) -> None:
         self._file = file
-        self._own = {_usual(name): name for name in file.tensors}
+        self._own = {_usual(name): name for name in file.tensors if name != FACTORS}
         self.shapes = {usual: file.shapes[own] for usual, own in self._own.items()}
         self._heads: dict[str, int] = {}
         if theirs["model_type"] in PERMUTED:
@@ -191,4 +224,10 @@ def _usual(name: str) -> str:
 def _halves(x: Tensor, heads: int) -> Tensor:
     """Rows of each head from pairs side by side to first halves, then second halves."""
     x = x.unflatten(0, (heads, -1, 2))  # (H, d/2, 2, …)
+    return x.transpose(1, 2).flatten(0, 2)  # (H·d, …)
+
+
+def side_by_side(x: Tensor, heads: int) -> Tensor:
+    """The inverse of `_halves`."""
+    x = x.unflatten(0, (heads, 2, -1))  # (H, 2, d/2, …)
     return x.transpose(1, 2).flatten(0, 2)  # (H·d, …)

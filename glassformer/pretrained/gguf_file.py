@@ -6,32 +6,29 @@
     the tensors
 
 The file is memory-mapped. Every length is checked against the size of the file before anything is
-allocated, and a tensor becomes float32 only when it is asked for. Quantised tensors are blocks of
-32 values that share a scale d (and a smallest value m):
-
-    Q8_0    d · q          q from -128 to 127
-    Q4_0    d · (q - 8)    q from 0 to 15, two in a byte
-    Q4_1    d · q + m
+allocated, and a tensor becomes float32 only when it is asked for (`gguf_types.py`).
 """
 
+import math
 import mmap
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from glassformer.errors import GlassformerError
+from glassformer.pretrained.gguf_types import TYPES, TensorType
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_DIMENSIONS, MOST_NESTED = 4, 4
-BLOCK = 32
+AT_ONCE = 2**22  # values that are decoded together: intermediate results stay small
 STRING, ARRAY = 8, 9
 SCALARS = {
     0: "B",
@@ -45,61 +42,6 @@ SCALARS = {
     10: "Q",
     11: "q",
     12: "d",
-}
-
-Bytes = npt.NDArray[np.uint8]
-Floats = npt.NDArray[np.float32]
-
-
-def _half(raw: Bytes) -> Floats:
-    return raw.reshape(-1, 2).copy().view(np.float16).astype(np.float32)  # (N, 1)
-
-
-def _nibbles(raw: Bytes) -> Floats:
-    """(N, 16) bytes → (N, 32): all low halves, then all high halves."""
-    return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
-
-
-def _f32(raw: Bytes) -> Floats:
-    return raw.reshape(-1).view(np.float32)
-
-
-def _f16(raw: Bytes) -> Floats:
-    return raw.reshape(-1).view(np.float16).astype(np.float32)
-
-
-def _bf16(raw: Bytes) -> Floats:
-    return (raw.reshape(-1).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-
-
-def _q8_0(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * raw[:, 2:].view(np.int8).astype(np.float32)
-
-
-def _q4_0(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * (_nibbles(raw[:, 2:]) - 8)
-
-
-def _q4_1(raw: Bytes) -> Floats:
-    return _half(raw[:, :2]) * _nibbles(raw[:, 4:]) + _half(raw[:, 2:4])
-
-
-class TensorType(NamedTuple):
-    """How values are stored: `bytes` bytes for each block of `values` values."""
-
-    name: str
-    values: int
-    bytes: int
-    decode: Callable[[Bytes], Floats]
-
-
-TYPES = {
-    0: TensorType("F32", 1, 4, _f32),
-    1: TensorType("F16", 1, 2, _f16),
-    2: TensorType("Q4_0", BLOCK, 18, _q4_0),
-    3: TensorType("Q4_1", BLOCK, 20, _q4_1),
-    8: TensorType("Q8_0", BLOCK, 34, _q8_0),
-    30: TensorType("BF16", 1, 2, _bf16),
 }
 
 
@@ -133,7 +75,9 @@ class GGUFFile:
         self.metadata: dict[str, Any] = {}
         self._check_count(keys, 12)
         for _ in range(keys):
-            key = self._string()
+            key = self._name()
+            if key in self.metadata:
+                raise self._damaged(f"it has the key {key!r} twice")
             (kind,) = self._unpack("I")
             self.metadata[key] = self._value(kind)
         self._check_count(tensors, 24)
@@ -146,8 +90,15 @@ class GGUFFile:
         for name in names:
             place = self.tensors[name]
             raw = whole[place.start : place.start + place.size].reshape(-1, place.type.bytes)
-            values = np.array(place.type.decode(raw), np.float32).reshape(place.shape)
-            yield name, torch.from_numpy(values)
+            values = np.empty((len(raw), place.type.values), np.float32)
+            step = AT_ONCE // place.type.values
+            for first in range(0, len(raw), step):
+                found = values[first : first + step]
+                with np.errstate(all="ignore"):  # of a damaged scale; noticed below
+                    found[:] = place.type.decode(raw[first : first + step]).reshape(found.shape)
+                if not np.isfinite(found).all():
+                    raise self._damaged(f"{name} has values that are not finite")
+            yield name, torch.from_numpy(values.reshape(place.shape))
 
     # --- the header ---
 
@@ -173,6 +124,13 @@ class GGUFFile:
         (length,) = self._unpack("Q")
         return self._take(length).decode(errors="replace")
 
+    def _name(self) -> str:
+        """Of a key or a tensor: it stands in messages."""
+        name = self._string()
+        if not name.isprintable():
+            raise self._damaged(f"the name {name[:40]!r} is not text")
+        return name
+
     def _value(self, kind: int, depth: int = 0) -> Any:
         if kind == STRING:
             return self._string()
@@ -188,7 +146,7 @@ class GGUFFile:
         return [self._value(inner, depth + 1) for _ in range(number)]
 
     def _listed(self) -> tuple[str, tuple[int, ...], int, int]:
-        name = self._string()
+        name = self._name()
         (dimensions,) = self._unpack("I")
         if dimensions > MOST_DIMENSIONS:
             raise self._damaged(f"{name} has {dimensions} dimensions")
@@ -200,22 +158,21 @@ class GGUFFile:
         self, listed: list[tuple[str, tuple[int, ...], int, int]]
     ) -> dict[str, TensorPlace]:
         alignment = self.metadata.get("general.alignment", 32)
-        if not isinstance(alignment, int) or alignment < 1:
+        if not isinstance(alignment, int) or isinstance(alignment, bool) or alignment < 1:
             raise self._damaged(f"its alignment is {alignment}")
         begin = -(-self._place // alignment) * alignment
-        found = {}
+        found: dict[str, TensorPlace] = {}
         for name, shape, kind, offset in listed:
+            if name in found:
+                raise self._damaged(f"it has the tensor {name} twice")
             if kind not in TYPES:
                 known = ", ".join(each.name for each in TYPES.values())
                 raise GlassformerError(
                     f"{self.path}: {name} is stored in the type number {kind}, which cannot be "
                     f"read. These can: {known}. Choose another quantisation of the model."
                 )
-            values = 1
-            for side in shape:
-                values *= side
-            type = TYPES[kind]
-            if shape and shape[-1] % type.values:
+            values, type = math.prod(shape), TYPES[kind]
+            if not values or (shape or (1,))[-1] % type.values:
                 raise self._damaged(f"{name} of the shape {shape} has no whole blocks")
             size = values // type.values * type.bytes
             if begin + offset + size > len(self._data):
@@ -223,4 +180,8 @@ class GGUFFile:
                     f"{name} of the shape {shape} needs {size:,} bytes, more than there are"
                 )
             found[name] = TensorPlace(shape, type, begin + offset, size)
+        in_order = sorted(found.items(), key=lambda each: each[1].start)
+        for (name, place), (other, after) in pairwise(in_order):
+            if place.start + place.size > after.start:
+                raise self._damaged(f"{name} and {other} are in the same place")
         return found

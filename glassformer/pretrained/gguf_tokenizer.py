@@ -1,5 +1,6 @@
 """The tokenizer in a GGUF file: a vocabulary and merges, and the name of a rule that cuts words."""
 
+import json
 from typing import Any
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
@@ -7,9 +8,9 @@ from tokenizers import Tokenizer as Backend
 
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import cause
+from glassformer.wording import beginning, cause
 
-CONTROL, USER_DEFINED = 3, 4  # types of tokens
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # types of tokens
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -46,13 +47,14 @@ def read_tokenizer(metadata: dict[str, Any], where: str) -> Tokenizer:
     tokens, merges = (metadata.get(f"tokenizer.ggml.{key}") for key in ("tokens", "merges"))
     if kind != "gpt2" or not isinstance(merges, list) or not isinstance(tokens, list):
         raise GlassformerError(
-            f'{where}: tokenizers of the kind "{kind}" cannot be imported from GGUF, only "gpt2" '
-            "(byte-level BPE). Use the model's Hugging Face folder."
+            f'{where}: tokenizers of the kind "{beginning(str(kind), 40)}" cannot be imported from '
+            'GGUF, only "gpt2" (byte-level BPE). '
+            "Use the model's Hugging Face folder."
         )
     if not isinstance(rule, str) or rule not in RULES:
         raise GlassformerError(
-            f'{where}: the rule "{rule}" of its tokenizer is unknown. These are known: '
-            f"{', '.join(RULES)}. Use the model's Hugging Face folder."
+            f'{where}: the rule "{beginning(str(rule), 40)}" of its tokenizer is unknown. These '
+            f"are known: {', '.join(RULES)}. Use the model's Hugging Face folder."
         )
     try:
         backend = _backend(tokens, merges, rule)
@@ -93,3 +95,65 @@ def _backend(tokens: list[str], merges: list[str], rule: str) -> Backend:
     backend.pre_tokenizer = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(steps)
     backend.decoder = decoders.ByteLevel()
     return backend
+
+
+# --- writing ---
+
+
+def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
+    """What `read_tokenizer` reads, for a model with `num_tokens` rows of embeddings."""
+    file = tokenizer.as_json()
+    rule = _rule_of(file)
+    if rule is None:
+        raise GlassformerError(
+            f"the tokenizer (kind {tokenizer.kind}) cannot be exported to GGUF, which holds only "
+            f"byte-level BPE with one of the rules {', '.join(RULES)}. Train with tokenizer kind "
+            "bpe, or use --format hf or onnx."
+        )
+    pieces = [tokenizer.piece(id) for id in range(num_tokens)]
+    added = {token["id"]: token["special"] for token in file["added_tokens"]}
+    kinds = {True: CONTROL, False: USER_DEFINED, None: NORMAL}
+    found: dict[str, Any] = {
+        "model": "gpt2",
+        "pre": rule,
+        "tokens": [f"[PAD{id}]" if each is None else each for id, each in enumerate(pieces)],
+        "token_type": [
+            UNUSED if each is None else kinds[added.get(id)] for id, each in enumerate(pieces)
+        ],
+        "merges": [
+            merge if isinstance(merge, str) else " ".join(merge)
+            for merge in file["model"]["merges"]
+        ],
+        "add_bos_token": bool(tokenizer.begins_with),
+    }
+    before, end = tokenizer.begins_with, tokenizer.end_of_text
+    if len(before) > 1:
+        raise GlassformerError(
+            f"the tokenizer puts {len(before)} tokens before every text, but GGUF has room for "
+            "one. Use --format hf or onnx."
+        )
+    if before or end is not None:
+        found["bos_token_id"] = before[0] if before else end
+    return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
+
+
+def _rule_of(file: dict[str, Any]) -> str | None:
+    """The name of the rule by which a tokenizer.json cuts words; None: GGUF has none for it."""
+    if file["model"]["type"] != "BPE" or file["model"]["byte_fallback"]:
+        return None
+    same = (rule for rule in RULES if _cuts(file) == _cuts(_file_of(rule)))
+    return next(same, None)
+
+
+def _file_of(rule: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_backend([], [], rule).to_str())
+    return found
+
+
+def _cuts(file: dict[str, Any]) -> Any:
+    """The parts of a tokenizer.json that decide how a text is cut."""
+    model, split = file["model"], file["pre_tokenizer"]
+    steps = split["pretokenizers"] if split and split["type"] == "Sequence" else [split]
+    known = [{key: step[key] for key in step if key != "trim_offsets"} for step in steps if step]
+    affixes = [model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""]
+    return file["normalizer"], known, model["ignore_merges"], affixes

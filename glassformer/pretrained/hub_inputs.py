@@ -20,11 +20,12 @@ from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.family import Inputs, Values
 from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus
+from glassformer.pretrained.vocabulary_files import read_vocabulary
 from glassformer.text.tokenizers import Tokenizer
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
-IMAGES = "preprocessor_config.json"
+IMAGES, LENGTHS = "preprocessor_config.json", "sentence_bert_config.json"
 LARGEST_TEMPLATE = 2**20  # bytes
 
 
@@ -51,11 +52,17 @@ def read_text(folder: Path, config: Values) -> TextPreprocessing:
 
 
 def read_masked(folder: Path, config: Values) -> MaskedTextPreprocessing:
-    return MaskedTextPreprocessing(**_of_text(folder, config))
+    found = MaskedTextPreprocessing(**_of_text(folder, config))
+    if settings_of(folder, LENGTHS).get("do_lower_case") and not found.tokenizer.folds_case:
+        raise GlassformerError(
+            f"{folder / LENGTHS}: do_lower_case is true, but the tokenizer keeps capital letters. "
+            "Set it to false, and pass texts in lower case."
+        )
+    return found
 
 
 def _of_text(folder: Path, config: Values) -> Values:
-    tokenizer = _tokenizer(folder)
+    tokenizer = _tokenizer(folder, config)
     ends = _ids(settings_of(folder, GENERATION).get("eos_token_id", config.get("eos_token_id")))
     special = {id: name for name, id in tokenizer.special_tokens.items()}
     names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
@@ -66,13 +73,16 @@ def _of_text(folder: Path, config: Values) -> Values:
     }
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
-    if not (folder / TOKENIZER).is_file():
+def _tokenizer(folder: Path, config: Values) -> Tokenizer:
+    if (folder / TOKENIZER).is_file():
+        return Tokenizer.load(folder / TOKENIZER)
+    found = read_vocabulary(folder, config.get("model_type"))
+    if found is None:
         raise GlassformerError(
             f"{folder / TOKENIZER} does not exist. If the folder has another kind of vocabulary, "
             "convert it: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
         )
-    return Tokenizer.load(folder / TOKENIZER)
+    return found
 
 
 def _ids(value: Any) -> list[int]:
@@ -154,12 +164,13 @@ def _write_tokenizer_config(folder: Path, values: Values) -> None:
 
 def read_pair(folder: Path, config: Values) -> PairPreprocessing:
     start = config.get("decoder_start_token_id", config.get("pad_token_id"))
+    is_shared = config.get("share_encoder_decoder_embeddings", True)
     if (folder / SOURCE).is_file() and not (folder / TOKENIZER).is_file():
         source, target = read_opus(folder)
-        values: Values = {"tokenizer": source, "target_tokenizer": target, "shares_ids": True}
+        values: Values = {"tokenizer": source, "target_tokenizer": target, "shares_ids": is_shared}
     else:
-        source = target = _tokenizer(folder)
-        values = {"tokenizer": source}
+        source = target = _tokenizer(folder, config)
+        values = {"tokenizer": source, "target_tokenizer": None if is_shared else target}
     name = None if start is None else target.piece(start)
     if name is not None and name not in target.special_tokens:
         raise GlassformerError(
@@ -270,10 +281,10 @@ _OFF = {"top_k": 0, "no_repeat_ngram_size": 0}  # how they say that a setting is
 _HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_length"}
 
 
-def generation_settings(folder: Path, inputs: Inputs, model: str) -> tuple[Values, list[str]]:
+def generation_settings(folder: Path, inputs: Inputs) -> tuple[Values, list[str]]:
     """Our settings of generation, and the names of theirs that are not applied."""
     found = settings_of(folder, GENERATION)
-    known = SETTINGS.get(inputs, ()) if model in ("gpt", "translator") else ()
+    known = SETTINGS.get(inputs, ())
     values = {
         key: value
         for key, value in found.items()

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from glassformer.atomic_files import read_json
 from glassformer.config import Config
+from glassformer.config_errors import reason
 from glassformer.errors import GlassformerError
 from glassformer.models import MODELS
 from glassformer.preprocessing import Preprocessing
@@ -20,25 +23,16 @@ from glassformer.pretrained.conversion import read_model
 from glassformer.pretrained.families import family_of
 from glassformer.pretrained.families.bert import SENTENCES
 from glassformer.pretrained.family import Layout, Values
-from glassformer.pretrained.foreign_model import ForeignModel
-from glassformer.pretrained.hub_inputs import KINDS, generation_settings
+from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
+from glassformer.pretrained.hub_inputs import KINDS, LENGTHS, generation_settings, settings_of
+from glassformer.pretrained.peft_adapter import Adapter
 from glassformer.pretrained.weight_files import INDEX, SINGLE, open_weights
 from glassformer.wording import counted
 
-CONFIG, MODULES = "config.json", "modules.json"
+CONFIG, MODULES, PROMPTS = "config.json", "modules.json", "config_sentence_transformers.json"
 LARGEST_TEXT = 2**28  # bytes
 # Keys that transformers writes into every config.json, and glassformer into none.
 SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
-TRIALS = {
-    "gpt": ("generate", "Once upon a time"),
-    "bert": ("fill", "Paris is the {mask} of France."),
-    "classifier": ("classify", "A wonderful film."),
-    "tagger": ("tag", "Ada Lovelace lived in London."),
-    "translator": ("translate", "How are you?"),
-    "vit": ("classify", "IMAGE"),
-    "multiscale-vit": ("classify", "IMAGE"),
-    "image-gpt": ("generate", "--out", "samples.png"),
-}
 
 
 @dataclass(frozen=True)
@@ -59,8 +53,9 @@ def is_hugging_face(folder: Path) -> bool:
     return any(sign in values for sign in SIGNS) or values.get("model_type") not in MODELS
 
 
-def describe(folder: Path) -> Description:
-    """The family of the model in a folder, and its config as one of ours."""
+def describe(folder: Path, adapter: Adapter | None = None) -> Description:
+    """The family of the model in a folder, and its config as one of ours; with the head that an
+    adapter brings."""
     for path in folder.iterdir():
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
@@ -70,9 +65,16 @@ def describe(folder: Path) -> Description:
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
         raise GlassformerError(f"{where}: the model needs its own code, which is never run.")
+    if theirs.get("quantization_config"):
+        raise GlassformerError(
+            f"{where}: quantization_config is set, but quantised weights cannot be imported from "
+            "safetensors. Use the release in full precision, or a GGUF file."
+        )
     family = family_of(theirs.get("model_type"), where)
     if (folder / MODULES).is_file():
         theirs = theirs | {SENTENCES: _sentences(folder)}
+    if adapter is not None:
+        theirs = adapter.changed(family, theirs)
     layout = family.layout(theirs.get("architectures"), where)
     try:
         return Description(theirs, layout, layout.our_config(theirs, where))
@@ -87,8 +89,8 @@ def _check_size(path: Path) -> None:
         raise GlassformerError(f"{path} is far too large for a file of this name.")
 
 
-def read_preprocessing(folder: Path) -> Preprocessing:
-    found = describe(folder)
+def read_preprocessing(folder: Path, adapter: Adapter | None = None) -> Preprocessing:
+    found = describe(folder, adapter)
     return _inputs(folder, found)
 
 
@@ -96,25 +98,30 @@ def _inputs(folder: Path, found: Description) -> Preprocessing:
     values = {**found.layout.defaults, **found.theirs}
     try:
         preprocessing = KINDS[found.layout.inputs].read(folder, values)
-    except (TypeError, KeyError, ValueError, ArithmeticError) as error:  # pydantic's: a ValueError
+    except (TypeError, KeyError, ValueError, ArithmeticError) as error:
+        why = reason(error.errors()[0]) if isinstance(error, ValidationError) else repr(error)
         raise GlassformerError(
-            f"{folder}: its preprocessing cannot be read: {error!r}. Copy the whole folder."
+            f"{folder}: its preprocessing cannot be read: {why}. Copy the whole folder."
         ) from None
     preprocessing.check_model(found.config, str(folder), "Copy the whole folder.")
     return preprocessing
 
 
-def read_folder(folder: Path) -> ForeignModel:
-    """The model in a folder, converted to one of ours."""
-    found = describe(folder)
+def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
+    """The model in a folder, converted to one of ours, with an adapter merged into it."""
+    found = describe(folder, adapter)
     layout = found.layout
     preprocessing = _inputs(folder, found)
-    source = open_weights(folder).renamed(layout.renames)
+    source: Any = open_weights(folder).renamed(layout.renames)
+    if adapter is not None:
+        own = read_json(folder / CONFIG).get("architectures")
+        is_other = own != found.theirs.get("architectures")
+        source = adapter.applied(layout, found.config, source, is_other)
     where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
     model, left_out = read_model(layout, found.config, source, where)
-    generation, ignored = generation_settings(folder, layout.inputs, layout.model)
+    generation, ignored = generation_settings(folder, layout.inputs)
     number = sum(parameter.numel() for parameter in model.parameters())
-    notes = []
+    notes = [] if adapter is None else [adapter.about()]
     if left_out:
         shown = ", ".join(left_out[:4]) + (", …" if len(left_out) > 4 else "")
         notes.append(f"{counted(len(left_out), 'tensor')} left out, which it does not use: {shown}")
@@ -123,18 +130,12 @@ def read_folder(folder: Path) -> ForeignModel:
         notes.append(f"the weights were stored as {types} and are computed as float32")
     if ignored:
         notes.append(f"settings of generation that are not applied: {', '.join(sorted(ignored))}")
-    if layout.model == "bert" and not getattr(found.config, "has_head", True):
-        if SENTENCES not in found.theirs:
-            notes.append(
-                "there is no modules.json: `embed` takes the mean of the vectors of a text"
-            )
-        trial: tuple[str, ...] = ("embed", "A sentence.")
-    else:
-        mask = getattr(preprocessing, "mask_name", "")
-        trial = tuple(word.format(mask=mask) for word in TRIALS[layout.model])
+    if not getattr(found.config, "has_head", True) and SENTENCES not in found.theirs:
+        notes.append("there is no modules.json: `embed` takes the mean of the vectors of a text")
+    verb, *arguments = command_to_try(model, preprocessing)
     about = f"{layout.architecture}, {counted(number, 'parameter')}"
     return ForeignModel(
-        model, preprocessing, about, trial[0], trial[1:], tuple(notes), generation=generation
+        model, preprocessing, about, verb, tuple(arguments), tuple(notes), generation=generation
     )
 
 
@@ -161,9 +162,14 @@ def _sentences(folder: Path) -> Values:
             )
         _check_size(folder / place / CONFIG)
         found["pooling"] = _pooling(folder / place / CONFIG)
-    length = read_optional(folder / "sentence_bert_config.json").get("max_seq_length")
+    length = settings_of(folder, LENGTHS).get("max_seq_length")
     if isinstance(length, int):
         found["sentence_length"] = length
+    if prompt := settings_of(folder, PROMPTS).get("default_prompt_name"):
+        raise GlassformerError(
+            f'{folder / PROMPTS}: the prompt "{prompt}" before every text (default_prompt_name) '
+            "cannot be imported. Set it to null, and write the prompt before your texts."
+        )
     return found
 
 
@@ -182,10 +188,6 @@ def _pooling(path: Path) -> str:
             f"{', '.join(known)}."
         )
     return known[modes[0]]
-
-
-def read_optional(path: Path) -> Values:
-    return read_json(path) if path.is_file() else {}
 
 
 def read_json_list(path: Path) -> list[Any]:

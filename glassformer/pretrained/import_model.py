@@ -14,18 +14,20 @@ from glassformer.checkpoint.model_folder import (
 )
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
-from glassformer.errors import UsageError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import name_of
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
-from glassformer.pretrained.hub import is_hub_name
+from glassformer.pretrained.hub import is_hub_name, pinned
 from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
-from glassformer.pretrained.open_model import located
+from glassformer.pretrained.model_cards import own_card
+from glassformer.pretrained.open_model import located, read_adapter
+from glassformer.pretrained.peft_adapter import is_adapter
 from glassformer.wording import command
 
 WHAT = (
-    "Pass a folder of a Hugging Face model, its name on the hub, a GGUF file, or a file of word "
-    "vectors."
+    "Pass a folder of a Hugging Face model or of a LoRA adapter, its name on the hub, a GGUF file, "
+    "or a file of word vectors."
 )
 ENDINGS = (".gguf", ".txt", ".vec", ".bin", *COMPRESSIONS)  # of files; other dots belong to names
 
@@ -39,6 +41,8 @@ class ImportedModel:
     model: str
     about: str
     trial: tuple[str, ...]
+    source: str = ""
+    """The name of the folder or file, or the name on the hub with its commit."""
     notes: tuple[str, ...] = ()
 
     def __fspath__(self) -> str:
@@ -52,20 +56,31 @@ class ImportedModel:
             "folder": str(self.folder),
             "format": self.format,
             "model": self.model,
+            "source": self.source,
             "notes": list(self.notes),
         }
 
 
-def import_model(path: str | Path, out: Path | None = None, force: bool = False) -> ImportedModel:
-    """Read a folder, a file or a model of the hub, and write its model to `out`."""
+def import_model(
+    path: str | Path,
+    out: Path | None = None,
+    force: bool = False,
+    base: str | Path | None = None,
+) -> ImportedModel:
+    """Read a folder, a file or a model of the hub, and write its model to `out`. `base` is the
+    base model of an adapter, instead of the one that it names."""
     source = located(path)
     if not source.exists():
         raise missing(source, WHAT)
     folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
     check_replaceable(folder, force)
-    if source.is_dir():
+    if isinstance(source, Path) and is_adapter(source):
+        format, found = "LoRA adapter", read_adapter(source, base)
+    elif base is not None:
+        raise UsageError(f"{path} is not an adapter, so it has no base model. Leave out --base.")
+    elif source.is_dir():
         if not isinstance(source, Path) or not (source / CONFIG).is_file():
-            raise UsageError(f"{path} is a folder without a {CONFIG}. {WHAT}")
+            raise GlassformerError(f"{path} is a folder without a {CONFIG}. {WHAT}")
         if not is_hugging_face(source):
             raise UsageError(f"{path} is a model of glassformer already. Use it as it is.")
         format, found = "Hugging Face", read_folder(source)
@@ -74,18 +89,26 @@ def import_model(path: str | Path, out: Path | None = None, force: bool = False)
         format, found = known.name, known.read(source)
     name = name_of(found.model)
     trial = (found.verb, str(folder), *found.arguments)
+    origin = origin_of(path)
     partial = folder.with_name(f".{folder.name}.partial")
     with explained(folder):
         discard(partial)
         try:
-            card = _card(found, name, source_name(path))
+            card = _card(found, name, origin)
             save_model(partial, found.model, found.preprocessing, card)
             if found.generation:
                 write_json(partial / GENERATION, found.generation)
             take_place(partial, folder)
         finally:
             discard(partial)
-    return ImportedModel(folder, format, name, found.about, trial, found.notes)
+    return ImportedModel(folder, format, name, found.about, trial, origin, found.notes)
+
+
+def origin_of(path: str | Path) -> str:
+    """Where a model came from, for its card: its name on the hub with the commit, or the name of
+    its folder or file."""
+    name = str(path)
+    return pinned(name) if is_hub_name(name) else source_name(name)
 
 
 def source_name(path: str | Path) -> str:
@@ -102,7 +125,5 @@ def default_name(path: str | Path, is_file: bool) -> str:
 
 
 def _card(found: ForeignModel, name: str, source: str) -> str:
-    return (
-        f"# {name}\n\nImported with glassformer {__version__} from `{source}`: {found.about}.\n\n"
-        f"```\nglassformer {found.verb} THIS_FOLDER {' '.join(found.arguments)}\n```\n"
-    )
+    about = f"Imported with glassformer {__version__} from `{source}`: {found.about}"
+    return own_card(name, about, (found.verb, *found.arguments))

@@ -29,6 +29,10 @@ class Link:
     """ours → theirs"""
     aliases: tuple[str, ...] = ()
     """Other names that files have for it."""
+    is_transposed: bool = False
+    """Their matrix is (in, out), ours (out, in)."""
+    copies: tuple[str, ...] = ()
+    """Aliases under which it is written once more."""
 
 
 def same(ours: str, theirs: str, *aliases: str) -> Link:
@@ -44,7 +48,13 @@ def layer(ours: str, theirs: str, bias: bool = True) -> Iterator[Link]:
 
 def transposed(ours: str, theirs: str) -> Iterator[Link]:
     """A linear layer whose matrix is (in, out), as GPT-2's."""
-    yield Link((f"{ours}.weight",), f"{theirs}.weight", lambda x: (x.T,), lambda x: x.T)
+    yield Link(
+        (f"{ours}.weight",),
+        f"{theirs}.weight",
+        lambda x: (x.T,),
+        lambda x: x.T,
+        is_transposed=True,
+    )
     yield same(f"{ours}.bias", f"{theirs}.bias")
 
 
@@ -54,8 +64,9 @@ def fused(ours: Sequence[str], theirs: str) -> Iterator[Link]:
     yield Link(
         tuple(f"{name}.weight" for name in ours),
         f"{theirs}.weight",
-        lambda x: tuple(part.T for part in x.chunk(number, dim=1)),
+        lambda x: x.T.contiguous().chunk(number),  # views of one matrix: see `nn.linear.Merged`
         lambda *parts: torch.cat([part.T for part in parts], dim=1),
+        is_transposed=True,
     )
     yield Link(
         tuple(f"{name}.bias" for name in ours),
@@ -106,4 +117,4 @@ def reordered(link: Link, order: Tensor, dim: int) -> Link:
     def join(x: Tensor) -> Tensor:
         return link.join(x.index_select(dim, back.to(x.device)))
 
-    return Link(link.ours, link.theirs, split, join, link.aliases)
+    return Link(link.ours, link.theirs, split, join, link.aliases, link.is_transposed)

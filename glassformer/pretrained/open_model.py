@@ -1,8 +1,11 @@
 """The one place where a model is opened: a folder of ours, a folder or a name of the Hugging Face
-hub, or a file in another format. Models of others are converted in memory."""
+hub, a LoRA adapter, or a file in another format. Models of others are converted in memory."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from glassformer.atomic_files import file_digest
 from glassformer.checkpoint.model_folder import WEIGHTS, Saved, load_config, load_model
@@ -11,6 +14,7 @@ from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
 from glassformer.preprocessing import Preprocessing, load_preprocessing
+from glassformer.pretrained.export_hub import write_hub
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
 from glassformer.pretrained.hub import downloaded, is_hub_name
@@ -20,6 +24,8 @@ from glassformer.pretrained.hugging_face import (
     read_folder,
     read_preprocessing,
 )
+from glassformer.pretrained.peft_adapter import WEIGHTS as ADAPTER_WEIGHTS
+from glassformer.pretrained.peft_adapter import Adapter, is_adapter, open_adapter
 from glassformer.wording import cause
 
 Source = str | os.PathLike[str]
@@ -37,6 +43,8 @@ def open_model(source: Source) -> Saved:
     if _is_file(path):
         return _saved(format_of(path).read(path))
     folder = _folder(path)
+    if is_adapter(folder):
+        return _saved(read_adapter(folder))
     return _saved(read_folder(folder)) if is_hugging_face(folder) else load_model(folder)
 
 
@@ -46,6 +54,11 @@ def open_config(source: Source) -> tuple[str, Config]:
     if _is_file(path):
         return format_of(path).description(path)
     folder = _folder(path)
+    if is_adapter(folder):
+        adapter = open_adapter(folder)
+        with _base_folder(adapter) as base:
+            found = describe(base, adapter)
+        return found.layout.model, found.config
     if is_hugging_face(folder):
         found = describe(folder)
         return found.layout.model, found.config
@@ -58,12 +71,60 @@ def open_preprocessing(source: Source) -> Preprocessing:
     if _is_file(path):
         return format_of(path).read(path).preprocessing
     folder = _folder(path)
+    if is_adapter(folder):
+        adapter = open_adapter(folder)
+        with _base_folder(adapter) as base:
+            return read_preprocessing(base, adapter)
     return read_preprocessing(folder) if is_hugging_face(folder) else load_preprocessing(folder)
+
+
+def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
+    """A LoRA adapter merged into its base model: `base`, or the one that it names."""
+    adapter = open_adapter(folder)
+    with _base_folder(adapter, base) as base_folder:
+        return read_folder(base_folder, adapter)
+
+
+@contextmanager
+def _base_folder(adapter: Adapter, base: Source | None = None) -> Iterator[Path]:
+    """The base model of an adapter in Hugging Face's format; one of ours is converted."""
+    path = _base_of(adapter, base)
+    if path.is_dir() and is_adapter(_folder(path)):
+        raise GlassformerError(
+            f"{path}, the base model of {adapter.folder}, is an adapter itself. Merge it first: "
+            "glassformer import ADAPTER."
+        )
+    if path.is_dir() and is_hugging_face(_folder(path)):
+        yield _folder(path)
+        return
+    with TemporaryDirectory(prefix="glassformer-") as scratch:
+        write_hub(open_model(str(path)), Path(scratch), "")
+        yield Path(scratch)
+
+
+def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
+    name = base if base is not None else adapter.base
+    if name is None:
+        raise GlassformerError(
+            f"{adapter.folder} does not name its base model. Merge it with glassformer import "
+            f"{adapter.folder} --base MODEL."
+        )
+    path = located(name)
+    if not path.exists():
+        raise GlassformerError(
+            f"{name}, the base model of {adapter.folder}, does not exist. Merge the adapter with "
+            f"glassformer import {adapter.folder} --base MODEL."
+        )
+    return path
 
 
 def weights_digest(source: Source) -> str:
     """The SHA-256 of the weights, by which a change is noticed."""
     path = located(source)
+    if not _is_file(path) and is_adapter(_folder(path)):
+        adapter = open_adapter(_folder(path))
+        base = _base_of(adapter, None)
+        return f"{file_digest(adapter.folder / ADAPTER_WEIGHTS)[:32]}+{weights_digest(str(base))}"
     files = [path] if _is_file(path) else [_folder(path) / WEIGHTS]
     if not files[0].exists() and isinstance(path, Path):
         files = sorted(path.glob("*.safetensors")) or files

@@ -2,6 +2,7 @@
 
     source.spm, target.spm      pieces with their scores, and how a text is normalised
     vocab.json                  the id of each piece, the same for both languages
+    target_vocab.json           those of the target, if they are others
 
 A SentencePiece file is a protocol buffer. Only the few fields that are needed are read.
 """
@@ -20,7 +21,8 @@ from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import cause
 
-SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
+SOURCE, TARGET = "source.spm", "target.spm"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 LARGEST = 2**26  # bytes
 UNKNOWN, END, PAD = "<unk>", "</s>", "<pad>"
 UNIGRAM = 1
@@ -29,13 +31,23 @@ NEVER = -1e4  # the score of a piece that belongs to the other language
 
 def read_opus(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of the source and of the target."""
-    numbered = read_json(folder / VOCABULARY)
-    if not all(isinstance(id, int) for id in numbered.values()) or UNKNOWN not in numbered:
-        raise GlassformerError(f"{folder / VOCABULARY} does not number pieces. Copy it again.")
+    source = target = _pieces(folder / VOCABULARY)
+    if (folder / TARGET_VOCABULARY).is_file():
+        target = _pieces(folder / TARGET_VOCABULARY)
+    return _tokenizer(folder / SOURCE, source), _tokenizer(folder / TARGET, target)
+
+
+def _pieces(path: Path) -> list[str]:
+    """The pieces of a vocabulary, in the order of their ids."""
+    numbered = read_json(path)
+    if not all(isinstance(id, int) for id in numbered.values()) or not {UNKNOWN, END} <= {
+        *numbered
+    }:
+        raise GlassformerError(f"{path} does not number pieces. Copy it again.")
     pieces = sorted(numbered, key=lambda piece: numbered[piece])
     if [numbered[piece] for piece in pieces] != list(range(len(pieces))):
-        raise GlassformerError(f"{folder / VOCABULARY}: the ids are not 0, 1, 2 … without gaps.")
-    return _tokenizer(folder / SOURCE, pieces), _tokenizer(folder / TARGET, pieces)
+        raise GlassformerError(f"{path}: the ids are not 0, 1, 2 … without gaps.")
+    return pieces
 
 
 def _tokenizer(path: Path, pieces: list[str]) -> Tokenizer:

@@ -1,23 +1,23 @@
 """The tensors in a folder: one safetensors file, or several with an index.
 
-Files are memory-mapped. Their headers are checked against their size by the safetensors library
-before anything is read, and a tensor is read only when it is asked for, as float32.
+Headers are checked against the size of their file by the safetensors library before anything is
+read, and a tensor is read only when it is asked for, as float32.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.atomic_files import read_json
+from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.errors import GlassformerError
-from glassformer.wording import cause
 
+CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth")
@@ -53,19 +53,19 @@ class WeightFiles:
 
     def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
         """Each tensor with its name, file by file, in float32 and in memory of its own."""
-        own = self._own_names
+        own = {name: name if self._own_names is None else self._own_names[name] for name in names}
         for path in dict.fromkeys(map(self.place, names)):
-            with opened(path) as file:
-                for name in names:
-                    if self.place(name) == path:
-                        tensor = file.get_tensor(name if own is None else own[name])
-                        self.types.add(str(tensor.dtype).removeprefix("torch."))
-                        if not tensor.is_floating_point():
-                            raise GlassformerError(
-                                f"{path}: {name} has the type {tensor.dtype}, not a floating-point "
-                                "one. Quantised weights cannot be imported from safetensors."
-                            )
-                        yield name, tensor.to(torch.float32, copy=True)
+            here = {own[name]: name for name in names if self.place(name) == path}
+            with _explaining(path):
+                for stored, tensor in SafetensorsFile(path).read([*here]):
+                    self.types.add(str(tensor.dtype).removeprefix("torch."))
+                    if not tensor.is_floating_point():
+                        raise GlassformerError(
+                            f"{path}: {here[stored]} has the type {tensor.dtype}, not a "
+                            "floating-point one. Quantised weights cannot be imported from "
+                            "safetensors."
+                        )
+                    yield here[stored], tensor.to(torch.float32)
 
 
 def open_weights(folder: Path) -> WeightFiles:
@@ -84,9 +84,10 @@ def open_weights(folder: Path) -> WeightFiles:
         raise GlassformerError(_no_weights(folder))
     files, shapes = dict[str, Path](), dict[str, _SHAPE]()
     for path in paths:
-        with opened(path) as file:
-            for name in file.keys():  # noqa: SIM118
-                files[name], shapes[name] = path, tuple(file.get_slice(name).get_shape())
+        with _explaining(path):
+            found = SafetensorsFile(path).shapes
+        files |= dict.fromkeys(found, path)
+        shapes |= found
     if listed is not None and (lost := sorted(listed.keys() - files.keys())):
         raise GlassformerError(
             f"{folder / listed[lost[0]]} should contain {lost[0]}, by {INDEX}, but does not. Copy "
@@ -95,28 +96,26 @@ def open_weights(folder: Path) -> WeightFiles:
     return WeightFiles(files, shapes)
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """An open safetensors file; damage is an error with the name of the file."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except FileNotFoundError:
-        raise GlassformerError(f"{path} does not exist. Copy the whole model folder.") from None
-    except OSError as error:
-        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
-    except SafetensorError as error:
-        raise GlassformerError(
-            f"{path} is not a safetensors file, or is damaged: {cause(error)}. Copy it again."
-        ) from None
+def open_file(path: Path) -> tuple[WeightFiles, dict[str, str]]:
+    """The tensors of one file, from its header, and its metadata."""
+    with _explaining(path):
+        file = SafetensorsFile(path)
+    return WeightFiles(dict.fromkeys(file.shapes, path), file.shapes), file.metadata
+
+
+def _explaining(path: Path) -> AbstractContextManager[None]:
+    """Damage is an error with the name of the file."""
+    return reading_safetensors(path, f"{path} does not exist. Copy the whole model folder.")
 
 
 def _no_weights(folder: Path) -> str:
     for name in PICKLES:
         if (folder / name).exists():
+            named = read_json(folder / CONFIG).get("architectures")
+            kind = named[0] if isinstance(named, list) and named else "AutoModel"
             return (
                 f"{folder / name} is a pickle, which can run any code when it is opened, so "
                 f"glassformer does not. Use a release with {SINGLE}, or convert it where you trust "
-                'it: AutoModel.from_pretrained(folder).save_pretrained("other").'
+                f'it with transformers: {kind}.from_pretrained(folder).save_pretrained("other").'
             )
     return f"{folder} has a config.json but no weights: there is no {SINGLE} in it."

@@ -146,6 +146,16 @@ def test_what_is_no_model_folder_says_what_is_missing(tmp_path: Path) -> None:
     assert "has not saved a model yet" in complaint(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["runs/bag-reviwes", "bag-reviews"])
+def test_a_model_with_a_similar_name_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "runs/bag-reviews").mkdir(parents=True)
+    (tmp_path / "runs/bag-reviews/config.json").touch()
+    monkeypatch.chdir(tmp_path)
+    assert complaint(Path(name)) == f"{name} does not exist. Did you mean runs/bag-reviews?"
+
+
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "tokenizer.json", "preprocessor_config.json"]
 )

@@ -142,3 +142,25 @@ def test_merged_layers_step_aside_for_gradients_and_for_other_weights():
         assert merged.is_usable
         parts[0].weight.data = torch.randn(8, 24)
         assert not merged.is_usable
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (5,), (3, 4), (1, 7)])
+@torch.no_grad()
+def test_packed_weights_give_the_same_and_follow_a_change(shape):
+    model, x = nn.ModuleList([Linear(24, 40)]), torch.randn(*shape, 24)
+    linear.pack_weights(model)
+    (layer,) = model
+    for _ in range(2):
+        expected = F.linear(x, layer.weight, layer.bias)
+        torch.testing.assert_close(layer(x), expected, atol=1e-5, rtol=1e-4)
+        layer.weight.mul_(2)
+
+
+def test_layers_that_are_rows_of_one_matrix_are_merged_without_a_copy():
+    whole, parts = torch.randn(12, 6), [Linear(6, 4, bias=False) for _ in range(3)]
+    for part, rows in zip(parts, whole.chunk(3), strict=True):
+        part.weight.data = rows
+    merged, x = Merged(*parts), torch.randn(5, 6)
+    assert merged._product.keywords["weight"].data_ptr() == whole.data_ptr()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.cat(merged(x), -1), x @ whole.T)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
+from exported_models import CLS, LABELS, MODERN, POST_NORM, a_gpt, a_model, tokenizer
 from published import publish
 
 import glassformer
@@ -17,34 +18,6 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained import export_hub, transformers_check
 from glassformer.text.framing import BERT_TOKENS, START
-from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
-
-TEXT = ["the quick brown fox jumps over a lazy dog while it rains", "a dog is no fox"] * 20
-SHAPE = {"num_layers": 2, "d_model": 32, "num_heads": 4, "context_length": 32}
-LABELS = ("bad", "good")
-CLS = {"labels": LABELS, "pooling": "first", "pooler": True}
-POST_NORM = {"pre_norm": False, "final_norm": False}
-
-
-def tokenizer(kind: Any, *special: str) -> Tokenizer:
-    return train_tokenizer(kind, TEXT, 300, special_tokens=special)
-
-
-def a_model(folder: Path, name: str, preprocessing: Any, **config: Any) -> Path:
-    """A model of ours with random weights, in a folder."""
-    torch.manual_seed(0)
-    known = row(name)
-    sizes = {key: size for key, size in preprocessing.sizes.items() if size is not None}
-    model = known.model(known.config(**SHAPE | sizes | config))
-    for weight in model.parameters():
-        torch.nn.init.normal_(weight, std=0.2)
-    save_model(folder, model, preprocessing, "# the card\n")
-    return folder
-
-
-def a_gpt(folder: Path, **config: Any) -> Path:
-    return a_model(folder, "gpt", TextPreprocessing(tokenizer=tokenizer("bpe")), **config)
 
 
 def exported(folder: Path) -> Path:
@@ -52,9 +25,6 @@ def exported(folder: Path) -> Path:
     out.mkdir()
     export_hub.write_hub(load_model(folder), out, "# the card\n")
     return out
-
-
-MODERN = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +156,7 @@ def test_a_wrong_export_is_noticed_and_not_kept(
         "their_tensors",
         lambda *each: {name: tensor + 0.1 for name, tensor in original(*each).items()},
     )
-    monkeypatch.setattr(export_hub, "difference_in_transformers", lambda *each: None)
+    monkeypatch.setattr(export_hub, "logits_in_transformers", lambda *each: None)
     with pytest.raises(GlassformerError, match="differs from the original"):
         glassformer.export_model(folder, "hf", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -204,7 +174,7 @@ def test_transformers_that_does_not_answer_in_time_is_an_error(
 def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformers_check, "find_spec", lambda name: None)
     folder = a_gpt(tmp_path / "gpt")
-    with pytest.raises(UsageError, match="hf, safetensors"):
+    with pytest.raises(UsageError, match="hf, onnx, ctranslate2, gguf, peft, safetensors"):
         glassformer.export_model(folder, "onyx", tmp_path / "out")
     found = glassformer.export_model(folder, "hf", tmp_path / "out")
     assert [*found.differences] == ["glassformer"]  # transformers is not installed, as it seems

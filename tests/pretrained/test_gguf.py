@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize, quantize
 from published import LLAMA, their_logits
 from torch import nn
 
 import glassformer
 from glassformer.errors import GlassformerError
+from glassformer.nn.positions import RotaryStretch
+from glassformer.pretrained import gguf_types
+from glassformer.pretrained.gguf import read_gguf, rotary_factors
 from glassformer.pretrained.gguf_file import GGUFFile
 
 ALPHABET = [chr(code) for code in (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x144))]
@@ -125,7 +130,9 @@ NAMES = {
 }
 
 
-def model_file(path: Path, family: str = "llama", **metadata: Any) -> tuple[Path, Any]:
+def model_file(
+    path: Path, family: str = "llama", more: dict[str, Any] | None = None, **metadata: Any
+) -> tuple[Path, Any]:
     """A small model of transformers, and the file that llama.cpp's converter would write."""
     size = {"vocab_size": len(TOKENS), "tie_word_embeddings": False}
     name = {"llama": "Llama", "qwen3": "Qwen3"}[family]
@@ -144,6 +151,7 @@ def model_file(path: Path, family: str = "llama", **metadata: Any) -> tuple[Path
         if heads and family == "llama":  # pairs of coordinates side by side
             array = array.reshape(heads, 2, -1, 32).swapaxes(1, 2).reshape(array.shape)
         tensors[name] = (np.ascontiguousarray(array), "F32")
+    tensors |= {name: (array, "F32") for name, array in (more or {}).items()}
     values = {
         "general.architecture": family,
         f"{family}.block_count": 2,
@@ -176,6 +184,40 @@ def test_every_type_of_tensor_is_decoded(tmp_path: Path, kind: str) -> None:
     assert (name, found.dtype, tuple(found.shape)) == ("x", torch.float32, (3, 64))
     scale = np.abs(array).max()
     assert np.abs(found.numpy() - array).max() <= TYPES[kind][2] * scale
+
+
+@pytest.mark.parametrize("number", gguf_types.TYPES)
+def test_every_type_is_decoded_as_by_llama_cpp(number: int) -> None:
+    type = gguf_types.TYPES[number]
+    raw = np.random.default_rng(0).integers(0, 256, (40, type.bytes), dtype=np.uint8)
+    with np.errstate(all="ignore"):  # random bytes can be any scale
+        found = type.decode(raw).reshape(40, -1)
+        expected = dequantize(raw, GGMLQuantizationType(number)).reshape(40, -1)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isfinite(found).mean() > 0.5
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "Q8_0"])
+def test_every_type_is_encoded_as_by_llama_cpp(kind: str) -> None:
+    array = np.random.default_rng(0).normal(size=(6, 64)).astype(np.float32)
+    array[2, 32:] = 0  # a block without a scale
+    encode = gguf_types.TYPES[gguf_types.NUMBERS[kind]].encode
+    assert encode is not None
+    assert encode(array) == quantize(array, GGMLQuantizationType[kind]).tobytes()
+
+
+def test_slower_rotations_of_llama_3_are_recognised(tmp_path: Path) -> None:
+    stretch = RotaryStretch(8.0, 2048)
+    path, _ = model_file(
+        tmp_path / "model.gguf",
+        more={"rope_freqs.weight": rotary_factors(8, 10000.0, stretch).numpy()},
+    )
+    config: Any = glassformer.load(path).model.config  # type: ignore[attr-defined]
+    assert config.stretch == stretch
+    factors = np.array([1, 2, 1, 2], np.float32)
+    path, _ = model_file(tmp_path / "other.gguf", more={"rope_freqs.weight": factors})
+    with pytest.raises(GlassformerError, match="scaled in a way that cannot be imported"):
+        glassformer.load(path)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
@@ -284,3 +326,82 @@ def test_lengths_that_do_not_fit_are_refused_before_allocating(
     (tmp_path / "x.gguf").write_bytes(content)
     with pytest.raises(GlassformerError, match="damaged or truncated"):
         GGUFFile(tmp_path / "x.gguf")
+
+
+def a_tensor(name: str, *shape: int, kind: int = 0, offset: int = 0) -> bytes:
+    sizes = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+    return string(name) + sizes + struct.pack("<IQ", kind, offset)
+
+
+def a_file(*tensors: bytes, keys: bytes = b"", number: int = 0, data: bytes = b"") -> bytes:
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), number) + keys + b"".join(tensors)
+    return head + b"\0" * (-len(head) % 32) + data
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (a_file(a_tensor("x", 2**63, 2**63)), "needs"),
+        (a_file(a_tensor("x", 4, offset=2**63), data=b"\0" * 64), "needs"),
+        (a_file(a_tensor("x", 0), data=b"\0" * 64), "no whole blocks"),
+        (a_file(a_tensor("x", 33, kind=8), data=b"\0" * 128), "no whole blocks"),
+        (a_file(a_tensor("x", 32, kind=12), data=b"\0" * 256), "no whole blocks"),
+        (a_file(a_tensor("x", 4), a_tensor("y", 4), data=b"\0" * 64), "same place"),
+        (a_file(a_tensor("x", 4), a_tensor("x", 4, offset=32), data=b"\0" * 64), "twice"),
+        (a_file(a_tensor("x", 1, 1, 1, 1, 1), data=b"\0" * 64), "5 dimensions"),
+        (a_file(keys=(string("k") + value(1)) * 2, number=2), "the key 'k' twice"),
+        (a_file(keys=string("general.alignment") + value(0), number=1), "alignment is 0"),
+        (
+            a_file(keys=string("k") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9, number=1)
+            + b"\0" * 64,
+            "unknown type 9",  # arrays within arrays without end
+        ),
+    ],
+)
+def test_hostile_headers_are_refused_in_one_sentence(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    (tmp_path / "x.gguf").write_bytes(content)
+    with pytest.raises(GlassformerError, match="damaged or truncated") as caught:
+        GGUFFile(tmp_path / "x.gguf")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, bad: float) -> None:
+    array = np.array([[1.0, bad]], np.float32)
+    file = GGUFFile(written(tmp_path / "x.gguf", {"a": 1}, {"x": (array, "F32")}))
+    with pytest.raises(GlassformerError, match="x has values that are not finite"):
+        list(file.read(["x"]))
+
+
+def test_two_thousand_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+    path, _ = model_file(tmp_path / "model.gguf")
+    content = path.read_bytes()
+    random = np.random.default_rng(0)
+    head = content.index(b"blk.1.ffn_norm") + 100  # where most of the damage is done
+    numbers = [2**63, 2**64 - 1, 2**40, 2**31, 2**20, 0, 255, 9]
+    said = []
+    for trial in range(2000):
+        damaged = bytearray(content)
+        for _ in range(random.integers(1, 4)):
+            place = int(random.integers(4, head))
+            if random.random() < 0.5:
+                damaged[place] = random.integers(256)
+            else:
+                damaged[place : place + 8] = struct.pack(
+                    "<Q", numbers[random.integers(len(numbers))]
+                )
+        if random.random() < 0.2:
+            damaged = damaged[: random.integers(len(damaged))]
+        path.write_bytes(damaged)
+        try:
+            if trial % 40:
+                file = GGUFFile(path)
+                assert sum(tensor.numel() for _, tensor in file.read([*file.tensors])) < 10**6
+            else:
+                read_gguf(path)
+        except GlassformerError as error:
+            said.append(str(error))
+    assert 500 < len(said) < 2000
+    assert not any("\n" in each for each in said)

@@ -61,6 +61,19 @@ def test_an_unknown_head_lists_those_that_are_known(folder: Path) -> None:
     assert "GPT2LMHeadModel" in said
 
 
+def test_a_config_without_a_family_is_refused(folder: Path) -> None:
+    (folder / "config.json").write_text("{}")
+    assert "config.json has no model_type" in refused(folder)
+
+
+def test_a_short_name_of_the_hub_is_answered_with_what_to_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GlassformerError, match=r"^gpt2 does not exist.*openai-community/gpt2"):
+        glassformer.load("gpt2")
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("scale_attn_by_inverse_layer_idx", True), ("activation_function", "mish")],
@@ -82,7 +95,7 @@ def test_pickle_is_refused_with_the_reason_and_the_cure(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     said = refused(folder)
     assert "pytorch_model.bin is a pickle, which can run any code" in said
-    assert "save_pretrained" in said
+    assert "GPT2LMHeadModel.from_pretrained(folder).save_pretrained" in said
 
 
 def test_missing_extra_and_misshapen_tensors_are_named(folder: Path) -> None:
@@ -286,3 +299,19 @@ def test_a_path_into_a_folder_that_exists_is_not_a_name_on_the_hub(
     assert hub.is_hub_name("openai-community/gpt2")
     with pytest.raises(GlassformerError, match="does not exist"):
         glassformer.load("runs/gpt")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(folder: Path, value: float) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["transformer.h.0.attn.c_attn.bias"][3] = value
+    save_file(tensors, path)
+    with pytest.raises(GlassformerError, match=r"c_attn\.bias has values that are not finite"):
+        read_folder(folder)
+
+
+def test_a_limit_is_written_with_all_its_digits(folder: Path) -> None:
+    edit(folder, vocab_size=10**12)
+    with pytest.raises(GlassformerError, match="it must be 16777216 or less"):
+        read_folder(folder)

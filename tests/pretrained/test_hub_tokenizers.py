@@ -127,6 +127,20 @@ def test_a_translator_with_such_files_translates(tmp_path: Path) -> None:
     assert again.translate("the dog").text == model.translate("the dog").text
 
 
+def test_the_target_may_have_a_vocabulary_of_its_own(tmp_path: Path) -> None:
+    opus(tmp_path)
+    ids = {"<pad>": 0, "</s>": 1, "<unk>": 2, "▁der": 3, "▁Hund": 4, "s": 5, "▁": 6}
+    (tmp_path / "target_vocab.json").write_text(json.dumps(ids))
+    source, target = read_opus(tmp_path)
+    assert source.encode("the") == [2]
+    assert target.encode("der Hund") == [3, 4]
+    assert target.own_frame == ((), (1,))
+    ids.pop("</s>")
+    (tmp_path / "target_vocab.json").write_text(json.dumps(ids))
+    with pytest.raises(GlassformerError, match=r"target_vocab\.json does not number pieces"):
+        read_opus(tmp_path)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x02\x08", b"\xff" * 20]
 )

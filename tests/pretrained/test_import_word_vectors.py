@@ -91,7 +91,7 @@ def test_case_is_kept_where_the_vocabulary_has_it(tmp_path: Path) -> None:
         (binary()[:-9], "is truncated: it contains 6 of 7 words"),
         (b"7 4\n" + b"\xff" * 9000, "is truncated: it contains 0 of 7 words"),
         (b"999999999999 999999\n" + b"a \0\0\0\0\0\0\0\0", "are not possible"),
-        (b"", "is empty"),
+        (b"", "is empty. Copy it again"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(

@@ -32,6 +32,10 @@ FAMILIES: dict[str, Family] = {
 
 def family_of(name: object, where: str) -> Family:
     """The family of that name; an unknown one is an error that lists those that are known."""
+    if name is None:
+        raise GlassformerError(
+            f"{where} has no model_type, so it is not the config of a model. Copy it again."
+        )
     if not isinstance(name, str) or name not in FAMILIES:
         raise GlassformerError(
             f'{where}: models of the family "{name}" cannot be imported. These can: '

@@ -62,13 +62,21 @@ def body(config: Any, prefix: str, first_position: int = 0) -> Iterator[Link]:
             )
 
 
+def head(config: Any, theirs: str) -> Iterator[Link]:
+    """Their bias has two names, of which an output layer of its own uses the second."""
+    names = f"{theirs}.bias", f"{theirs}.decoder.bias"
+    if config.tie_weights:
+        yield same("head.bias", *names)
+    else:
+        yield Link(("head.bias",), names[1], aliases=names[:1], copies=names[:1])
+        yield same("head.weight", f"{theirs}.decoder.weight")
+
+
 def bert_masked(config: Any) -> Iterator[Link]:
     yield from body(config, "bert.")
     yield from layer("transform.0", "cls.predictions.transform.dense")
     yield from layer("transform.2", "cls.predictions.transform.LayerNorm")
-    yield same("head.bias", "cls.predictions.bias", "cls.predictions.decoder.bias")
-    if not config.tie_weights:
-        yield same("head.weight", "cls.predictions.decoder.weight")
+    yield from head(config, "cls.predictions")
 
 
 def bert_classifier(config: Any) -> Iterator[Link]:
@@ -86,9 +94,7 @@ def roberta_masked(config: Any) -> Iterator[Link]:
     yield from body(config, "roberta.", ROBERTA_OFFSET)
     yield from layer("transform.0", "lm_head.dense")
     yield from layer("transform.2", "lm_head.layer_norm")
-    yield same("head.bias", "lm_head.bias", "lm_head.decoder.bias")
-    if not config.tie_weights:
-        yield same("head.weight", "lm_head.decoder.weight")
+    yield from head(config, "lm_head")
 
 
 def roberta_classifier(config: Any) -> Iterator[Link]:
@@ -240,7 +246,7 @@ BERT = Family(
             links=bert_masked,
             prefix="bert.",
             left_out=(POOLER, r"cls\.seq_relationship\.\w+"),
-            computed=(r"cls\.predictions\.decoder\.(weight|bias)",),
+            computed=(r"cls\.predictions\.(decoder\.(weight|bias)|bias)",),
             **_masked,
         ),
         _layout(
@@ -278,7 +284,7 @@ ROBERTA = Family(
             links=roberta_masked,
             prefix="roberta.",
             left_out=(POOLER,),
-            computed=(r"lm_head\.decoder\.(weight|bias)",),
+            computed=(r"lm_head\.(decoder\.(weight|bias)|bias)",),
             **_masked,
         ),
         _layout(

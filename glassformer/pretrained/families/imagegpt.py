@@ -19,10 +19,6 @@ def more_ours(theirs: Values) -> Values:
     return gpt2.more_ours(theirs) | {"image_size": side}
 
 
-def more_theirs(config: Any) -> Values:
-    return {**gpt2.more_theirs(config), "tie_word_embeddings": False}
-
-
 def differs(config: Any) -> Iterator[str]:
     yield from gpt2.differs(config)
     height, width = config.size
@@ -32,7 +28,8 @@ def differs(config: Any) -> Iterator[str]:
 
 KEYS = {key: ours for key, ours in gpt2.KEYS.items() if key != "tie_word_embeddings"}
 DEFAULTS = gpt2.DEFAULTS | {"vocab_size": 513, "n_embd": 512, "n_layer": 24, "n_head": 8}
-DEFAULTS |= {"activation_function": "quick_gelu"}
+DEFAULTS |= {"activation_function": "quick_gelu", "tie_word_embeddings": False}
+THEIRS = {key: value for key, value in gpt2.THEIRS.items() if key != "add_cross_attention"}
 
 FAMILY = Family(
     "imagegpt",
@@ -44,9 +41,9 @@ FAMILY = Family(
             keys=KEYS,
             defaults=DEFAULTS,
             ours=gpt2.COMMON | {"norm": "rms", "tie_weights": False, "initialization": "gpt2"},
-            theirs={key: gpt2.THEIRS[key] for key in gpt2.THEIRS if key != "add_cross_attention"},
+            theirs=THEIRS | {"tie_word_embeddings": False},
             more_ours=more_ours,
-            more_theirs=more_theirs,
+            more_theirs=gpt2.more_theirs,
             differs=differs,
             links=gpt2.links,
             prefix="transformer.",

@@ -88,6 +88,11 @@ def _order(config: Any) -> Tensor:
 def more_ours(theirs: Values) -> Values:
     _check_sides(theirs)
     is_shared = theirs.get("share_encoder_decoder_embeddings", True)
+    if is_shared and not theirs["tie_word_embeddings"]:
+        raise GlassformerError(
+            "config.json: tie_word_embeddings is False and share_encoder_decoder_embeddings True, "
+            "but a shared embedding can be imported only if it is the output layer as well."
+        )
     target = theirs.get("decoder_vocab_size") or theirs["vocab_size"]
     return {
         "activation": our_activation(theirs["activation_function"]),
@@ -111,6 +116,12 @@ def more_theirs(config: Any) -> Values:
         "is_encoder_decoder": True,
         "forced_eos_token_id": None,
     }
+
+
+def differs(config: Any) -> Iterator[str]:
+    yield from no_gate(config)
+    if config.target_vocab_size is None and not config.tie_weights:
+        yield "tie_weights is false instead of true"
 
 
 def _check_sides(theirs: Values) -> None:
@@ -177,7 +188,7 @@ FAMILY = Family(
             theirs=THEIRS,
             more_ours=more_ours,
             more_theirs=more_theirs,
-            differs=no_gate,
+            differs=differs,
             links=links,
             computed=(
                 r"model\.(en|de)coder\.embed_positions\.weight",

@@ -1,17 +1,16 @@
 """Swin: stages of attention in windows, with merged patches between them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import (
     Family,
     Layout,
     Values,
-    labels_from,
-    labels_to,
+    image_labels_from,
+    image_labels_to,
     no_gate,
-    our_activation,
-    their_activation,
 )
 from glassformer.pretrained.links import Link, layer, patches, same
 
@@ -36,6 +35,16 @@ NEW_NAMES = (
     (r"\.mlp\.fc1\.", ".intermediate.dense."),
     (r"\.mlp\.fc2\.", ".output.dense."),
 )
+NEWER = (
+    (r"\.attention\.self\.query$", ".attention.q_proj"),
+    (r"\.attention\.self\.key$", ".attention.k_proj"),
+    (r"\.attention\.self\.value$", ".attention.v_proj"),
+    (r"\.attention\.output\.dense$", ".attention.o_proj"),
+    (r"\.intermediate\.dense$", ".mlp.fc1"),
+    (r"\.output\.dense$", ".mlp.fc2"),
+)
+
+EPSILON = 1e-5  # of the norms that ignore their layer_norm_eps
 
 
 def links(config: Any) -> Iterator[Link]:
@@ -59,20 +68,33 @@ def links(config: Any) -> Iterator[Link]:
 
 
 def more_ours(theirs: Values) -> Values:
-    return labels_from(theirs) | {
-        "activation": our_activation(theirs["hidden_act"]),
-        "head_dropout": 0.0,
-    }
+    size = theirs["image_size"]
+    sides = (size, size) if isinstance(size, int) else size
+    for problem in _uneven(
+        sides, theirs["patch_size"], theirs["window_size"], len(theirs["depths"])
+    ):
+        raise GlassformerError(f"config.json: {problem}; such models cannot be imported.")
+    return image_labels_from(theirs)
+
+
+def differs(config: Any) -> Iterator[str]:
+    yield from no_gate(config)
+    yield from _uneven(config.size, config.patch_size, config.window_size, len(config.num_layers))
+
+
+def _uneven(sides: Sequence[int], patch: int, window: int, stages: int) -> Iterator[str]:
+    """A grid that does not consist of whole windows is padded, and only they attend to padding."""
+    for stage in range(stages):
+        grid = [side // patch / 2**stage for side in sides]
+        if any(length % window for length in grid):
+            shown = "×".join(f"{length:g}" for length in grid)
+            yield f"stage {stage + 1} has a grid of {shown}, no multiple of window_size {window}"
+            return
 
 
 def more_theirs(config: Any) -> Values:
-    height, width = config.size
-    return labels_to(config) | {
-        "hidden_act": their_activation(config.activation),
-        "image_size": height if height == width else [height, width],
-        "depths": list(config.num_layers),
-        "num_heads": list(config.num_heads),
-    }
+    depths, heads = list(config.num_layers), list(config.num_heads)
+    return image_labels_to(config) | {"depths": depths, "num_heads": heads}
 
 
 KEYS = {
@@ -84,7 +106,6 @@ KEYS = {
     "num_heads": "num_heads",
     "window_size": "window_size",
     "mlp_ratio": "mlp_ratio",
-    "layer_norm_eps": "norm_eps",
     "hidden_dropout_prob": "dropout",
     "attention_probs_dropout_prob": "attention_dropout",
 }
@@ -95,7 +116,6 @@ DEFAULTS = {
     "window_size": 7,
     "mlp_ratio": 4.0,
     "hidden_act": "gelu",
-    "layer_norm_eps": 1e-5,
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
@@ -112,18 +132,24 @@ FAMILY = Family(
             ours={
                 "embedding": "patches",
                 "norm": "layer",
+                "norm_eps": EPSILON,
                 "qk_norm": False,
                 "bias": True,
                 "initialization": "bert",
             },
-            theirs={"qkv_bias": True, "use_absolute_embeddings": False},
+            theirs={
+                "qkv_bias": True,
+                "use_absolute_embeddings": False,
+                "layer_norm_eps": EPSILON,
+            },
             more_ours=more_ours,
             more_theirs=more_theirs,
-            differs=no_gate,
+            differs=differs,
             links=links,
             prefix="swin.",
             computed=(r".*relative_position_index",),
             renames=NEW_NAMES,
+            newer=NEWER,
         ),
     ),
 )

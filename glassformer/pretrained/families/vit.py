@@ -6,12 +6,9 @@ from typing import Any
 from glassformer.pretrained.family import (
     Family,
     Layout,
-    Values,
-    labels_from,
-    labels_to,
+    image_labels_from,
+    image_labels_to,
     no_gate,
-    our_activation,
-    their_activation,
 )
 from glassformer.pretrained.links import Link, layer, patches, unsqueezed
 
@@ -41,6 +38,15 @@ NEW_NAMES = (
     (r"^vit\.layers\.(\d+)\.mlp\.fc2\.", r"vit.encoder.layer.\1.output.dense."),
     (r"^vit\.layers\.", "vit.encoder.layer."),
 )
+_BLOCK = r"^vit\.encoder\.layer\.(\d+)\."
+NEWER = (
+    (_BLOCK + r"attention\.attention\.query$", r"vit.layers.\1.attention.q_proj"),
+    (_BLOCK + r"attention\.attention\.key$", r"vit.layers.\1.attention.k_proj"),
+    (_BLOCK + r"attention\.attention\.value$", r"vit.layers.\1.attention.v_proj"),
+    (_BLOCK + r"attention\.output\.dense$", r"vit.layers.\1.attention.o_proj"),
+    (_BLOCK + r"intermediate\.dense$", r"vit.layers.\1.mlp.fc1"),
+    (_BLOCK + r"output\.dense$", r"vit.layers.\1.mlp.fc2"),
+)
 
 
 def links(config: Any) -> Iterator[Link]:
@@ -57,21 +63,6 @@ def links(config: Any) -> Iterator[Link]:
             )
     yield from layer("encoder.final_norm", "vit.layernorm")
     yield from layer("head", "classifier")
-
-
-def more_ours(theirs: Values) -> Values:
-    return labels_from(theirs) | {
-        "activation": our_activation(theirs["hidden_act"]),
-        "head_dropout": 0.0,
-    }
-
-
-def more_theirs(config: Any) -> Values:
-    height, width = config.size
-    return labels_to(config) | {
-        "hidden_act": their_activation(config.activation),
-        "image_size": height if height == width else [height, width],
-    }
 
 
 KEYS = {
@@ -118,13 +109,14 @@ FAMILY = Family(
             defaults=DEFAULTS,
             ours=OURS,
             theirs={"qkv_bias": True},
-            more_ours=more_ours,
-            more_theirs=more_theirs,
+            more_ours=image_labels_from,
+            more_theirs=image_labels_to,
             differs=no_gate,
             links=links,
             prefix="vit.",
             left_out=(r"vit\.pooler\.dense\.\w+",),
             renames=NEW_NAMES,
+            newer=NEWER,
         ),
     ),
 )

@@ -1,0 +1,241 @@
+"""Writing a model for CTranslate2, a fast engine for CPUs and GPUs: language models, translators
+and encoders."""
+
+from abc import ABC, abstractmethod
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.atomic_files import write_file
+from glassformer.checkpoint.model_folder import Saved
+from glassformer.errors import GlassformerError
+from glassformer.pretrained.ctranslate2_spec import differences, spec_of
+from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.exported_inputs import write_inputs
+from glassformer.pretrained.model_cards import card, code
+from glassformer.pretrained.onnx_usage import MOST, PROMPT, TARGET_READER, known_text
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import install
+
+SIGN = "model.bin"
+LENGTHS = (1, 8, 23)  # of the texts that are compared
+
+
+class Engine(ABC):
+    """A class of CTranslate2 that runs a kind of model."""
+
+    name: ClassVar[str]
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, saved: Saved) -> None:
+        self.model: Any = saved.model
+        self.preprocessing: Any = saved.preprocessing
+
+    @abstractmethod
+    def register(self, spec: Any) -> None:
+        """Add the vocabulary and the special tokens to a specification."""
+
+    @abstractmethod
+    def difference(self, engine: Any, length: int) -> float:
+        """The largest difference on a random text of this length."""
+
+    @abstractmethod
+    def usage(self) -> str:
+        """Python code that runs in the folder."""
+
+    def _ids(self, size: int, length: int) -> list[int]:
+        random = torch.Generator().manual_seed(length)
+        return torch.randint(0, size, (length,), generator=random).tolist()
+
+
+class Generator(Engine):
+    name = "Generator"
+
+    def register(self, spec: Any) -> None:
+        tokenizer = self.preprocessing.tokenizer
+        tokens = pieces(tokenizer, self.model.config.vocab_size)
+        spec.register_vocabulary(tokens)
+        end = tokenizer.end_of_text
+        first = (*tokenizer.begins_with, end)[0]
+        spec.config.bos_token = tokens[0 if first is None else first]
+        spec.config.eos_token = tokens[0 if end is None else end]
+        spec.config.unk_token = tokens[tokenizer.unknown or 0]
+
+    def difference(self, engine: Any, length: int) -> float:
+        ids = self._ids(self.model.config.vocab_size, length)
+        found = torch.from_numpy(np.array(engine.forward_batch([ids])))
+        return _largest(self.model(torch.tensor([ids])), found)
+
+    def usage(self) -> str:
+        tokenizer = self.preprocessing.tokenizer
+        names = [*self.preprocessing.end_tokens]
+        if tokenizer.end_of_text is not None:
+            names.append(tokenizer.piece(tokenizer.end_of_text))
+        return f"""
+import ctranslate2
+from tokenizers import Tokenizer
+
+generator = ctranslate2.Generator(".")  # compute_type="int8" is faster
+tokenizer = Tokenizer.from_file("tokenizer.json")
+prompt = tokenizer.encode({known_text(tokenizer, PROMPT)!r}).tokens
+(result,) = generator.generate_batch(
+    [prompt],
+    max_length={min(MOST, self.model.context_length // 2)},
+    end_token={names},
+    include_prompt_in_result=False,
+)
+print(tokenizer.decode(result.sequences_ids[0]))
+"""
+
+
+class Translator(Engine):
+    name = "Translator"
+
+    def register(self, spec: Any) -> None:
+        source, target = self._vocabularies()
+        spec.register_source_vocabulary(source)
+        spec.register_target_vocabulary(target)
+        spec.config.decoder_start_token = target[self.preprocessing.start]
+        spec.config.eos_token = target[self.preprocessing.end]
+        spec.config.bos_token = target[self.preprocessing.start]
+        spec.config.unk_token = target[self.preprocessing.target.unknown or 0]
+
+    def _vocabularies(self) -> tuple[list[str], list[str]]:
+        config = self.model.config
+        number = config.target_vocab_size or config.vocab_size
+        source = pieces(self.preprocessing.source, config.vocab_size)
+        return source, pieces(self.preprocessing.target, number)
+
+    def difference(self, engine: Any, length: int) -> float:
+        """In log-probabilities of the tokens of a translation, which is all that it gives."""
+        source, target = self._vocabularies()
+        length = min(length, self.model.context_length - 1)
+        ids = self._ids(len(source), length)
+        written = [id for id in self._ids(len(target), length) if id != self.preprocessing.end]
+        (found,) = engine.score_batch(
+            [[source[id] for id in ids]], [[target[id] for id in written]]
+        )
+        read = torch.tensor([[self.preprocessing.start, *written]])
+        odds = self.model(torch.tensor([ids]), read).log_softmax(dim=-1)[0]  # (T + 1, V)
+        wanted = torch.tensor([*written, self.preprocessing.end])
+        expected = odds.gather(1, wanted[:, None])[:, 0]  # (T + 1,)
+        return _largest(expected, torch.tensor(found.log_probs))
+
+    def usage(self) -> str:
+        text = known_text(self.preprocessing.source, "how are you")
+        writer = "tokenizer" if self.preprocessing.target_tokenizer is None else TARGET_READER
+        never = [self.preprocessing.target.piece(id) for id in self.preprocessing.forbidden]
+        more = f", suppress_sequences={[never]}" if never else ""
+        return f"""
+import ctranslate2
+from tokenizers import Tokenizer
+
+translator = ctranslate2.Translator(".")  # compute_type="int8" is faster
+tokenizer = Tokenizer.from_file("tokenizer.json")
+source = tokenizer.encode({text!r}).tokens
+(result,) = translator.translate_batch(
+    [source], beam_size=4, max_decoding_length={min(MOST, self.model.context_length - 1)}{more}
+)
+writer = {writer}
+print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]))
+"""
+
+
+class Encoder(Engine):
+    name = "Encoder"
+    notes = (
+        "CTranslate2 computes the states of the encoder, without an output layer and without "
+        "pooling",
+    )
+
+    def register(self, spec: Any) -> None:
+        tokenizer = self.preprocessing.tokenizer
+        tokens = pieces(tokenizer, self.model.config.vocab_size)
+        spec.register_vocabulary(tokens)
+        spec.config.unk_token = tokens[tokenizer.unknown or 0]
+
+    def difference(self, engine: Any, length: int) -> float:
+        size = self.model.config.vocab_size
+        rows = [self._ids(size, length), self._ids(size, max(1, length // 2))]
+        states = np.array(engine.forward_batch(rows).last_hidden_state)
+        return max(
+            _largest(self.model.hidden(torch.tensor([ids]))[0], torch.from_numpy(found[: len(ids)]))
+            for ids, found in zip(rows, states, strict=True)
+        )
+
+    def usage(self) -> str:
+        text = known_text(self.preprocessing.tokenizer, "a short text")
+        return f"""
+import ctranslate2
+import numpy as np
+from tokenizers import Tokenizer
+
+encoder = ctranslate2.Encoder(".")
+tokenizer = Tokenizer.from_file("tokenizer.json")
+found = encoder.forward_batch([tokenizer.encode({text!r}).ids])
+states = np.array(found.last_hidden_state)  # (texts, tokens, width)
+print(states.shape, states.mean(axis=1))
+"""
+
+
+ENGINES: dict[str, type[Engine]] = {"gpt": Generator, "translator": Translator, "bert": Encoder}
+
+
+def write_ctranslate2(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
+    """Write the model. Returns what it is for CTranslate2, and notes."""
+    if find_spec("ctranslate2") is None:
+        raise GlassformerError(
+            f"CTranslate2's files are written by ctranslate2. Run {install('ctranslate2')}."
+        )
+    engine = _engine(saved)
+    spec = spec_of(saved.model)
+    write_inputs(folder, saved)
+    engine.register(spec)
+    config: Any = saved.model.config
+    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.validate()
+    spec.optimize(quantization=None)
+    spec.save(str(folder))
+    about = f"A {saved.name} for CTranslate2"
+    write_file(folder / "README.md", card(saved.name, about, code(engine.usage()), rest))
+    return f"{saved.name} for ctranslate2.{engine.name}", list(engine.notes)
+
+
+def check_ctranslate2(saved: Saved, folder: Path) -> dict[str, float]:
+    """The largest difference in logits, log-probabilities or states after loading it again."""
+    import ctranslate2
+
+    kind = _engine(saved)
+    engine = getattr(ctranslate2, kind.name)(str(folder), device="cpu", compute_type="float32")
+    context = kind.model.context_length
+    with torch.no_grad():
+        most = max(kind.difference(engine, min(length, context)) for length in LENGTHS)
+    return refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most})
+
+
+def _engine(saved: Saved) -> Engine:
+    if saved.name not in ENGINES:
+        raise GlassformerError(
+            f"a {saved.name} cannot be exported to CTranslate2, which runs {', '.join(ENGINES)}. "
+            "Use --format onnx or safetensors."
+        )
+    if differs := [*differences(saved.model.config)]:
+        raise GlassformerError(
+            f"this {saved.name} cannot be exported to CTranslate2: {'; '.join(differs)}. Use "
+            "--format onnx."
+        )
+    return ENGINES[saved.name](saved)
+
+
+def pieces(tokenizer: Tokenizer, number: int) -> list[str]:
+    """The entries of a vocabulary, with a name for each id that has none."""
+    found = (tokenizer.piece(id) for id in range(number))
+    return [f"<unused {id}>" if each is None else each for id, each in enumerate(found)]
+
+
+def _largest(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())

@@ -1,0 +1,85 @@
+"""The README.md of an exported model: what it is, how it is used, and the card that it had."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from glassformer import __version__
+
+FENCE = "```"
+
+
+def card(title: str, about: str, usage: str, rest: str, **metadata: Any) -> str:
+    """`about` is a sentence without a full stop, `usage` Markdown, `rest` the card that the model
+    had. Its metadata (licence, languages, data) stay, except those that are given."""
+    had, text = _split(rest)
+    had.pop("library_name", None)  # of the tool that the model was for before
+    tags = _unique(had.get("tags"), metadata.pop("tags", ()), "glassformer")
+    head = yaml.safe_dump(had | metadata | {"tags": tags}, sort_keys=False, allow_unicode=True)
+    return (
+        f"---\n{head}---\n\n# {title}\n\n{about}, exported with glassformer {__version__}.\n\n"
+        f"{usage.strip()}\n\n{_below(text)}".rstrip()
+        + "\n"
+    )
+
+
+def code(text: str, language: str = "python") -> str:
+    return f"{FENCE}{language}\n{text.strip()}\n{FENCE}"
+
+
+def trial(verb: str, *arguments: str) -> str:
+    """A command that runs in the folder of the model."""
+    return code(f"glassformer {shlex.join([verb, '.', *arguments])}", "")
+
+
+def own_card(name: str, about: str, command: Sequence[str]) -> str:
+    """The card of a model folder of ours that was not trained here. `command` is a verb and what
+    follows the folder."""
+    return f"# {name}\n\n{about}.\n\n{trial(*command)}\n"
+
+
+def _split(text: str) -> tuple[dict[str, Any], str]:
+    """The metadata at the top of a card, as the Hugging Face hub reads them, and the rest."""
+    found = re.match(r"---\s*\n(.*?\n)---\s*\n", text, re.DOTALL)
+    if not found:
+        return {}, text
+    try:
+        values = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError):
+        return {}, text
+    return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+
+
+def _unique(*parts: Any) -> list[str]:
+    """Tags, each once."""
+    lists = (each if isinstance(each, list | tuple) else [each] for each in parts if each)
+    return [*dict.fromkeys(str(tag) for tags in lists for tag in tags)]
+
+
+def _below(text: str) -> str:
+    """An older card as a part of a new one: its title is no longer one, and the commands that were
+    meant for the folder that it described are left out."""
+    extra = "#" if re.search("^# ", text, re.MULTILINE) else ""
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(_lowered(text.splitlines(), extra))).strip()
+
+
+def _lowered(lines: Iterable[str], extra: str) -> Iterator[str]:
+    block: list[str] = []
+    for line in lines:
+        is_fence = line.startswith(FENCE)
+        if block or is_fence:
+            block.append(line)
+            if is_fence and len(block) > 1:
+                if not _is_trial(block[1:-1]):
+                    yield from block
+                block = []
+        else:
+            yield f"{extra}{line}" if re.match("#{1,5} ", line) else line
+    yield from block  # that was never closed
+
+
+def _is_trial(lines: list[str]) -> bool:
+    return bool(lines) and all(line.startswith("glassformer ") for line in lines)

@@ -1,0 +1,370 @@
+"""Models as graphs for ONNX: plain tensors in, plain tensors out, and no state in between.
+
+    decoder      input_ids, attention_mask, past_key_values.0.key …  →  logits, present.0.key …
+    encoder      input_ids, attention_mask                           →  logits
+    images       pixel_values                                        →  logits
+    translator   input_ids, attention_mask          →  memory.0.key, memory.0.value …
+                 input_ids, encoder_attention_mask, memory.0.key …, past_key_values.0.key …
+                                                    →  logits, present.0.key …
+
+Names are those of Hugging Face's tools. A cache is a tensor of each layer that a call takes and
+returns longer; the first call passes tensors of length 0. Texts of a decoder are padded on the
+left, those of an encoder on the right.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.models.bert import Bert
+from glassformer.models.captioner import Captioner
+from glassformer.models.gpt import GPT
+from glassformer.models.image_classifier import ImageClassifier
+from glassformer.models.image_gpt_probe import ImageGPTProbe
+from glassformer.models.labeller import Labeller
+from glassformer.models.transformer import Transformer
+from glassformer.nn.attention import Remembered
+from glassformer.nn.blocks import StackMemory
+from glassformer.nn.cache import KVCache
+
+ROWS, NEW, PAST, SOURCE = 2, 3, 5, 7  # of the example with which a graph is traced
+# Rows and lengths with which a graph is compared, none of which were used to trace it.
+TRIED = ((1, 1), (3, 8), (4, 23))
+Run = Callable[[str, Mapping[str, Tensor]], list[Tensor]]
+"""Runs a graph by the name of its file."""
+Axes = dict[int, str]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What becomes one file."""
+
+    file: str
+    module: nn.Module
+    inputs: dict[str, Tensor]
+    """An example."""
+    axes: list[Axes]
+    """The dimensions of each input that are free, and their names."""
+    outputs: list[str]
+
+
+class _Function(nn.Module):
+    """A function of tensors, as a module that holds its model."""
+
+    def __init__(self, model: nn.Module, compute: Callable[..., Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.compute = compute
+
+    def forward(self, *tensors: Tensor) -> Any:
+        return self.compute(*tensors)
+
+
+class GrowingCache(KVCache):
+    """A cache that appends by making longer tensors, so that each call is a function."""
+
+    def __init__(self, past: Sequence[Tensor], padding: Tensor) -> None:
+        self.layers = list(zip(past[::2], past[1::2], strict=True))
+        self.padding = padding
+        self.length = past[0].size(2)
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.layers[layer]
+        keys, values = (torch.cat(pair, 2) for pair in zip(before, (key, value), strict=True))
+        self.layers[layer] = keys, values
+        return keys, values
+
+    def present(self) -> list[Tensor]:
+        return [tensor for layer in self.layers for tensor in layer]
+
+
+class OnnxModel(ABC):
+    """A model, the graphs that it consists of, and what they must compute."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.config = model.config
+
+    @abstractmethod
+    def graphs(self) -> list[Graph]: ...
+
+    @abstractmethod
+    def pairs(self, run: Run) -> Iterator[tuple[Tensor, Tensor]]:
+        """What the model computes, and what the graphs do, on inputs of several sizes."""
+
+    def _ids(self, *shape: int, target: bool = False) -> Tensor:
+        number = getattr(self.config, "target_vocab_size", None) if target else None
+        return torch.randint(0, number or self.config.vocab_size, shape, generator=_random())
+
+    def _fits(self, length: int) -> int:
+        return min(length, self.model.context_length or length)
+
+
+# --- decoders ---
+
+
+class Decoder(OnnxModel):
+    """A language model with a cache."""
+
+    model: GPT
+
+    def graphs(self) -> list[Graph]:
+        cache = _cache(self.config, ROWS, PAST, "past_key_values")
+        mask = torch.ones(ROWS, PAST + NEW, dtype=torch.long)
+        inputs = {"input_ids": self._ids(ROWS, NEW), "attention_mask": mask, **cache}
+        axes = [{0: "batch", 1: "sequence"}, {0: "batch", 1: "total"}, *_past(cache)]
+        return [
+            Graph("model.onnx", _Function(self.model, self._compute), inputs, axes, _written(cache))
+        ]
+
+    def _compute(self, ids: Tensor, mask: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
+        cache = GrowingCache(past, mask.size(1) - mask.sum(dim=1))
+        return (self.model.head(self.model.hidden(ids, cache)), *cache.present())
+
+    def pairs(self, run: Run) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows, length in TRIED:
+            length = self._fits(length)
+            ids = self._ids(rows, length)
+            expected = self.model(ids)
+            for before in sorted({0, length // 2, length - 1}):
+                found = self._continued(run, ids, before)
+                yield expected, torch.cat(found, dim=1)
+        padded = torch.cat([ids[:, :1], ids[:, :-1]], dim=1)  # one token of padding
+        logits = self._continued(run, padded, 0, padding=1)[0]
+        yield expected[:, : length - 1], logits[:, 1:]
+
+    def _continued(self, run: Run, ids: Tensor, before: int, padding: int = 0) -> list[Tensor]:
+        """The logits of the first `before` tokens, and of the rest after them."""
+        cache = _cache(self.config, len(ids), 0, "past_key_values")
+        found = []
+        for first, last in ((0, before), (before, ids.size(1))):
+            if first == last:
+                continue
+            mask = (torch.arange(last) >= padding).long().expand(len(ids), last)
+            inputs = {"input_ids": ids[:, first:last], "attention_mask": mask, **cache}
+            logits, *present = run("model.onnx", inputs)
+            cache = dict(zip(cache, present, strict=True))
+            found.append(logits)
+        return found
+
+
+# --- one pass over a text, a series or an image ---
+
+
+class OnePass(OnnxModel):
+    """A model that reads a whole text at once."""
+
+    is_image = False
+
+    def graphs(self) -> list[Graph]:
+        inputs = self._inputs(ROWS, self._fits(SOURCE))
+        axes = [{0: "batch"} if self.is_image else {0: "batch", 1: "sequence"} for _ in inputs]
+        function = _Function(self.model, self._compute)
+        return [Graph("model.onnx", function, inputs, axes, self._outputs())]
+
+    def _inputs(self, rows: int, length: int) -> dict[str, Tensor]:
+        if getattr(self.config, "num_features", None) is not None:
+            shape = (rows, length, self.config.num_features)
+            values = {"input_values": torch.randn(shape, generator=_random())}
+        else:
+            values = {"input_ids": self._ids(rows, length)}
+        lengths = torch.linspace(length, 1, rows).round()[:, None]  # of each row
+        return values | {"attention_mask": (torch.arange(length) < lengths).long()}
+
+    def _outputs(self) -> list[str]:
+        return ["logits"]
+
+    def _compute(self, *inputs: Tensor) -> Any:
+        ids, mask = inputs
+        return self.model(ids, mask.bool()) / self.model.temperature
+
+    def pairs(self, run: Run) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows, length in TRIED:
+            inputs = self._inputs(rows, self._fits(length))
+            expected = self._compute(*inputs.values())
+            several = expected if isinstance(expected, tuple) else (expected,)
+            for one, other in zip(several, run("model.onnx", inputs), strict=True):
+                is_per_token = one.dim() == 3 and not self.is_image
+                kept = inputs["attention_mask"].bool() if is_per_token else slice(None)
+                yield one[kept], other[kept]
+
+
+class Masked(OnePass):
+    """A BERT: logits, or the states if it has no head, and the vector of each text."""
+
+    def _outputs(self) -> list[str]:
+        return ["logits" if self.config.has_head else "last_hidden_state", "sentence_embedding"]
+
+    def _compute(self, *inputs: Tensor) -> Any:
+        ids, mask = inputs
+        states = self.model.hidden(ids, mask.bool())
+        first = self.model.predict(states) if self.config.has_head else states
+        return first, self.model.pooled(states, mask.bool())
+
+
+class Images(OnePass):
+    """A classifier of images."""
+
+    is_image = True
+
+    def _inputs(self, rows: int, length: int) -> dict[str, Tensor]:
+        shape = (rows, self.config.channels, *self.config.size)
+        return {"pixel_values": torch.randn(shape, generator=_random())}
+
+    def _compute(self, *inputs: Tensor) -> Any:
+        (pixels,) = inputs
+        return self.model(pixels) / self.model.temperature
+
+
+# --- an encoder, and a decoder that attends to it ---
+
+
+class EncoderDecoder(OnnxModel):
+    """Two graphs: one that reads the source, and one that writes with a cache."""
+
+    def graphs(self) -> list[Graph]:
+        length = self._fits(SOURCE)
+        source = self._source(ROWS, length)
+        memory = _cache(self.config, ROWS, self._places(length), "memory")
+        cache = _cache(self.config, ROWS, PAST, "past_key_values")
+        mask = self._mask(source)
+        inputs = {"input_ids": self._ids(ROWS, NEW, target=True), **mask, **memory, **cache}
+        axes = [
+            {0: "batch", 1: "sequence"},
+            *({0: "batch", 1: "source"} for _ in mask),
+            *({0: "batch", 2: "source"} if mask else {0: "batch"} for _ in memory),
+            *_past(cache),
+        ]
+        reads = _Function(self.model, self._encode)
+        writes = _Function(self.model, self._decode)
+        return [
+            Graph("encoder.onnx", reads, source, self._source_axes(), [*memory]),
+            Graph("decoder.onnx", writes, inputs, axes, _written(cache)),
+        ]
+
+    def _source(self, rows: int, length: int) -> dict[str, Tensor]:
+        lengths = torch.linspace(length, 1, rows).round()[:, None]
+        mask = (torch.arange(length) < lengths).long()
+        return {"input_ids": self._ids(rows, length), "attention_mask": mask}
+
+    def _source_axes(self) -> list[Axes]:
+        return [{0: "batch", 1: "source"}] * 2
+
+    def _places(self, length: int) -> int:
+        return length
+
+    def _mask(self, source: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {"encoder_attention_mask": source["attention_mask"]}
+
+    def _encode(self, source: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+        real = () if mask is None else (mask.bool(),)
+        memory = self.model.encode(source, *real)
+        return [each for layer in memory.layers for each in (layer.key, layer.value)]
+
+    def _decode(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        ids, mask, *rest = inputs
+        return self._decoded(ids, mask.bool()[:, None, None], rest)
+
+    def _decoded(
+        self, ids: Tensor, mask: Tensor | None, rest: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        number = len(rest) // 2
+        remembered, past = rest[:number], rest[number:]
+        layers = zip(remembered[::2], remembered[1::2], strict=True)
+        memory = StackMemory([Remembered(key, value, mask) for key, value in layers])
+        cache = GrowingCache(past, torch.zeros(ids.size(0), dtype=torch.long))
+        return (self.model.head(self.model.hidden(ids, memory, cache)), *cache.present())
+
+    def pairs(self, run: Run) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows, length in TRIED:
+            source = self._source(rows, self._fits(length + 2))
+            target = self._ids(rows, self._fits(length), target=True)
+            expected = self.model(source_of(source), target, *_as_bool(source))
+            memory = dict(
+                zip(_names(self.config, "memory"), run("encoder.onnx", source), strict=True)
+            )
+            cache = _cache(self.config, rows, 0, "past_key_values")
+            found = []
+            for part in target.split(max(1, target.size(1) // 2), dim=1):
+                inputs = {"input_ids": part, **self._mask(source), **memory, **cache}
+                logits, *present = run("decoder.onnx", inputs)
+                cache = dict(zip(cache, present, strict=True))
+                found.append(logits)
+            yield expected, torch.cat(found, dim=1)
+
+
+class Captions(EncoderDecoder):
+    """The source is an image."""
+
+    def _source(self, rows: int, length: int) -> dict[str, Tensor]:
+        shape = (rows, self.config.channels, *self.config.size)
+        return {"pixel_values": torch.randn(shape, generator=_random())}
+
+    def _source_axes(self) -> list[Axes]:
+        return [{0: "batch"}]
+
+    def _places(self, length: int) -> int:
+        rows, columns = self.model.grid
+        return rows * columns
+
+    def _mask(self, source: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {}
+
+    def _decode(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        ids, *rest = inputs
+        return self._decoded(ids, None, rest)
+
+
+def source_of(inputs: Mapping[str, Tensor]) -> Tensor:
+    return next(iter(inputs.values()))
+
+
+def _as_bool(source: Mapping[str, Tensor]) -> list[Tensor]:
+    return [source["attention_mask"].bool()] if "attention_mask" in source else []
+
+
+def _random() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def _names(config: Any, name: str) -> list[str]:
+    layers = range(config.num_layers)
+    return [f"{name}.{layer}.{part}" for layer in layers for part in ("key", "value")]
+
+
+def _cache(config: Any, rows: int, length: int, name: str) -> dict[str, Tensor]:
+    """Keys and values of each layer: (B, G, S, d)."""
+    shape = (rows, config.kv_heads, length, config.width_of_head)
+    return {each: torch.zeros(shape) for each in _names(config, name)}
+
+
+def _past(cache: Mapping[str, Tensor]) -> list[Axes]:
+    return [{0: "batch", 2: "past"} for _ in cache]
+
+
+def _written(cache: Mapping[str, Tensor]) -> list[str]:
+    return ["logits", *(name.replace("past_key_values", "present") for name in cache)]
+
+
+KINDS: tuple[tuple[type[nn.Module], type[OnnxModel] | None], ...] = (
+    (ImageGPTProbe, None),  # which chooses its layer while it runs
+    (GPT, Decoder),
+    (Bert, Masked),
+    (ImageClassifier, Images),
+    (Labeller, OnePass),
+    (Transformer, EncoderDecoder),
+    (Captioner, Captions),
+)
+
+
+def onnx_model(model: nn.Module) -> OnnxModel | None:
+    """None: it has recurrent layers, or is of another kind, and cannot be written."""
+    if any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules()):
+        return None
+    kinds = (kind for known, kind in KINDS if isinstance(model, known))
+    kind = next(kinds, None)
+    return None if kind is None else kind(model)
