@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,8 +48,8 @@ def cache_dir() -> Path | None:
     return None
 
 
-def recall(fingerprint: Fingerprint) -> Measurements | None:
-    """What was measured before, if it is there and whole."""
+def recall(fingerprint: Fingerprint, names: Collection[str] = PRECISIONS) -> Measurements | None:
+    """What was measured before, if it is there and whole: a measurement for each of `names`."""
     folder = cache_dir()
     if folder is None:
         return None
@@ -58,7 +58,7 @@ def recall(fingerprint: Fingerprint) -> Measurements | None:
         found = TypeAdapter(dict[str, Measurement]).validate_python(stored)
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return None
-    return found if found.keys() == set(PRECISIONS) else None
+    return found if found.keys() == set(names) else None
 
 
 def remember(fingerprint: Fingerprint, measured: Measurements) -> None:

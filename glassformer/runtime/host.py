@@ -110,9 +110,10 @@ def prepare(
     device: str | None = None,
     width: int | None = None,
     notify: Callable[[str], None] = silently,
+    processes: int = 1,
 ) -> Setup:
     """Put device, precision and threads into force for this process; None means the machine's best
-    for a model of this `width`.
+    for a model of this `width`. Several processes on one machine share its cores.
 
     A precision that would kill the process is refused here, while it can still be reported.
     """
@@ -125,7 +126,7 @@ def prepare(
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
         found = machine(device=device, width=width, notify=notify)
-        threads = threads or max(1, found.threads // processes_here())
+        threads = threads or max(1, found.threads // max(processes, processes_here()))
         precision = precision or found.precision
         _refuse_what_died(precision, found)
     torch.set_num_threads(threads)

@@ -27,7 +27,7 @@ from glassformer.data.captioned_images import (
 )
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.data.kept_captions import keep_images, kept_images
-from glassformer.data.labelled_images import median_size
+from glassformer.data.labelled_images import ChooseSize, median_size
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.captions import (
     CaptionResult,
@@ -53,6 +53,12 @@ from glassformer.predict.places_chapter import caption_places
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import unit_range
 from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.kept_preprocessing import (
+    check_size,
+    check_spelling,
+    kept_preprocessing,
+    kept_size,
+)
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, sliced_batches
 from glassformer.tasks.stored_images import image_to_try
@@ -164,7 +170,7 @@ class CaptionSource(Source):
         rows.save(folder / TRAIN)
         keep_images(folder / VALIDATION, self.split.validation)
         keep_images(folder / TEST, self.split.test)
-        longest = int(rows.rows.lengths.max()) - 1
+        longest = max(int(rows.rows.lengths.max()) - 1, self.preprocessing.longest_caption or 0)
         self.preprocessing = self.preprocessing.model_copy(update={"longest_caption": longest})
         del self.split  # its images are in an open file, which some systems cannot rename then
 
@@ -180,26 +186,35 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     if data.caption_column is None and data.text_column:
         data = data.model_copy(update={"caption_column": data.text_column[0]})
     architecture: Any = recipe.architecture()
-    if data.image_size is None:
+    known = kept_preprocessing(recipe, CaptionPreprocessing)
+    choose: ChooseSize = median_size(multiple=architecture.patch_size)
+    if known is not None:
+        data, choose = data.model_copy(update=check_size(data, known)), kept_size(known, say)
+    elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
-    choose = median_size(multiple=architecture.patch_size)
     split = read_captioned_images(data, recipe.training.seed, folder, choose)
     captions = [each.captions for each in split.training]
     total = sum(map(len, captions))
     amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
     say_data(amount, split, say, split.columns)
-    _say_size(data, split, say)
+    if known is None:
+        _say_size(data, split, say)
     texts = [text for each in captions for text in each]
-    kind = "word" if has_spaces(texts) else "bpe"
-    default = TokenizerConfig(kind=kind, lowercase=True)
-    tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
-    preprocessing = CaptionPreprocessing.of(
-        split.store,
-        np.array([each.number for each in split.training]),
-        tokenizer=tokenizer,
-        image_column=split.image_column,
-        caption_column=split.caption_column,
-    )
+    columns = {"image_column": split.image_column, "caption_column": split.caption_column}
+    if known is not None and recipe.keeps_tokenizer:
+        check_spelling(recipe.data_names, known.tokenizer, set().union(*texts))
+        tokenizer = known.tokenizer
+    else:
+        kind = "word" if has_spaces(texts) else "bpe"
+        default = TokenizerConfig(kind=kind, lowercase=True)
+        tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
+    if known is not None:
+        preprocessing = known.changed(tokenizer=tokenizer, **columns)
+    else:
+        numbers = np.array([each.number for each in split.training])
+        preprocessing = CaptionPreprocessing.of(
+            split.store, numbers, tokenizer=tokenizer, **columns
+        )
     encoded = [preprocessing.encode_captions(each) for each in captions]
     return CaptionSource(split, preprocessing, encoded)
 

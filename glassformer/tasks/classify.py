@@ -51,11 +51,12 @@ from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import labelled_rows
 from glassformer.tasks.encoded_rows import EncodedRows
+from glassformer.tasks.kept_preprocessing import kept_preprocessing, with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
 from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
-from glassformer.wording import beginning, counted, shortened
+from glassformer.wording import as_argument, beginning, counted, shortened
 
 VALIDATION, VALIDATION_TEXTS = "validation.safetensors", "validation.texts.jsonl"
 TEST_TEXTS, TEST_SERIES = "test.jsonl", "test.npz"
@@ -123,8 +124,14 @@ def _read_texts(
     recipe: ClassifyRecipe, folder: Path, say: Say
 ) -> tuple[LabelledSplit[Any], LabelledInputs]:
     if recipe.model.get("num_features"):
+        if recipe.start is not None:
+            raise UsageError(
+                f"the model in {recipe.start.model} reads time series, but "
+                f"{', '.join(recipe.data_names)} contains texts."
+            )
         raise UsageError("model.num_features is for time series. Leave it out for texts.")
     split = read_labelled(recipe.data, recipe.training.seed, folder)
+    split = with_kept_labels(recipe, split)
     what = f"{counted(len(split.training), 'example')} of {counted(len(split.labels), 'label')}"
     labelled_rows.say_split(what, split, say)
     text_of = attrgetter("text")
@@ -137,23 +144,28 @@ def _read_texts(
 
 
 def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], LabelledInputs]:
-    start = recipe.start
-    if start is not None or "num_features" not in type(recipe.architecture()).model_fields:
+    start, known = recipe.start, None
+    if recipe.continues and recipe.model.get("num_features"):
+        known = kept_preprocessing(recipe, SeriesPreprocessing)
+    reads_series = "num_features" in type(recipe.architecture()).model_fields
+    if not reads_series or (start is not None and known is None):
         reader = f"a {recipe.model_name}" if start is None else f"the model in {start.model}"
         raise UsageError(
             f"{', '.join(recipe.data_names)} contains time series, but {reader} reads text. "
             "Train rnn-classifier or classifier."
         )
-    split = read_series_split(recipe.data, recipe.training.seed)
+    split = with_kept_labels(recipe, read_series_split(recipe.data, recipe.training.seed))
     what = (
         f"{counted(len(split.training), 'sequence')} of "
         f"{counted(split.training[0].num_features, 'feature')} and "
         f"{counted(len(split.labels), 'label')}"
     )
     labelled_rows.say_split(what, split, say)
+    if known is not None:
+        columns = {"text_column": tuple(split.text_column), "label_column": split.label_column}
+        return split, known.changed(**columns)
     steps = np.concatenate([series.values for series in split.training])
-    preprocessing = SeriesPreprocessing.of(steps, split.text_column, split.label_column)
-    return split, preprocessing
+    return split, SeriesPreprocessing.of(steps, split.text_column, split.label_column)
 
 
 class ClassifyDataset(labelled_rows.LabelledDataset):
@@ -222,9 +234,16 @@ class ClassifyObjective(labelled_rows.LabelObjective):
         model.see(Texts(self.dataset.training), words)
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
+        """That of the prediction. Where several parts predict together, each learns from its own
+        loss: the gradient is that of their mean."""
         parts = model.opinions(batch.ids, batch.is_text)
         losses = [self.cross_entropy(each.float(), batch.targets) for each in parts]
-        return torch.stack(losses).mean()
+        if len(losses) == 1:
+            return losses[0]
+        mean = torch.stack(losses).mean()
+        with torch.no_grad():
+            together = self.cross_entropy(model.combined(parts).float(), batch.targets)
+        return mean - mean.detach() + together  # the value of one, the gradient of the other
 
     def num_targets(self, batch: LabelledBatch) -> float:
         several = self.dataset.is_multi_label  # then every label of an example counts the same
@@ -267,7 +286,7 @@ class ClassifyObjective(labelled_rows.LabelObjective):
             ((n, each) for n, each in enumerate(found) if any(each)), (0, ("…",))
         )  # some have no known words
         if isinstance(data.preprocessing, TextPreprocessing):
-            words = (beginning(data.shown(number), SHOWN),)
+            words = as_argument(beginning(data.shown(number), SHOWN))
         return (("classify", folder, *words),)
 
 

@@ -36,6 +36,12 @@ from glassformer.predict.classify_images import ClassifyImagesPredictor
 from glassformer.predict.places_chapter import image_places
 from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.kept_preprocessing import (
+    check_size,
+    kept_preprocessing,
+    kept_size,
+    with_kept_labels,
+)
 from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (
@@ -160,14 +166,18 @@ def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
 
 
 def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
-    given = recipe.data
-    if given.image_size is None and (size := recipe.model.get("image_size")) is not None:
+    given, choose = recipe.data, _chosen_size(recipe, say)
+    known = kept_preprocessing(recipe, ImagePreprocessing)
+    if known is not None:
+        given, choose = given.model_copy(update=check_size(given, known)), kept_size(known, say)
+    elif given.image_size is None and (size := recipe.model.get("image_size")) is not None:
         given = given.model_copy(
             update={"image_size": ImageConfig(image_size=size, patch_size=1).size}
         )
     if given.num_channels is None and (channels := recipe.architecture().num_channels) is not None:  # type: ignore[attr-defined]
         given = given.model_copy(update={"num_channels": channels})
-    found = read_labelled_images(given, recipe.training.seed, folder, _chosen_size(recipe, say))
+    found = read_labelled_images(given, recipe.training.seed, folder, choose)
+    found = replace(found, split=with_kept_labels(recipe, found.split))
     split, store = found.split, found.store
     height, width = store.size
     what = (
@@ -175,6 +185,8 @@ def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
         f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
     )
     say_split(what, split, say)
+    if known is not None:
+        return ImageSource(found, known.changed(**found.columns))
     numbers = np.array([each.number for each in split.training])
     return ImageSource(found, ImagePreprocessing.of(store, numbers, **found.columns))
 

@@ -20,12 +20,14 @@ from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.open_model import open_config, open_preprocessing
-from glassformer.tasks.recipe import FinetuneConfig, Recipe, TokenizedRecipe
+from glassformer.tasks.kept_preprocessing import kept_preprocessing
+from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
 from glassformer.tasks.task import Habits, Objective, Say, Source, say_data
 from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
 from glassformer.text.tokenizer_sample import one_in
 from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 FRAME = 2  # tokens that may stand around a text
@@ -45,7 +47,6 @@ class LabelledRecipe(TokenizedRecipe):
 
     data: LabelledConfig
     objective: LabelLossConfig = LabelLossConfig()
-    finetune: FinetuneConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,16 @@ def text_preprocessing(
     say: Say,
 ) -> TextPreprocessing:
     """With the tokenizer of the pre-trained model, or with one trained on the texts."""
-    if recipe.start is None:
+    columns: dict[str, Any] = {
+        "text_column": split.text_column,
+        "label_column": split.label_column,
+        "chat_template": recipe.data.chat_template,
+    }
+    known = kept_preprocessing(recipe, TextPreprocessing) if recipe.keeps_tokenizer else None
+    if known is not None:
+        _note_unknown(known.tokenizer, split, text_of, say)
+        return known.changed(**columns)
+    if recipe.start is None or recipe.continues:
         examples, every = split.training, 1
         if "char" not in (recipe.tokenizer.kind, default.kind):  # else every character counts
             every = one_in(getattr(examples, "num_bytes", 0))  # a list is in memory anyway
@@ -125,17 +135,18 @@ def text_preprocessing(
                 "Pass the folder of a bert or gpt."
             )
         tokenizer = start.tokenizer
-        if tokenizer.kind == "char":
-            alphabet = {character for each in split.training for character in text_of(each)}
-            if unknown := tokenizer.unknown_characters("".join(sorted(alphabet))):
-                say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
-    return TextPreprocessing(
-        tokenizer=tokenizer,
-        text_column=split.text_column,
-        label_column=split.label_column,
-        chat_template=recipe.data.chat_template,
-        is_causal=getattr(row(recipe.model_name).model, "is_causal", False),
-    )
+        _note_unknown(tokenizer, split, text_of, say)
+    is_causal = getattr(row(recipe.model_name).model, "is_causal", False)
+    return TextPreprocessing(tokenizer=tokenizer, is_causal=is_causal, **columns)
+
+
+def _note_unknown(
+    tokenizer: Tokenizer, split: LabelledSplit[Any], text_of: Callable[[Any], str], say: Say
+) -> None:
+    if tokenizer.kind == "char":
+        alphabet = {character for each in split.training for character in text_of(each)}
+        if unknown := tokenizer.unknown_characters("".join(sorted(alphabet))):
+            say(f"note: characters that the model does not know are ignored: {unknown[:10]}")
 
 
 def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:

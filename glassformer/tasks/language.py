@@ -1,7 +1,6 @@
 """Next token: loss = mean of -log p(t_n | t_<n) over all positions of all windows."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,14 +21,15 @@ from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.streaming import continuation
 from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.wording import as_argument
 
 SAMPLE_TOKENS = 80
 QUESTION_TOKENS = 500  # in which the first answer of a conversation is looked for
 
 
 def read(recipe: TextRecipe, folder: Path, say: Say) -> TextSource:
-    preprocessing = partial(TextPreprocessing, is_causal=True)
-    return read_text(recipe, folder, say, TokenizerConfig(), preprocessing)
+    settings = {"is_causal": True}
+    return read_text(recipe, folder, say, TokenizerConfig(), TextPreprocessing, settings)
 
 
 class NextToken(Objective):
@@ -72,8 +72,8 @@ class NextToken(Objective):
         return examine_language(model, data.validation, data.preprocessing.tokenizer)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        opening = self._question() or self.dataset.opening()
-        return ("generate", folder, opening), ("score", folder, opening)
+        opening = as_argument(self._question() or self.dataset.opening())
+        return ("generate", folder, *opening), ("score", folder, *opening)
 
     def _question(self) -> str | None:
         """If the data are conversations: the first held-out one, up to the answer."""

@@ -6,7 +6,7 @@ Each time a window is read, different tokens are hidden.
 """
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.framing import BERT_TOKENS, MASK
 from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.wording import as_argument
 
 SHOWN = 12  # tokens on each side of a guess
 TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
@@ -57,8 +58,10 @@ def read(recipe: MaskedRecipe, folder: Path, say: Say) -> TextSource:
             "objective.whole_word_masking needs tokens that show where a word begins, which "
             "characters do not. Choose another --tokenizer, such as wordpiece, or leave it out."
         )
-    preprocessing = partial(MaskedTextPreprocessing, **hidden.model_dump())
-    return read_text(recipe, folder, say, TOKENIZER, preprocessing, BERT_TOKENS)
+    return read_text(
+        *(recipe, folder, say, TOKENIZER),
+        *(MaskedTextPreprocessing, hidden.model_dump(), BERT_TOKENS),
+    )
 
 
 class MaskedDataset(TextDataset):
@@ -121,7 +124,7 @@ class MaskedToken(Objective):
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         words = self.dataset.opening().split() or ["…"]
-        return (("fill", folder, " ".join([*words[:-1], MASK])),)
+        return (("fill", folder, *as_argument(" ".join([*words[:-1], MASK]))),)
 
 
 def _visible(token: str) -> str:

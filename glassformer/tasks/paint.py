@@ -22,6 +22,7 @@ from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import Sizes, median_size
 from glassformer.data.row_files import Array
+from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination, spread
 from glassformer.evaluation.examine_painting import examine_painting
 from glassformer.evaluation.losses import next_token_loss
@@ -33,6 +34,7 @@ from glassformer.models.image_gpt import ImageGPT
 from glassformer.predict.paint import PaintPredictor
 from glassformer.preprocessing.palette import MOST_COLORS, PalettePreprocessing
 from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.kept_preprocessing import check_size, kept_preprocessing, kept_size
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import TEST, ImageDataset, image_to_try
 from glassformer.tasks.task import (
@@ -123,11 +125,17 @@ def _write_ids(
 
 
 def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
-    data = recipe.data
-    if data.image_size is None and recipe.model.get("image_size") is not None:
+    data, choose = recipe.data, _choose(say)
+    known = kept_preprocessing(recipe, PalettePreprocessing)
+    if known is not None:
+        if data.palette not in (None, len(known.palette)):
+            colors = counted(len(known.palette), "colour")
+            raise UsageError(f"the model paints with {colors}. Leave out --palette.")
+        data, choose = data.model_copy(update=check_size(data, known)), kept_size(known, say)
+    elif data.image_size is None and recipe.model.get("image_size") is not None:
         size = recipe.architecture().size  # type: ignore[attr-defined]
         data = data.model_copy(update={"image_size": size})
-    split = read_image_split(data, recipe.training.seed, folder, _choose(say))
+    split = read_image_split(data, recipe.training.seed, folder, choose)
     store, grey = split.store, split.store.num_channels == 1
     height, width = store.size
     kind = "greyscale" if grey else "colour"
@@ -138,13 +146,16 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
         split.columns,
         f"; test set, used once at the end: {len(split.test):,}" if len(split.test) else "",
     )
-    preprocessing = PalettePreprocessing.of(
-        store,
-        split.training,
-        data.palette or (GREYS if grey else COLORS),
-        recipe.training.seed,
-        image_column=split.image_column,
-    )
+    if known is not None:
+        preprocessing = known.changed(image_column=split.image_column)
+    else:
+        preprocessing = PalettePreprocessing.of(
+            store,
+            split.training,
+            data.palette or (GREYS if grey else COLORS),
+            recipe.training.seed,
+            image_column=split.image_column,
+        )
     say(_about_palette(store, split.training, preprocessing))
     return PaintSource(split, preprocessing)
 

@@ -28,7 +28,7 @@ from glassformer.predict.probe import ProbePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.pretrained.open_model import open_preprocessing
 from glassformer.tasks.labelled_rows import say_split
-from glassformer.tasks.recipe import FinetuneConfig, Recipe
+from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (
     LabelledImageDataset,
     LabelledImageSource,
@@ -47,7 +47,6 @@ class ProbeRecipe(Recipe):
     """A recipe for a probe: labelled images, and the model to look into."""
 
     data: ImagesConfig
-    finetune: FinetuneConfig | None = None
 
 
 @dataclass(frozen=True)

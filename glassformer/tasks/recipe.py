@@ -3,6 +3,7 @@
     model:      which model, which preset, and every size of it
     data:       the files, and the part held out for validation
     training:   steps, batches, learning rate, saving, machine
+    finetune:   the trained model to begin with, if any
 
 A task adds sections of its own, such as `tokenizer` and `objective`. A key that is null is chosen
 from the data when training begins; the recipe that is saved with the run has no such keys left.
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from glassformer.config import Config, Count, Values, parse, several
+from glassformer.config import Config, Count, Names, Values, parse, several
 from glassformer.config_errors import Origins
 from glassformer.durations import seconds_of
 from glassformer.errors import GlassformerError
@@ -20,8 +21,10 @@ from glassformer.models import row
 from glassformer.text.tokenizer_training import TokenizerConfig
 
 RECIPE = "recipe.yaml"  # in a run's folder
+LORA_RANK = 8  # if only `lora` is given
 OptimizerKind = Literal["muon", "adamw", "sgd"]
 ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
+StrategyKind = Literal["ddp", "fsdp"]
 
 
 def _seconds(value: Any) -> Any:
@@ -43,7 +46,7 @@ class TrainingConfig(Config):
     per_device_train_batch_size: Count | None = Field(None, ge=1)
     """Windows of text, or examples, in a batch; null: chosen for the task."""
     gradient_accumulation_steps: Count = Field(1, ge=1)
-    """Batches per update: a larger batch in the same memory."""
+    """Batches of each process per update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
     """Seconds, or "15m", "1h30" …; max_steps is lowered until training fits in this time."""
     optimizer: OptimizerKind | None = None
@@ -82,7 +85,28 @@ class TrainingConfig(Config):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     num_threads: Count | None = Field(None, ge=1)
-    """CPU threads; null: the number of cores."""
+    """CPU threads of a process; null: the cores, divided among the processes of a machine."""
+    devices: Count = Field(1, ge=1)
+    """Devices of a machine, each with a process of its own that learns from batches of its own; on
+    a CPU, the number of processes."""
+    num_nodes: Count = Field(1, ge=1)
+    """Machines that train together."""
+    strategy: StrategyKind = "ddp"
+    """What several processes divide. ddp: the batches of an update; fsdp: also weights, gradients
+    and optimizer."""
+    checkpoint_activations: bool = False
+    """Compute the activations of a block again in the backward pass instead of keeping them: less
+    memory, a third more operations."""
+
+    @property
+    def num_processes(self) -> int:
+        return self.devices * self.num_nodes
+
+    @property
+    def batches_per_update(self) -> int:
+        """Of all processes together. The same number on fewer processes gives the same model, up to
+        rounding."""
+        return self.gradient_accumulation_steps * self.num_processes
 
 
 class DecidedTraining(TrainingConfig):
@@ -103,18 +127,51 @@ class FinetuneConfig(Config):
     """The trained model to begin with, and how much of it may change."""
 
     model: str
-    """The folder of a trained model."""
+    """A trained model: its folder, its file, or its name on the Hugging Face hub."""
+    head: Literal["new", "kept"] = "new"
+    """new: the model gets a new head for another task; kept: it continues as it is."""
     digest: str | None = None
     """The SHA-256 of its weights; null: computed when training begins."""
+    lineage: Names = ()
+    """What the model was trained on before, the latest first; found out when training begins."""
+    published: bool | None = None
+    """The model was not trained from scratch here: it learns more gently, by AdamW; null: found
+    out when training begins."""
     freeze_layers: Count = Field(0, ge=0)
     """Freeze the embedding and this many of the first layers."""
     freeze: bool = False
     """Freeze everything except the new head."""
-    layer_lr_decay: float = Field(1.0, gt=0, le=1)
-    """The learning rate of each layer is that of the layer above times this."""
+    layer_lr_decay: float | None = Field(None, gt=0, le=1)
+    """The learning rate of each layer is that of the layer above times this; null: 0.9 if a
+    published model gets a new head, otherwise 1."""
+    lora: bool = False
+    """Use LoRA, of rank 8 unless lora_rank is given."""
     lora_rank: Count = Field(0, ge=0)
     """Learn the change of each matrix as a product of two thin ones; 0: train the matrix itself."""
     lora_alpha: float = Field(16.0, gt=0)
+    lora_dropout: float = Field(0.0, ge=0, lt=1)
+    use_rslora: bool = False
+    """Scale the change by alpha / √rank instead of alpha / rank."""
+    tokenizer: Literal["kept", "new"] = "kept"
+    """new: learn another tokenizer from the data; the embeddings follow it."""
+    add_tokens: Names = ()
+    """Tokens to add to the vocabulary of the model."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether the whole model is trained further, with its head."""
+        return self.head == "kept"
+
+    @property
+    def changes_vocabulary(self) -> bool:
+        return bool(self.add_tokens) or self.tokenizer == "new"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_rank(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("lora") is True and not values.get("lora_rank"):
+            return values | {"lora_rank": LORA_RANK}
+        return values
 
     @model_validator(mode="after")
     def _one_way(self) -> "FinetuneConfig":
@@ -122,6 +179,19 @@ class FinetuneConfig(Config):
             raise ValueError(
                 "lora_rank freezes the body already: leave out freeze and freeze_layers"
             )
+        if self.freeze and self.continues:
+            raise ValueError(
+                "freeze trains only a new head, and the model keeps its own: use freeze_layers"
+            )
+        if self.changes_vocabulary and (self.lora_rank or self.freeze_layers):
+            raise ValueError(
+                "the embeddings of a changed vocabulary must learn: leave out lora, lora_rank and "
+                "freeze_layers"
+            )
+        if self.changes_vocabulary and not self.continues:
+            raise ValueError("only train --from can change the vocabulary of a model")
+        if self.add_tokens and self.tokenizer == "new":
+            raise ValueError("add_tokens adds to the tokenizer of the model: leave out --tokenizer")
         return self
 
 
@@ -132,6 +202,7 @@ class Recipe(Config):
     model: dict[str, Any]
     data: Config
     training: TrainingConfig = TrainingConfig()
+    finetune: FinetuneConfig | None = None
 
     @property
     def model_name(self) -> str:
@@ -148,12 +219,22 @@ class Recipe(Config):
     @property
     def is_open(self) -> bool:
         """Whether the size of the model is left to the data."""
-        return self.preset is None
+        return self.preset is None and not self.continues
 
     @property
     def start(self) -> FinetuneConfig | None:
         """The trained model that it begins with, if any."""
-        return getattr(self, "finetune", None)
+        return self.finetune
+
+    @property
+    def continues(self) -> bool:
+        """Whether a trained model is trained further, as it is."""
+        return self.finetune is not None and self.finetune.continues
+
+    @property
+    def keeps_tokenizer(self) -> bool:
+        """Whether texts are read with the tokenizer of the model that is trained further."""
+        return self.continues and self.finetune is not None and self.finetune.tokenizer == "kept"
 
     @property
     def data_names(self) -> tuple[str, ...]:
@@ -171,7 +252,7 @@ class Recipe(Config):
 
     def architecture(self) -> Config:
         """The model's typed config: its preset, then the keys of the recipe."""
-        return model_config(self.model)
+        return model_config(self.model, is_complete=self.continues)
 
 
 class TokenizedRecipe(Recipe):
@@ -185,10 +266,11 @@ def model_config(
     where: str = "the recipe",
     origins: Origins | None = None,
     error: type[GlassformerError] = GlassformerError,
+    is_complete: bool = False,
 ) -> Config:
-    """The typed config of a section `model`."""
+    """The typed config of a section `model`; a complete one depends on no preset."""
     known = row(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
-    values = known.preset(str(model.get("preset") or known.smallest))
+    values = {} if is_complete else known.preset(str(model.get("preset") or known.smallest))
     given = {key: value for key, value in model.items() if key not in ("name", "preset")}
     return parse(known.config, values | given, where, origins, "model.", error)

@@ -4,7 +4,7 @@ Entities (B-PER, I-PER …) are judged as a whole, by F1; other tags word by wor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from glassformer.data.labels import spelled_as
 from glassformer.data.padded_batches import IGNORED, LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
 from glassformer.data.run_copies import OF_SENTENCES, keep_sentences, kept_sentences
@@ -33,12 +34,13 @@ from glassformer.models.labeller import TokenTagger
 from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import labelled_rows
+from glassformer.tasks.kept_preprocessing import with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
-from glassformer.tasks.task import Command, Say, Task
+from glassformer.tasks.task import Command, Habits, Say, Task
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words_and_subwords import encode_words
-from glassformer.wording import counted
+from glassformer.wording import as_argument, counted
 
 VALIDATION, TEST = "validation.jsonl", "test.jsonl"
 TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
@@ -68,7 +70,8 @@ class TagSource(labelled_rows.LabelledSource):
             SpelledSentences.of([each.words for each in part], self.preprocessing, limit)
             for part in (self.split.training, self.split.validation)
         )
-        number = {name: index for index, name in enumerate(self.split.labels)}
+        place = {name: index for index, name in enumerate(self.split.labels)}
+        number = {name: place[label] for name, label in spelled_as(self.split.labels).items()}
         targets = training.rows.targets
         targets[targets != IGNORED] = [
             number[tag] for each in self.split.training for tag in each.tags
@@ -85,7 +88,7 @@ class TagSource(labelled_rows.LabelledSource):
 
 
 def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
-    split = read_tagged(recipe.data, recipe.training.seed)
+    split = with_kept_labels(recipe, read_tagged(recipe.data, recipe.training.seed))
     what = f"{counted(len(split.training), 'sentence')} with {counted(len(split.labels), 'tag')}"
     labelled_rows.say_split(what, split, say)
     try:  # tags that mix schemes are refused here, in all parts, rather than after the training
@@ -103,6 +106,8 @@ def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
         recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, say
     )
     name = scheme.name if scheme else None
+    if recipe.continues:
+        name = preprocessing.tag_scheme
     return TagSource(split, preprocessing.model_copy(update={"tag_scheme": name}))
 
 
@@ -190,7 +195,7 @@ class TagObjective(labelled_rows.LabelObjective):
     def examine(self, model: TokenTagger) -> Examination:
         data = self.dataset
         lengths = [len(each.words) for each in data.held_out]
-        chosen = rows_to_read(lengths, sum(each.numel() for each in model.parameters()))
+        chosen = rows_to_read(lengths, model)
         sentences = [data.held_out[number] for number in chosen if lengths[number]]
         limit = data.model_config.context_length
         spelled = SpelledSentences.of([each.words for each in sentences], data.preprocessing, limit)
@@ -205,7 +210,14 @@ class TagObjective(labelled_rows.LabelObjective):
         return examine_tagger(found, compared, len(data.held_out), note)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        return (("tag", folder, " ".join(self.dataset.held_out[0].words[:SHOWN])),)
+        opening = " ".join(self.dataset.held_out[0].words[:SHOWN])
+        return (("tag", folder, *as_argument(opening)),)
+
+
+def habits(recipe: Recipe) -> Habits:
+    usual = labelled_rows.habits(recipe)
+    # Every word is an example, so there is more to learn from than in the texts of a classifier.
+    return usual if recipe.start is not None else replace(usual, muon=3e-3)
 
 
 TASK = Task(
@@ -214,5 +226,5 @@ TASK = Task(
     dataset=TagDataset,
     objective=TagObjective,
     predictor=TagPredictor,
-    habits=labelled_rows.habits,
+    habits=habits,
 )

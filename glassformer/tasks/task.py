@@ -211,7 +211,7 @@ class Objective(ABC):
 
     @property
     def items_per_step(self) -> int:
-        rows = self.config.per_device_train_batch_size * self.config.gradient_accumulation_steps
+        rows = self.config.per_device_train_batch_size * self.config.batches_per_update
         return round(rows * self.dataset.items_per_row)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from glassformer.data.text_store import TextPart
 from glassformer.data.token_windows import Windows, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.kept_preprocessing import check_spelling, kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import sliced_batches
 from glassformer.tasks.task import Batches, Dataset, Say, Source, say_data
@@ -74,14 +75,20 @@ def read_text(
     folder: Path,
     say: Say,
     default: TokenizerConfig,
-    preprocessing: Callable[..., TextPreprocessing],
+    preprocessing: type[TextPreprocessing],
+    settings: Mapping[str, Any],
     special_tokens: Sequence[str] = (),
 ) -> TextSource:
     """Read the documents of a recipe, learn its tokenizer (`default` fills in what it leaves open),
-    and encode both parts into files."""
+    and encode both parts into files. `settings` are values of the preprocessing."""
+    known = kept_preprocessing(recipe, preprocessing) if recipe.keeps_tokenizer else None
     split = read_corpus(recipe.data, recipe.training.seed, folder)
     _report(recipe, split, say)
-    tokenizer = _learned(recipe, split, say, default, special_tokens)
+    if known is None:
+        tokenizer = _learned(recipe, split, say, default, special_tokens)
+    else:
+        tokenizer = known.tokenizer
+        _check_characters(recipe, split, tokenizer)
     counter = ByteCounter(tokenizer)
     parts = {TRAIN: split.training.texts()}
     parts[VALIDATION] = map(counter.passing, split.validation.texts())
@@ -90,10 +97,25 @@ def read_text(
         with (folder / name).open("wb") as file:
             numbers.append(write_tokens(file, ids_of(texts, tokenizer)))
     size = counter.count
+    if known is not None and size.unknown:
+        say(
+            f"note: {size.unknown / size.total:.1%} of the held-out text are words that the "
+            "vocabulary of the model does not have"
+        )
     facts = {"validation_bytes": size.total, "validation_unknown_bytes": size.unknown}
     (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
     kept = {key: getattr(recipe.data, key) for key in ("text_column", "chat_template")}
-    return TextSource(preprocessing(tokenizer=tokenizer, **kept), *numbers)
+    if known is not None:
+        return TextSource(known.changed(**settings, **kept), *numbers)
+    return TextSource(preprocessing(tokenizer=tokenizer, **settings, **kept), *numbers)
+
+
+def _check_characters(recipe: TextRecipe, split: Split, tokenizer: Tokenizer) -> None:
+    """Raise if a text has characters that the tokenizer of a trained model cannot spell."""
+    if tokenizer.kind == "char":
+        parts = (split.training, split.validation)
+        found = {character for part in parts for piece in _pieces(part) for character in {*piece}}
+        check_spelling(recipe.data_names, tokenizer, found)
 
 
 def _learned(

@@ -51,6 +51,7 @@ from glassformer.predict.translate import TranslatePredictor
 from glassformer.predict.word_alignment import alignment_chapter
 from glassformer.preprocessing.pair import PairPreprocessing, TargetLength
 from glassformer.tasks.encoded_rows import in_bounded_batches
+from glassformer.tasks.kept_preprocessing import check_spelling, kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
 from glassformer.tasks.task import Command, Habits, Objective, Say, Source, Task, say_data
@@ -59,7 +60,7 @@ from glassformer.text.framing import START
 from glassformer.text.tokenizer_sample import one_in
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import counted, readable_size, shortened
+from glassformer.wording import as_argument, counted, readable_size, shortened
 
 VALIDATION = "validation.jsonl"
 SHORTEST, LONGEST = 64, 512  # tokens of a sentence that a model is made for, by default
@@ -109,7 +110,8 @@ class TranslateSource(Source):
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
-        if (target := self.preprocessing.target_tokenizer) is not None:
+        target = self.preprocessing.target_tokenizer
+        if target is not None and not recipe.keeps_tokenizer:
             decides["model"]["target_vocab_size"] = target.vocab_size
         if recipe.is_open and not recipe.model.get("context_length"):
             # A single very long line must not enlarge the model for all.
@@ -125,6 +127,7 @@ class TranslateSource(Source):
         kept = finish_pairs(folder / TRAIN, self.lengths, fits, self.preprocessing.dtype)
         # The end counts, the start does not: it is never written.
         known = TargetLength.of(kept.source, kept.target - 1)
+        known = known.or_longer(self.preprocessing.target_length)
         held_out = self.split.validation
         rows = encoded(self.preprocessing, held_out)
         fits = _fits(PairLengths(rows.source.lengths, rows.target.lengths), context)
@@ -147,18 +150,28 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
         )
     split = read_pairs(recipe.data, recipe.training.seed, folder)
     say_data(counted(len(split.training), "sentence pair"), split, say)
-    source, target = _tokenizers(recipe, split, say)
-    source_column, target_column = split.columns or (None, None)
-    preprocessing = PairPreprocessing(
-        tokenizer=source,
-        target_tokenizer=target,
-        source_column=source_column,
-        target_column=target_column,
+    columns: dict[str, Any] = dict(
+        zip(("source_column", "target_column"), split.columns or (None, None), strict=True),
         reverse=recipe.data.reverse,
     )
+    known = kept_preprocessing(recipe, PairPreprocessing) if recipe.keeps_tokenizer else None
+    if known is not None:
+        preprocessing = known.changed(**columns)
+        _check_characters(recipe, split, known)
+    else:
+        source, target = _tokenizers(recipe, split, say)
+        preprocessing = PairPreprocessing(tokenizer=source, target_tokenizer=target, **columns)
     batches = _encoded_batches(preprocessing, split.training)
     lengths = write_pairs(folder / TRAIN, batches, preprocessing.dtype)
     return TranslateSource(split, preprocessing, lengths)
+
+
+def _check_characters(recipe: TranslateRecipe, split: PairSplit, known: PairPreprocessing) -> None:
+    """Raise if a sentence has characters that the tokenizers of a trained model cannot spell."""
+    if "char" in (known.source.kind, known.target.kind):
+        sides = _alphabets(chain(split.training, split.validation), lowercase=False)
+        for tokenizer, (alphabet,) in zip((known.source, known.target), sides, strict=True):
+            check_spelling(recipe.data_names, tokenizer, {*alphabet})
 
 
 def encoded(preprocessing: PairPreprocessing, pairs: Sequence[Pair]) -> PairedRows:
@@ -333,7 +346,7 @@ class TranslateObjective(Objective):
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         sentence = min((each.source for each in self.dataset.held_out[:20]), key=len)
-        return (("translate", folder, sentence),)
+        return (("translate", folder, *as_argument(sentence)),)
 
 
 TASK = Task(

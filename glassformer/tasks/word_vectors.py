@@ -1,7 +1,7 @@
 """Word vectors: tell the neighbours of each word from random words (skip-gram)."""
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +86,8 @@ class WordSource(TextSource):
 
 
 def read(recipe: WordVectorsRecipe, folder: Path, say: Say) -> WordSource:
-    preprocessing = partial(SkipGramPreprocessing, **recipe.objective.model_dump())
-    found = read_text(recipe, folder, say, TOKENIZER, preprocessing)
+    settings = recipe.objective.model_dump()
+    found = read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
     return WordSource(found.preprocessing, found.num_training_items, found.num_validation_items)
 
 

@@ -15,18 +15,21 @@ import lightning
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch import LightningModule as Module
 from lightning.pytorch.plugins.io import CheckpointIO
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.snapshots import save_snapshot
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.result import Result
+from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.task import Objective
-from glassformer.training.finetuning import model_to_keep
+from glassformer.training.batch_order import number_among_all
+from glassformer.training.finetuning import lora_to_keep, model_to_keep
 from glassformer.training.gradients import are_finite
-from glassformer.training.lightning_module import LOWER
+from glassformer.training.lightning_module import LOWER, Learner
 from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.progress import Progress, Standing, name_in_line
 from glassformer.training.resume_changes import essence
@@ -41,10 +44,13 @@ from glassformer.training.snapshot_plan import snapshot_steps
 class StateIO(CheckpointIO):
     """Lightning's checkpoints as our state folders: no pickle, all or nothing."""
 
+    def __init__(self, gradient_accumulation_steps: int = 1) -> None:
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
     ) -> None:
-        save_state(path, checkpoint)
+        save_state(path, checkpoint, is_written=processes.is_first())
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -52,7 +58,8 @@ class StateIO(CheckpointIO):
         """Only the counters that were checked, and of no older version: there is nothing for
         Lightning to convert."""
         state = load_state(path)
-        loops = checked(StepState, state).counters()
+        # Another number of processes may have saved it, each of which counts its own batches.
+        loops = checked(StepState, state).counters(self.gradient_accumulation_steps)
         return state | {"loops": loops, VERSION: lightning.__version__}
 
     def remove_checkpoint(self, path: Any) -> None:
@@ -68,22 +75,22 @@ class StepCallback(Callback):
         self,
         run: RunFolder,
         objective: Objective,
-        model: nn.Module,
+        learner: Learner,
         log: RunLog,
         progress: Progress,
         first: int,
         until: int | None = None,
     ) -> None:
-        """`model` is the one to validate and keep; `first` the step to continue from; `until`
-        the step to save and stop at."""
+        """`first` is the step to continue from, `until` the step to save and stop at."""
         self.run = run
         self.objective = objective
-        self.model = model
+        self.learner = learner
         self.config = objective.config
+        self.is_first = processes.is_first()
         self.run_log = log
         self.progress = progress
         self.until = until or self.config.max_steps
-        self.snapshots = snapshot_steps(self.config, model)
+        self.snapshots = snapshot_steps(self.config, learner.model)
         self.step = first
         self.saved = SavedStanding.at_the_start(essence(objective.recipe))
         self.stop = StopRequest()
@@ -118,7 +125,7 @@ class StepCallback(Callback):
     def on_train_batch_start(
         self, trainer: Trainer, module: Module, batch: Any, number: int
     ) -> None:
-        seed_step(self.config.seed, number, trainer.global_rank)
+        seed_step(self.config.seed, number_among_all(number))
 
     def on_before_optimizer_step(
         self, trainer: Trainer, module: Module, optimizer: Optimizer
@@ -138,8 +145,12 @@ class StepCallback(Callback):
         self._step_losses.append(loss.item() * accumulation)
         if (number + 1) % accumulation:
             return  # the weights have not changed yet
-        mean = sum(self._step_losses) / accumulation
+        mine = sum(self._step_losses) / accumulation
         self._step_losses = []
+        # One collective step for both: processes stop together, whichever was told to.
+        losses, signals = zip(*processes.from_all([mine, self.stop.signal or 0]), strict=True)
+        mean = sum(losses) / len(losses)
+        self.stop.signal = int(max(signals)) or None
         self.saved.losses.append(mean)
         self.saved.trace.append(mean)
         self.step = trainer.global_step
@@ -175,36 +186,47 @@ class StepCallback(Callback):
             trainer.save_checkpoint(self.run.checkpoint(step))
             if self._is_due(self.config.save_steps):
                 self.saved.trace = []
-            self.run.prune(self.config.save_total_limit, self.config.save_steps)
+            if self.is_first:
+                self.run.prune(self.config)
         if stopping:
             trainer.should_stop = True
 
     def _keep_snapshot(self) -> None:
-        save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, self.model))
+        kept = self.learner.kept()
+        if self.is_first:
+            save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, kept))
 
     def _is_due(self, every: int) -> bool:
         return self.step % every == 0
 
     def _validate(self, step: int) -> dict[str, float]:
-        found = self.objective.validate(self.model)
-        if not math.isfinite(found.loss):
-            raise GlassformerError(
-                f"the validation loss became {found.loss} at step {step:,}; that state is not "
-                f"saved. {LOWER}"
-            )
+        with self.learner.result() as model:
+            found = self.objective.validate(model)
+            if not math.isfinite(found.loss):
+                raise GlassformerError(
+                    f"the validation loss became {found.loss} at step {step:,}; that state is not "
+                    f"saved. {LOWER}"
+                )
+            text = self.objective.sample(model, step)
         saved, objective = self.saved, self.objective
-        columns = objective.columns(found)
+        columns = processes.from_first(objective.columns(found))
         saved.val = value = columns[f"val_{objective.measure}"]
         saved.stale += 1
         if self._is_better(columns):
             saved.stale, saved.best, saved.best_step = 0, columns, step
-            kept = model_to_keep(objective.recipe, self.model)
-            card = model_card(objective, count_parameters(kept), found, step)
-            save_model(self.run.path, kept, objective.dataset.preprocessing, card)
-        text = self.objective.sample(self.model, step)
+            self._keep_best(found)
         self.run_log.sample(step, text)
         self.progress.sample(f"  step {step:,} {name_in_line(objective.measure)} {value:.3f}", text)
         return dict(columns)
+
+    def _keep_best(self, found: Result) -> None:
+        objective, model = self.objective, self.learner.kept()
+        if not self.is_first:
+            return
+        kept = model_to_keep(objective.recipe, model)
+        card = model_card(objective, count_parameters(kept), found, self.step)
+        lora = lora_to_keep(objective.recipe, model)
+        save_model(self.run.path, kept, objective.dataset.preprocessing, card, lora)
 
     def _is_better(self, columns: dict[str, float]) -> bool:
         """Whether these scores are the best so far."""

@@ -10,16 +10,25 @@ from typing import Any, TextIO
 from glassformer.config import Values, flatten, write_yaml
 from glassformer.config_errors import COMMAND_LINE, Origins
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.folder_lock import locked
 from glassformer.models import MODELS, trainable
+from glassformer.runtime import processes
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
+from glassformer.training.continuing import continued
+from glassformer.training.launch_plan import divided_anew, is_other_node, placed
 from glassformer.training.outcome import Outcome
 from glassformer.training.plan import rehearse, rehearse_rest
 from glassformer.training.preparation import rehearsed
 from glassformer.training.recipes import DATA_TO_LEARN_FROM, given_values, known_keys, make_recipe
-from glassformer.training.resume_changes import HARMLESS, differences, in_words, refused
+from glassformer.training.resume_changes import (
+    DIVISION,
+    HARMLESS,
+    differences,
+    in_words,
+    refused,
+)
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_lock import locked
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,10 @@ def dry_run(request: Request, as_json: bool) -> str:
 
 def train(request: Request, stream: TextIO) -> Outcome:
     recipe, run = _recipe(request)
+    if not processes.is_first():
+        return story.follow(run)
+    if is_other_node(recipe.training):
+        return story.launched(run, recipe.training)
     with locked(run.path):
         if request.resume and run.exists:
             if (resumed := _resumed(request, run)) != run.recipe():
@@ -98,12 +111,12 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
             raise GlassformerError(
                 f"{run.path} is already at step {run.last_step():,}. Pass a larger --max-steps."
             )
-    accepted = HARMLESS | {key for key, _, _ in changed}
+    accepted = HARMLESS | DIVISION | {key for key, _, _ in changed}
     taken = {k: v for k, v in flatten(given) if v is not None and k in accepted}
     values = saved.model_dump(mode="json")
     for key, value in taken.items():
         values["training"][key.removeprefix("training.")] = value
-    return make_recipe(values) if taken else saved
+    return divided_anew(placed(make_recipe(values) if taken else saved), saved)
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
@@ -115,7 +128,8 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
         run = RunFolder(request.out, request.force)
         if not run.exists:
             raise GlassformerError(f"{run.missing()} There is nothing to resume.")
-        return run.recipe(), run
+        return placed(run.recipe()), run
+    values = continued(values, origins)
     name = dict(flatten(values)).get("model.name")
     if request.resume and request.out is None and name is None:
         raise UsageError("--resume needs the run to continue: pass --out FOLDER.")
@@ -124,7 +138,7 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
         recipe = make_recipe(values, COMMAND_LINE, origins, UsageError)
     else:
         recipe = make_recipe(values, str(request.recipe), origins)
-    return recipe, RunFolder(request.out or _default_folder(recipe), request.force)
+    return placed(recipe), RunFolder(request.out or _default_folder(recipe), request.force)
 
 
 def _check_options(request: Request, name: Any) -> None:

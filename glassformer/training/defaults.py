@@ -6,13 +6,18 @@ A larger model for more data, as many steps as the data is worth reading, and a 
 the model's width.
 """
 
+from dataclasses import replace
+
 from glassformer.errors import UsageError
 from glassformer.models import row
-from glassformer.tasks.recipe import Recipe, TrainingConfig, model_config
+from glassformer.tasks.recipe import FinetuneConfig, Recipe, TrainingConfig, model_config
 from glassformer.tasks.task import Dataset, Habits, Source
 from glassformer.training.recipes import make_recipe
 
 MOST_STEPS = 20_000
+GENTLER = 0.1  # times the usual learning rate, for a model that is trained further
+PUBLISHED = 1.7e-4  # learning rate of published models, by AdamW
+BOLDER = 10  # times as large with LoRA, whose matrices begin at random and at zero
 WIDTH = 128  # up to which the learning rates of a task's habits hold
 
 
@@ -32,12 +37,25 @@ def with_model(recipe: Recipe, source: Source) -> Recipe:
         model["preset"] = next(name for least, name in sizes if source.num_items >= least)
     values = recipe.model_dump(mode="json")
     named = {"name": recipe.model_name, "preset": model.get("preset")}
-    config = model_config(model)
+    config = model_config(model, is_complete=recipe.continues)
     source.preprocessing.check_model(config, "the data", "Leave it out of the recipe.")
     values["model"] = named | config.model_dump(mode="json")
     for section, keys in decided.items():
         values[section] |= keys
     return make_recipe(values)
+
+
+def gentler(habits: Habits, start: FinetuneConfig | None) -> Habits:
+    """The habits of a training that begins with a trained model."""
+    if start is None:
+        return habits
+    if start.published:
+        rate = PUBLISHED * (BOLDER if start.lora_rank else 1)
+        return replace(habits, optimizer="adamw", adamw=rate, ema=0.0)
+    if start.continues:
+        rates = {kind: getattr(habits, kind) * GENTLER for kind in ("muon", "adamw", "sgd")}
+        return replace(habits, **rates)
+    return habits
 
 
 def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
@@ -63,7 +81,7 @@ def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
 
 
 def _steps(config: TrainingConfig, batches_per_epoch: float, habits: Habits) -> int:
-    per_epoch = batches_per_epoch / config.gradient_accumulation_steps
+    per_epoch = batches_per_epoch / config.batches_per_update
     if config.num_train_epochs is not None:
         return max(1, round(config.num_train_epochs * per_epoch))
     return min(MOST_STEPS, max(habits.fewest_steps, int(habits.epochs * per_epoch)))
@@ -79,6 +97,6 @@ def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> 
 def _eval_steps(config: TrainingConfig, dataset: Dataset, batch_size: int, steps: int) -> int:
     """Twenty validations, or fewer if the data says so or they would take more than a sixth of the
     time, but at least four. Reading an item costs a third of learning from it."""
-    items_per_step = batch_size * dataset.items_per_row * config.gradient_accumulation_steps
+    items_per_step = batch_size * dataset.items_per_row * config.batches_per_update
     affordable = round(2 * dataset.num_validation_items / items_per_step)
     return max(1, min(max(steps // dataset.most_validations, affordable), steps // 4))

@@ -1,21 +1,30 @@
-"""The model that a training begins with: new weights, or those of a trained model under a new
-head, all or part of which may learn."""
+"""The model that a training begins with: new weights, or those of a trained model, with its head or
+under a new one, all or part of which may learn."""
 
 from copy import deepcopy
 from pathlib import Path
 
 from torch import nn
 
-from glassformer.checkpoint.model_folder import WEIGHTS
-from glassformer.config import Values
+from glassformer.checkpoint.lora_file import LoRAUpdate
+from glassformer.checkpoint.model_folder import WEIGHTS, Saved
+from glassformer.checkpoint.run_record import is_run
+from glassformer.config import Values, read_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row
 from glassformer.models.labeller import Labeller
 from glassformer.models.pretrained_body import body_config, load_body
-from glassformer.nn.lora import add_lora, merge_lora
+from glassformer.nn.lora import add_lora, lora_layers, merge_lora
+from glassformer.nn.quantized import is_quantized
+from glassformer.preprocessing import Preprocessing
+from glassformer.pretrained.hub import is_hub_name, pinned
 from glassformer.pretrained.open_model import open_config, open_model, weights_digest
-from glassformer.tasks.recipe import FinetuneConfig, Recipe
+from glassformer.tasks.kept_preprocessing import with_tokens
+from glassformer.tasks.recipe import RECIPE, FinetuneConfig, Recipe
+from glassformer.training.recipes import DATA_TO_LEARN_FROM
+from glassformer.training.vocabulary import moved_rows
 
+LAYER_DECAY = 0.9  # of learning rates in a published model under a new head
 DROPOUT = 0.1  # the least when a trained model is fine-tuned
 
 
@@ -33,13 +42,19 @@ def _with_new_head(folder: Path, task: str) -> Values:
     return {"name": built, **values, "dropout": max(DROPOUT, values["dropout"])}
 
 
-def new_model(recipe: Recipe, is_fresh: bool = True) -> nn.Module:
-    """The model of a complete recipe; unless it is fresh, weights from a saved state follow."""
+def new_model(
+    recipe: Recipe, is_fresh: bool = True, preprocessing: Preprocessing | None = None
+) -> nn.Module:
+    """The model of a complete recipe; unless it is fresh, weights from a saved state follow. The
+    embeddings of a new vocabulary are those of `preprocessing`."""
     model = row(recipe.model_name).model(recipe.architecture())
-    if recipe.start is not None and isinstance(model, Labeller):
-        if is_fresh:
-            _begin_with(model, recipe.start)
-        _freeze(model, recipe.start)
+    start = recipe.start
+    if start is not None:
+        if is_fresh and start.continues:
+            _continue(model, start, preprocessing)
+        elif is_fresh and isinstance(model, Labeller):
+            _begin_with(model, start)
+        _freeze(model, start)
     return model
 
 
@@ -52,64 +67,163 @@ def model_to_keep(recipe: Recipe, model: nn.Module) -> nn.Module:
     return kept
 
 
+def lora_to_keep(recipe: Recipe, model: nn.Module) -> bytes | None:
+    """What LoRA has learned, as a file beside the merged model."""
+    start = recipe.start
+    if start is None or not start.lora_rank:
+        return None
+    return LoRAUpdate(
+        base=start.model,
+        rank=start.lora_rank,
+        alpha=start.lora_alpha,
+        dropout=start.lora_dropout,
+        use_rslora=start.use_rslora,
+        factors={name: (each.A, each.B) for name, each in lora_layers(model).items()},
+    ).file()
+
+
 def learning_shares(recipe: Recipe, model: nn.Module) -> dict[str, float] | None:
     """The parameters, by name, that learn at a part of the learning rate. With layer_lr_decay d
     the head learns at 1, the last layer at d, the one before it at d² …"""
     start = recipe.start
-    if start is None or start.layer_lr_decay == 1 or not isinstance(model, Labeller):
+    decay = 1.0 if start is None or start.layer_lr_decay is None else start.layer_lr_decay
+    if decay == 1:
         return None
     depth = {name: _layer(name) for name, _ in model.named_parameters()}
     layers = max(depth.values()) + 1
     depth |= {name: layers - 1 for name in depth if "final_norm" in name.split(".")}
-    body = model.body
-    inside = {id(p) for p in body.parameters()} if body is not None else set[int]()
+    head = getattr(model, "head", None)
+    outside = {id(each) for each in head.parameters()} if isinstance(head, nn.Module) else set()
+    if isinstance(model, Labeller):
+        body = model.body.parameters() if model.body is not None else ()
+        outside |= {id(each) for each in model.parameters()} - {id(each) for each in body}
     return {
-        name: start.layer_lr_decay ** (layers - depth[name])
+        name: decay ** (layers - depth[name])
         for name, parameter in model.named_parameters()
-        if id(parameter) in inside
+        if id(parameter) not in outside
     }
 
 
-def with_digest(recipe: Recipe) -> Recipe:
-    """The recipe of a fine-tuning, with the checksum of the weights that it begins with."""
-    if recipe.start is None:
+def settled(recipe: Recipe) -> Recipe:
+    """The recipe of a training that begins with a trained model, with what follows from that: the
+    checksum of its weights, their commit if they are on the hub, whether it is a published model,
+    and how much its lower layers learn."""
+    start = recipe.start
+    if start is None:
         return recipe
-    digest = weights_digest(recipe.start.model)
-    if recipe.start.digest not in (None, digest):
+    digest = weights_digest(start.model)
+    if start.digest not in (None, digest):
         raise GlassformerError(
-            f"{Path(recipe.start.model) / WEIGHTS} does not match the checksum finetune.digest. "
+            f"{Path(start.model) / WEIGHTS} does not match the checksum finetune.digest. "
             "Pass the original model, or leave out the digest."
         )
-    start = recipe.start.model_copy(update={"digest": digest})
-    return recipe.model_copy(update={"finetune": start})
+    published = is_published(start.model) if start.published is None else start.published
+    decay = start.layer_lr_decay
+    if decay is None:
+        decay = LAYER_DECAY if published and not start.continues and not start.lora_rank else 1.0
+    before = start.lineage or lineage(pinned(start.model))
+    update = {
+        "model": pinned(start.model),
+        "digest": digest,
+        "lineage": before,
+        "published": published,
+        "layer_lr_decay": decay,
+    }
+    return recipe.model_copy(update={"finetune": start.model_copy(update=update)})
+
+
+def is_published(source: str) -> bool:
+    """Whether a model was not trained from scratch here: such models are larger and have learned
+    for much longer, so that large steps would destroy more than they teach."""
+    folder = Path(source)
+    if not is_run(folder):
+        return True
+    start = read_yaml(folder / RECIPE)[0].get("finetune")
+    return isinstance(start, dict) and start.get("published") is True
+
+
+def lineage(source: str) -> tuple[str, ...]:
+    """A trained model in words, and those that it began with, without the names of folders around
+    them, which differ between machines."""
+    folder = Path(source)
+    name = source if is_hub_name(source) else folder.resolve().name
+    if not is_run(folder):
+        return (name,)
+    values = read_yaml(folder / RECIPE)[0]
+    model, data, start = (values.get(key) or {} for key in ("model", "data", "finetune"))
+    kind = " ".join(str(model[key]) for key in ("name", "preset") if model.get(key))
+    files = [path for key in DATA_TO_LEARN_FROM for path in data.get(key) or ()]
+    names = ", ".join(Path(str(path)).name for path in files)
+    return f"{name} ({kind}, trained on {names})", *(start.get("lineage") or ())
 
 
 def _begin_with(model: Labeller, start: FinetuneConfig) -> None:
-    source = open_model(start.model).model
+    load_body(model, _opened(start).model)
+
+
+def _opened(start: FinetuneConfig) -> Saved:
+    """The model to begin with, unless it has changed since."""
+    source = open_model(start.model)
     if start.digest not in (None, weights_digest(start.model)):
         raise GlassformerError(
             f"{Path(start.model) / WEIGHTS} has changed since this training began. Start over with "
             "--force."
         )
-    load_body(model, source)
+    if is_quantized(source.model):
+        raise GlassformerError(
+            f"{start.model} has 8-bit weights, which cannot be trained. Pass the original model."
+        )
+    return source
 
 
-def _freeze(model: Labeller, start: FinetuneConfig) -> None:
-    if model.body is None:
+def _continue(model: nn.Module, start: FinetuneConfig, preprocessing: Preprocessing | None) -> None:
+    """Copy all weights of a trained model; those of another vocabulary are moved to their place."""
+    source = _opened(start)
+    weights = source.model.state_dict()
+    if start.changes_vocabulary:
+        if start.tokenizer == "kept":
+            preprocessing = with_tokens(source.preprocessing, start.add_tokens, start.model)
+        weights = moved_rows(
+            weights, model.state_dict(), source.preprocessing, preprocessing or Preprocessing()
+        )
+    for name, weight in model.state_dict().items():
+        found = weights.get(name)
+        if found is None or found.shape != weight.shape:
+            shape = "absent" if found is None else tuple(found.shape)
+            raise GlassformerError(
+                f"{start.model} does not fit the recipe: {name} is {shape} there and "
+                f"{tuple(weight.shape)} here."
+            )
+    model.load_state_dict(weights)
+
+
+def _freeze(model: nn.Module, start: FinetuneConfig) -> None:
+    body = model.body if isinstance(model, Labeller) else None
+    if body is None and not start.continues:
         return
+    learning = model if body is None else body
     if start.lora_rank:
-        add_lora(model.body, start.lora_rank, start.lora_alpha)
+        add_lora(
+            learning,
+            start.lora_rank,
+            start.lora_alpha,
+            dropout=start.lora_dropout,
+            use_rslora=start.use_rslora,
+        )
+        if isinstance(model, Labeller):
+            model.head.requires_grad_(True)
     elif start.freeze:
-        model.body.requires_grad_(False)
+        learning.requires_grad_(False)
     elif start.freeze_layers:
-        layers = max(_layer(name) for name, _ in model.body.named_parameters())
+        layers = max(_layer(name) for name, _ in learning.named_parameters())
         if start.freeze_layers > layers:
             raise UsageError(
                 f"--freeze-layers is {start.freeze_layers}, but the model has {layers} layers. Use "
                 "--freeze to freeze all of them."
             )
-        for name, parameter in model.body.named_parameters():
-            if _layer(name) <= start.freeze_layers and not name.startswith("final_norm"):
+        for name, parameter in learning.named_parameters():
+            outside = name.startswith(("final_norm", "head"))
+            if _layer(name) <= start.freeze_layers and not outside:
                 parameter.requires_grad_(False)
 
 

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, TextIO
 
 import lightning.pytorch as lightning
+from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import nn
 
@@ -15,6 +16,7 @@ from glassformer.atomic_files import damage
 from glassformer.checkpoint.model_folder import WEIGHTS
 from glassformer.checkpoint.training_state import load_values
 from glassformer.errors import GlassformerError
+from glassformer.runtime import processes
 from glassformer.runtime.host import Setup
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.recipe import DecidedTraining
@@ -29,8 +31,9 @@ from glassformer.training.preparation import prepared, use_machine
 from glassformer.training.progress import Progress
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import RunLog
+from glassformer.training.run_log import NoLog, RunLog
 from glassformer.training.saved_state import StepState, check_best, check_fit, checked
+from glassformer.training.sharding import Sharded
 from glassformer.training.snapshot_plan import size_of, snapshot_steps
 from glassformer.training.timing import bytes_per_parameter
 from glassformer.wording import counted, readable_size
@@ -43,7 +46,7 @@ PRECISIONS: dict[str, Any] = {
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Lightning greets, advises and warns; what matters to a user is reported by us."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
@@ -58,25 +61,31 @@ def _quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-@_quiet()
+@quiet()
 def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
     """Train from the last good state of a run, or from its beginning if there is none.
 
-    `until` is a step to save and stop at before the end.
+    `until` is a step to save and stop at before the end. Processes that train together all call
+    this; the first one reads, writes and reports.
     """
     recipe = run.recipe()
     setup = use_machine(recipe)
+    processes.join(setup.device)
     objective = prepared(recipe, run.path)
     config = objective.config
     seed_step(config.seed, 0)
-    first, news = _where_to_begin(run, objective, is_replay=until is not None)
-    model = new_model(objective.recipe, is_fresh=not first)
-    if not first:
+    first, news = 0, list[str]()
+    if processes.is_first():
+        first, news = _where_to_begin(run, objective, is_replay=until is not None)
+    first = processes.from_first(first)
+    model = new_model(objective.recipe, not first, objective.dataset.preprocessing)
+    start = objective.recipe.start
+    if not first and (start is None or not start.continues or start.changes_vocabulary):
         objective.initialize(model)
     _check_room(run, model, config)
     with (
         Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
-        closing(RunLog(run.path, objective.measures, first, config.report_to)) as log,
+        closing(_log(run, objective, first)) as log,
     ):
         if log.num_damaged:
             lines = counted(log.num_damaged, "line")
@@ -86,21 +95,8 @@ def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
         learner = Learner(model, objective)
         if first:
             _check_state(run, first, learner)
-        callback = StepCallback(run, objective, learner.result, log, progress, first, until)
-        trainer = lightning.Trainer(
-            accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
-            devices=1,
-            precision=PRECISIONS[setup.precision],
-            max_steps=config.max_steps,
-            accumulate_grad_batches=config.gradient_accumulation_steps,
-            callbacks=[callback],
-            plugins=[StateIO()],
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-        )
+        callback = StepCallback(run, objective, learner, log, progress, first, until)
+        trainer = trainer_for(config, setup, callback, config.max_steps)
         # Lightning's own answer to SIGTERM can come before the first step; ours is to stop, too.
         with callback.stop.heeded(), suppress(SIGTERMException):
             trainer.fit(
@@ -120,6 +116,39 @@ def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
     )
 
 
+def trainer_for(
+    config: DecidedTraining, setup: Setup, callback: StepCallback, max_steps: int
+) -> lightning.Trainer:
+    """Lightning's loop, and nothing else of Lightning's."""
+    place = processes.here()
+    strategy: Any = "auto"
+    if place is not None:
+        shards = config.strategy == "fsdp"
+        strategy = Sharded(place.size) if shards else DDPStrategy()
+    return lightning.Trainer(
+        accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
+        devices=1 if place is None else place.size_of_node,
+        num_nodes=1 if place is None else place.num_nodes,
+        strategy=strategy,
+        precision=PRECISIONS[setup.precision],
+        max_steps=max_steps,
+        accumulate_grad_batches=config.gradient_accumulation_steps,
+        callbacks=[callback],
+        plugins=[StateIO(config.gradient_accumulation_steps)],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+
+
+def _log(run: RunFolder, objective: Objective, first: int) -> RunLog:
+    if not processes.is_first():
+        return NoLog()
+    return RunLog(run.path, objective.measures, first, objective.config.report_to)
+
+
 def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
     """The last good step, from which training continues, and what to report about it."""
     first, damaged = run.last_good_step()
@@ -133,6 +162,7 @@ def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tu
     elif damaged or (run.path / WEIGHTS).is_file():
         news.append("no undamaged checkpoint is left: training starts from the beginning")
     run.forget_after(first)
+    run.prune(objective.config)
     return first, news
 
 
@@ -167,4 +197,11 @@ def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
         + (f", context {context}" if context else "")
         + f"; {counted(dataset.num_items, dataset.unit)}, {counted(steps, 'step')}; "
         f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
+        + _together(objective.config)
     )
+
+
+def _together(config: DecidedTraining) -> str:
+    if config.num_processes == 1:
+        return ""
+    return f" in each of {config.num_processes:,} processes, {config.strategy}"

@@ -6,16 +6,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
+from glassformer.runtime.divided import own_part, whole
+
 
 def are_finite(parameters: Iterable[nn.Parameter]) -> bool:
-    return bool(get_total_norm(_numbers(parameters)).isfinite())
+    return bool(_norm(_numbers(parameters)).isfinite())
 
 
 def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
     """Scale all gradients together so that their norm is at most so much."""
     numbers = _numbers(parameters)
-    share = (most / (get_total_norm(numbers) + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_(numbers, share)
+    share = (most / (_norm(numbers) + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_([own_part(each) for each in numbers], share)
+
+
+def _norm(numbers: list[Tensor]) -> Tensor:
+    return whole(get_total_norm(numbers))
 
 
 def _numbers(parameters: Iterable[nn.Parameter]) -> list[Tensor]:

@@ -16,6 +16,7 @@ from torch import nn
 
 from glassformer.training.outcome import Outcome
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.timing import TrySteps
 
 COMMAND_LINE = "glassformer.cli.main"
 USED = ("Metric", "MetricCollection")  # what Lightning imports from torchmetrics
@@ -23,12 +24,14 @@ USED = ("Metric", "MetricCollection")  # what Lightning imports from torchmetric
 Fit = Callable[[RunFolder, TextIO, int | None], Outcome]
 
 
-def import_fit() -> Fit:
+def import_fit(is_own_process: bool | None = None) -> Fit:
     """`training.fit.fit`, the part of a run that needs Lightning."""
+    if is_own_process is None:
+        is_own_process = COMMAND_LINE in sys.modules
     with _no_garbage_collection():
         # Lightning does not recognise real metrics if it was imported without them: that is fine
-        # in a process of the command line, but not in a Python session.
-        if COMMAND_LINE in sys.modules and not sys.modules.keys() & {"torchmetrics", "lightning"}:
+        # in a process of our own, but not in a Python session.
+        if is_own_process and not sys.modules.keys() & {"torchmetrics", "lightning"}:
             with suppress(Exception), _empty_torchmetrics():
                 from glassformer.training.fit import fit as quickly_imported
 
@@ -39,6 +42,14 @@ def import_fit() -> Fit:
         from glassformer.training.fit import fit
 
         return fit
+
+
+def import_trial() -> TrySteps:
+    """`training.trial_steps.try_steps`, which tries steps of the same loop."""
+    import_fit()
+    from glassformer.training.trial_steps import try_steps
+
+    return try_steps
 
 
 @contextmanager

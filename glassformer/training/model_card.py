@@ -9,6 +9,7 @@ from torch import nn
 
 from glassformer import __version__
 from glassformer.evaluation.result import Result
+from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.wording import counted
 
@@ -22,28 +23,36 @@ def model_card(objective: Objective, num_parameters: int, found: Result, step: i
     lines = [
         f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
         "",
-        f"Trained with glassformer {__version__} and torch {torch.__version__}. The recipe is in "
-        "`recipe.yaml`, the losses by step are in `metrics.csv`.",
+        f"Trained with glassformer {__version__} and torch {torch.__version__}. The run folder "
+        "has the recipe (`recipe.yaml`) and the losses by step (`metrics.csv`).",
         "",
         "| | |",
         "|---|---|",
         f"| parameters | {num_parameters:,} |",
         f"| context | {counted(context, dataset.unit) if context else 'any'} |",
         *(f"| {name} | {value} |" for name, value in inputs.items()),
+        *_origin(recipe),
         f"| data | {data} |",
         f"| size | {dataset.describe()} |",
         f"| held out | {found.headline()}, after step {step:,} |",
         f"| seed | {recipe.training.seed} |",
         "",
         "```",
-        *(
-            f"glassformer {shlex.join(map(str, words))}"
-            for words in objective.trials("THIS_FOLDER")
-        ),
+        *(f"glassformer {shlex.join(map(str, words))}" for words in objective.trials(".")),
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def _origin(recipe: Recipe) -> list[str]:
+    """The models that it began with, if any."""
+    start = recipe.start
+    if start is None:
+        return []
+    how = "trained further from" if start.continues else "fine-tuned from"
+    lora = f", by LoRA of rank {start.lora_rank}" if start.lora_rank else ""
+    return [f"| {how} | {', '.join(start.lineage)}{lora} |"]
 
 
 def with_test(card: str, headline: str, paths: Sequence[str]) -> str:

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from glassformer.runtime.divided import divided_like, own_part, whole
+
 # x → a x + b x³ + c x⁵, one after the other: each brings the singular values that the one before
 # left, at first [0.02, 1], as close to 1 as any such polynomial can. In the end: within 10 %.
 POLYNOMIALS = (
@@ -73,7 +75,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
                 self._muon(group)
             elif group["plain"]:
                 for weight in group["params"]:
-                    weight.sub_(group["lr"] * weight.grad)  # which may be sparse
+                    own_part(weight).sub_(group["lr"] * own_part(weight.grad))  # may be sparse
             elif group["params"]:
                 self._adamw(group)
         return loss
@@ -84,14 +86,15 @@ class MuonAndAdamW(torch.optim.Optimizer):
             shapes[tuple(sorted(_matrix(weight).shape)), weight.device].append(weight)
         for (shape, _), weights in shapes.items():
             ahead = [
-                _wide(_matrix(self._momentum_ahead(weight, group["momentum"])))
+                _wide(_matrix(whole(self._momentum_ahead(weight, group["momentum"]))))
                 for weight in weights
             ]
             scale = -group["lr"] * 0.2 * shape[1] ** 0.5
             for weight, update in zip(weights, orthogonal(torch.stack(ahead)), strict=True):
+                update = update.mT if _is_tall(_matrix(weight)) else update
+                own = divided_like(update.reshape(weight.shape), weight)
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                matrix = _matrix(weight)
-                matrix.add_(update.mT if _is_tall(matrix) else update, alpha=scale)
+                own_part(weight).add_(own_part(own), alpha=scale)
 
     def _momentum_ahead(self, weight: Tensor, beta: float) -> Tensor:
         """The momentum as it would be after one more step with the same gradient (Nesterov's)."""
@@ -113,10 +116,10 @@ class MuonAndAdamW(torch.optim.Optimizer):
         states = [self.state[weight] for weight in group["params"]]
         beta1, beta2 = group["betas"]
         adamw(
-            group["params"],
-            [weight.grad for weight in group["params"]],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
+            [own_part(weight) for weight in group["params"]],
+            [own_part(weight.grad) for weight in group["params"]],
+            [own_part(state["exp_avg"]) for state in states],
+            [own_part(state["exp_avg_sq"]) for state in states],
             [],
             [state["step"] for state in states],
             fused=True,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.runtime.host import Setup
-from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters
@@ -88,6 +88,7 @@ def _plan(
         "seconds": seconds,
         f"{unit}s_per_step": items,
         f"{unit}s_per_parameter": per_parameter,
+        "num_processes": objective.config.num_processes,
     }
     more = (
         f"{counted(steps, 'more step')}, from step {first:,} to {last:,},"
@@ -101,7 +102,17 @@ def _plan(
         "data": dataset.describe(),
         "training": f"{more} of {counted(items, unit)}: {epochs:.3g} epochs, {per_parameter:.3g} "
         f"{unit}s per parameter",
+        **_division(objective.config),
         "memory": f"{readable_size(size)} for weights and optimizer, plus the batch",
         "time": f"about {clock(seconds)} at {pace.step:.3g} s per step, including validation",
     }
     return Plan(values | dataset.preprocessing.facts() | dataset.facts(), rows, notes)
+
+
+def _division(config: DecidedTraining) -> dict[str, str]:
+    """A row about several processes, if there are several."""
+    if config.num_processes == 1:
+        return {}
+    where = f" on {counted(config.num_nodes, 'machine')}" if config.num_nodes > 1 else ""
+    how = f"{config.num_processes:,} processes{where}, {config.strategy}"
+    return {"devices": f"{how}; the time does not include waiting for each other"}

@@ -16,8 +16,8 @@ from glassformer.runtime.host import prepare as prepare_machine
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Dataset, Objective, Say
-from glassformer.training.defaults import with_model, with_training
-from glassformer.training.finetuning import with_digest
+from glassformer.training.defaults import gentler, with_model, with_training
+from glassformer.training.finetuning import settled
 
 DATA = "data"  # in a run's folder
 
@@ -34,6 +34,7 @@ class Prepared:
         recipe = self.sized if max_steps is None else self.sized.with_training(max_steps=max_steps)
         task = task_of(recipe.model_name)
         habits = replace(task.habits(recipe), **row(recipe.model_name).habits)
+        habits = gentler(habits, recipe.start)
         recipe = with_training(recipe, self.dataset, habits)
         return task.objective(recipe, self.dataset)
 
@@ -41,7 +42,9 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
     """Read the data, write it to `folder`/data, and choose the size of the model."""
     task = task_of(recipe.model_name)
-    recipe = with_digest(recipe)
+    recipe = settled(recipe)
+    if recipe.start is not None:
+        say(f"starting from {', '.join(recipe.start.lineage)}")
     with new_folder(folder / DATA) as data:
         source = task.read(recipe, data, say)
         recipe = with_model(recipe, source)
@@ -74,4 +77,5 @@ def use_machine(recipe: Recipe, say: Say = silently) -> Setup:
         device=None if given.device == "auto" else given.device,
         width=recipe.model.get("d_model"),
         notify=say,
+        processes=given.devices,
     )

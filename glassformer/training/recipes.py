@@ -92,7 +92,8 @@ def make_recipe(
     if recipe.is_open:  # then null leaves a key open, as everywhere
         given = {key: value for key, value in recipe.model.items() if value is not None}
         recipe = recipe.model_copy(update={"model": given})
-    model_config(recipe.model, where, origins, error)  # a misspelt key is an error before any work
+    # A misspelt key is an error before any work.
+    model_config(recipe.model, where, origins, error, is_complete=recipe.continues)
     return recipe
 
 

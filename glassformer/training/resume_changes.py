@@ -15,6 +15,12 @@ HARMLESS = {
     for key in ("save_steps", "save_total_limit", "snapshots", "logging_steps", "report_to")
 }
 
+# These change who computes what: the model stays the same up to rounding.
+DIVISION = {
+    f"training.{key}" for key in ("devices", "num_nodes", "strategy", "checkpoint_activations")
+}
+ACCUMULATION = "training.gradient_accumulation_steps"
+
 NEVER_LEARNED = {"data.test_paths"}  # the model is only evaluated on it, at the end
 
 # These change what the model becomes, and can be changed by force. The others would not fit the
@@ -32,8 +38,10 @@ CHANGEABLE = {
 
 def essence(recipe: Recipe) -> Values:
     """The keys on which the model depends, with their values."""
-    values = flatten(recipe.model_dump(mode="json"))
-    return {key: value for key, value in values if key not in HARMLESS | NEVER_LEARNED}
+    values = dict(flatten(recipe.model_dump(mode="json")))
+    values[ACCUMULATION] = recipe.training.batches_per_update  # on however many processes
+    ignored = HARMLESS | NEVER_LEARNED | DIVISION
+    return {key: value for key, value in values.items() if key not in ignored}
 
 
 def differences(saved: Recipe, given: Values) -> Iterator[Change]:
@@ -49,7 +57,7 @@ def differences(saved: Recipe, given: Values) -> Iterator[Change]:
     now = dict(flatten(complete(make_recipe(wanted))))
     # A time limit has lowered the steps: giving both again is no change.
     has_limit = (given.get("training") or {}).get("time_limit") is not None
-    ignored = HARMLESS | ({"training.max_steps"} if has_limit else set())
+    ignored = HARMLESS | DIVISION | ({"training.max_steps"} if has_limit else set())
     for key, value in flatten(given):
         is_open = value in (None, "auto")
         if not is_open and key not in ignored and before.get(key) != now[key]:

@@ -10,6 +10,7 @@ after seconds of importing.
 """
 
 import gc
+import io
 import math
 import time
 from contextlib import closing
@@ -22,14 +23,15 @@ from glassformer.atomic_files import damage
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
+from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
-from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.recipe import Recipe, TrainingConfig
 from glassformer.tasks.task import Fit, Say
 from glassformer.training.final_report import reported
 from glassformer.training.final_test import tested
 from glassformer.training.finetuning import new_model
-from glassformer.training.lightning_import import import_fit
+from glassformer.training.lightning_import import import_fit, import_trial
 from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.outcome import Outcome
 from glassformer.training.preparation import prepare, prepared, use_machine
@@ -38,8 +40,11 @@ from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import STANDING, SavedStanding, check_best
+from glassformer.training.signals import without_handlers
 from glassformer.training.timing import within_time_limit
 from glassformer.wording import install
+
+TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
 
 
 def train(recipe: Recipe, run: RunFolder, stream: TextIO) -> Outcome:
@@ -68,10 +73,13 @@ def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:
     begin = time.perf_counter()
     ready = prepare(recipe, folder, say)
     setup = use_machine(ready.sized, say)
+    try_steps = None
+    if recipe.training.time_limit is not None and recipe.training.num_processes > 1:
+        say("note: --time-limit is planned for one process: waiting for others is not included")
     if recipe.training.time_limit is not None and task_of(recipe.model_name).fit is None:
-        import_fit()  # takes seconds that count, too
+        try_steps = import_trial()  # takes seconds that count, too
     spent = partial(_since, begin)
-    chosen = within_time_limit(ready, setup, say, spent).recipe
+    chosen = within_time_limit(ready, setup, say, spent, try_steps).recipe
     return chosen.with_training(
         device=setup.device, precision=setup.precision, num_threads=setup.threads
     )
@@ -84,6 +92,7 @@ def _since(begin: float) -> float:
 def resume(run: RunFolder, stream: TextIO) -> Outcome:
     """Continue from the last saved state of a run, or from its beginning if there is none."""
     if run.is_finished():
+        processes.announce(NOTHING)
         return reported(tested(_finished(run), stream), run, stream)
     (run.path / REPORT).unlink(missing_ok=True)  # it would no longer be true
     return reported(tested(train_on(run, stream), stream), run, stream)
@@ -91,11 +100,44 @@ def resume(run: RunFolder, stream: TextIO) -> Outcome:
 
 def train_on(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
     """Train from the last good state; `until` is a step to save and stop at before the end."""
-    if (fit_once := task_of(run.recipe().model_name).fit) is not None:
+    recipe = run.recipe()
+    if (fit_once := task_of(recipe.model_name).fit) is not None:
         return _fit_at_once(run, stream, fit_once)
+    if recipe.training.num_processes > 1 and processes.here() is None:
+        return launched(run, recipe.training, until)
+    processes.announce(TRAIN)
     with waiting(stream, "loading the training library"):
         fit = import_fit()  # here, because Lightning takes seconds to import
     return fit(run, stream, until)
+
+
+def follow(run: RunFolder) -> Outcome:
+    """What a process does that torchrun started beside the first one: wait until that one has set
+    the run up, and train with it."""
+    with without_handlers():
+        work = processes.wait()
+    if work == NOTHING:
+        return _finished(run)
+    return import_fit()(run, io.StringIO(), None)
+
+
+def launched(run: RunFolder, config: TrainingConfig, until: int | None = None) -> Outcome:
+    """Train in several processes of their own, on this machine and perhaps on others."""
+    from glassformer.training.launch import train_in_processes
+
+    stopped_by = train_in_processes(run, config, until)
+    step, _ = run.last_good_step()
+    objective = prepared(run.recipe(), run.path)
+    standing = run.standing(step) if step else SavedStanding.at_the_start({})
+    return Outcome(
+        folder=run.path,
+        step=step,
+        best=standing.best,
+        best_step=standing.best_step,
+        stopped_by=stopped_by,
+        stopped_early=stopped_by is None and until is None and step < objective.config.max_steps,
+        objective=objective,
+    )
 
 
 def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
@@ -130,6 +172,8 @@ def _finished(run: RunFolder) -> Outcome:
     """The outcome of a run with nothing left to do."""
     recipe, (step, _) = run.recipe(), run.last_good_step()
     run.check_recipe(step, essence(recipe))
+    if processes.is_first():
+        run.prune(recipe.decided)
     if gone := run.lost():
         raise GlassformerError(
             f"{run.path} is finished, but its {gone[0]} is missing. Train it again with --force: "

@@ -40,7 +40,7 @@ from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks import task_of
-from glassformer.tasks.recipe import RECIPE, Recipe
+from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
 from glassformer.training.recipes import make_recipe
 from glassformer.training.resume_changes import in_words, refused
 from glassformer.training.saved_state import (
@@ -51,6 +51,7 @@ from glassformer.training.saved_state import (
     checked,
 )
 
+WHAT = "Pass the folder of a run that glassformer train or finetune created."
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
     r"recipe\.yaml|data|(test|baseline)\.json|(report|story)\.html|metrics\.csv|samples\.txt|checkpoints"
@@ -139,7 +140,7 @@ class RunFolder:
             if task_of(recipe.model_name).fit is not None:
                 return checked(SavedState, values)
             state = checked(StepState, values)
-            check_counters(state, step, step * recipe.training.gradient_accumulation_steps)
+            check_counters(state, step, recipe.training.batches_per_update)
             return state
 
     def standing(self, step: int) -> SavedStanding:
@@ -181,13 +182,13 @@ class RunFolder:
             if later > step:
                 shutil.rmtree(folder)
 
-    def prune(self, keep: int, every: int = 1) -> None:
-        """Keep the last states that were due, and the newest, due or not."""
-        *older, _ = self.checkpoints()
-        for step, folder in older:
-            if step % every:  # from a stop in between
+    def prune(self, config: DecidedTraining) -> None:
+        """Keep the last states that were due, and the newest, due or not. A kill may come in the
+        middle of this, even after the last step: so every start of a training does it, too."""
+        for step, folder in self.checkpoints()[:-1]:
+            if step % config.save_steps:  # from a stop in between
                 shutil.rmtree(folder)
-        for _, folder in self.checkpoints()[:-keep]:
+        for _, folder in self.checkpoints()[: -config.save_total_limit]:
             shutil.rmtree(folder)
         for left_by_a_kill in (self.path / "checkpoints").glob(".step-*"):
             shutil.rmtree(left_by_a_kill)

@@ -64,6 +64,27 @@ class RunLog:
             page.close()
 
 
+class NoLog(RunLog):
+    """Of a process that leaves the writing to the first one."""
+
+    num_damaged = 0
+
+    def __init__(self) -> None:
+        pass
+
+    def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
+        pass
+
+    def sample(self, step: int, text: str) -> None:
+        pass
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class TensorBoard:
     """Events beside metrics.csv, for `tensorboard --logdir RUN`."""
 

@@ -23,7 +23,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import prepared
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import WHAT, RunFolder
 
 Facts = dict[str, Any]
 
@@ -37,7 +37,7 @@ HIGHLIGHTS = (
 def report_of(run: RunFolder) -> dict[str, Any]:
     """Everything that the report of a run shows, for JSON."""
     if not run.exists:
-        raise GlassformerError(f"{run.missing()} Pass a folder that glassformer train created.")
+        raise GlassformerError(f"{run.missing()} {WHAT}")
     recipe = run.recipe()
     threads = torch.get_num_threads()
     try:
@@ -87,7 +87,8 @@ def _model_facts(recipe: Recipe, model: torch.nn.Module | None) -> Facts:
     facts["parameters"] = None if model is None else count_parameters(model)
     start = recipe.start
     if start is not None:
-        facts["fine-tuned from"] = Path(start.model).name
+        how = "trained further from" if start.continues else "fine-tuned from"
+        facts[how] = ", ".join(start.lineage) or Path(start.model).name
     shape = recipe.architecture().model_dump(mode="json")
     facts |= {_words(key): value for key, value in shape.items() if _is_plain(value)}
     if labels := shape.get("labels"):
@@ -105,11 +106,10 @@ def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
         if key.startswith("validation_") and key.endswith("paths")
         for path in paths
     ]
-    fraction = getattr(data, "validation_fraction", None)
     if given:
         facts["held out"] = _names(tuple(given))
-    elif fraction is not None:
-        facts["held out"] = f"a part of the data, at most {fraction:.0%}"
+    elif "validation_fraction" in type(data).model_fields:
+        facts["held out"] = "a part of the data"
     if recipe.test_paths:
         facts["test data"] = _names(recipe.test_paths)
     facts |= dataset.preprocessing.summary()
@@ -118,8 +118,8 @@ def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
 
 def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective) -> Facts:
     config = objective.config
-    batch = config.per_device_train_batch_size * config.gradient_accumulation_steps
-    epochs = config.max_steps * config.gradient_accumulation_steps / objective.batches.per_epoch
+    batch = config.per_device_train_batch_size * config.batches_per_update
+    epochs = config.max_steps * config.batches_per_update / objective.batches.per_epoch
     done = run.last_step()
     facts: Facts = {"steps": config.max_steps}
     if done < config.max_steps:

@@ -19,6 +19,7 @@ from glassformer.runtime.facts import cpu_name
 
 STANDING = "standing"  # the part of a state that holds a SavedStanding
 VERSION = "pytorch-lightning_version"
+BATCHES = "epoch_loop.batch_progress"
 
 
 def machine_facts() -> dict[str, str]:
@@ -101,7 +102,7 @@ class _FitLoop(_Part):
 
     epochs: _EpochProgress = Field(alias="epoch_progress")
     counts: dict[str, NonNegativeInt] = Field(alias="epoch_loop.state_dict")
-    batches: _BatchProgress = Field(alias="epoch_loop.batch_progress")
+    batches: _BatchProgress = Field(alias=BATCHES)
     updates: _OptimizerProgress = Field(
         alias="epoch_loop.automatic_optimization.optim_progress",
     )
@@ -156,9 +157,14 @@ class StepState(SavedState):
     optimizer_states: list[_Optimizer] = Field(min_length=1, max_length=1)
     lr_schedulers: list[Any] = Field(max_length=0)
 
-    def counters(self) -> Values:
-        """What Lightning continues to count from."""
-        return self.loops.model_dump(by_alias=True, exclude_none=True)
+    def counters(self, batches_per_step: int) -> Values:
+        """What Lightning continues to count from, if each step takes so many batches."""
+        values = self.loops.model_dump(by_alias=True, exclude_none=True)
+        tallies = values["fit_loop"][BATCHES]
+        for tally in (tallies["total"], tallies["current"]):
+            more = self.global_step * batches_per_step - tally["ready"]
+            tally.update({key: count + more for key, count in tally.items()})
+        return values
 
 
 StateT = TypeVar("StateT", bound=SavedState)
@@ -175,16 +181,19 @@ def checked(kind: type[StateT], values: Values) -> StateT:
         raise GlassformerError(f"{key} {why}") from None
 
 
-def check_counters(state: StepState, step: int, num_batches: int) -> None:
-    """Raise unless all the counters of a state are those of its step."""
+def check_counters(state: StepState, step: int, batches_per_step: int) -> None:
+    """Raise unless all the counters of a state are those of its step. The batches are those of one
+    process, which may have been one of several."""
     loop = state.loops.fit_loop
     for name, found, expected in (
         ("global_step", state.global_step, step),
         ("number of updates", loop.updates.optimizer.step.total.completed, step),
-        ("number of batches", loop.batches.current.ready, num_batches),
     ):
         if found != expected:
             raise GlassformerError(f"{name} is {found:,}, but must be {expected:,}")
+    found, expected = loop.batches.current.ready, step * batches_per_step
+    if not found or found % step or expected % found:
+        raise GlassformerError(f"number of batches is {found:,}, but must divide {expected:,}")
 
 
 def check_fit(state: StepState, weights: Mapping[str, Tensor], optimizer: Optimizer) -> None:

@@ -7,7 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from glassformer.runtime import processes
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def without_handlers() -> Iterator[None]:
+    """Inside, a signal ends the process at once. Handlers in Python have to wait for calls into
+    torch to return, and waiting for another process may take for ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class StopRequest:
@@ -37,8 +56,12 @@ class StopRequest:
 
     def _stop(self, number: int, frame: FrameType | None = None) -> None:
         if self.signal is not None:
+            if processes.here() is not None:  # the launcher may repeat what the terminal has sent
+                return
             raise SystemExit(128 + number)
         self.signal = number
+        if not processes.is_first():
+            return
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         # Not through a stream: the signal may have come while one was being written to.
         os.write(2, f"{name}: stopping after this step …\n".encode())

@@ -1,13 +1,13 @@
 """How long a training will take, and how many steps fit into a time limit.
 
-Each part of a training is done once and timed: steps on batches from all over an epoch, a
-validation, a sample, a saved model. The number of steps follows, and with it everything that
-depends on it, so the learning rate schedule still runs to its end. Nothing is planned again later:
-a run is a function of its recipe.
+Each part of a training is done and timed: steps on batches from all over an epoch, a validation, a
+sample, a saved model; for a time limit, the steps are those of Lightning's loop. The number of
+steps follows, and with it everything that depends on it, so the learning rate schedule still runs
+to its end. Nothing is planned again later: a run is a function of its recipe.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,8 @@ PATIENCE = 2.0  # seconds after which no further step is tried, and a validation
 SHARE = 0.02  # of a time limit: spent on measuring, if that is more
 LOOP = 0.001  # seconds per batch around the loss and the update: hooks, logs, progress
 RESERVE = 0.03  # of a time limit: for what varies
-SETTING_UP = 3.0  # seconds from the plan to the first step
+SETTING_UP = 3.0  # seconds from the plan to the first step, most of them to import Lightning
+STARTING = 1.0  # the same if it is imported already
 FEW = 50  # steps in which nothing much is learned
 
 
@@ -51,18 +52,27 @@ class Pace:
     """What is examined for the report."""
 
 
+TrySteps = Callable[[Objective, Setup, nn.Module, Sequence[int], Path], tuple[float, float]]
+"""Seconds of a step on batches of these numbers, and of saving a state."""
+
+
 def within_time_limit(
-    ready: Prepared, setup: Setup, say: Say = silently, spent: Callable[[], float] = lambda: 0.0
+    ready: Prepared,
+    setup: Setup,
+    say: Say = silently,
+    spent: Callable[[], float] = lambda: 0.0,
+    try_steps: TrySteps | None = None,
 ) -> Objective:
     """What to learn; in fewer steps, if the recipe has a time limit that requires it. `spent` are
-    the seconds since the run began."""
+    the seconds since the run began; `try_steps` are those of the real loop."""
     objective, limit = ready.objective(), ready.sized.training.time_limit
     if limit is None:
         return objective
     model = new_model(objective.recipe).to(setup.device)
+    objective.initialize(model)  # what was counted in the data may decide what is computed
     folder = ready.dataset.folder.parent
-    pace = measured(objective, setup, model, max(PATIENCE, SHARE * limit), folder)
-    objective = fewer_steps(ready, limit, pace, spent() + SETTING_UP)
+    pace = measured(objective, setup, model, max(PATIENCE, SHARE * limit), folder, try_steps)
+    objective = fewer_steps(ready, limit, pace, spent() + (STARTING if try_steps else SETTING_UP))
     steps = objective.config.max_steps
     plan = f"time limit: {counted(steps, 'step')} planned for {clock(limit)}"
     if steps < FEW:
@@ -105,17 +115,22 @@ def measured(
     model: nn.Module,
     patience: float = PATIENCE,
     folder: Path | None = None,
+    try_steps: TrySteps | None = None,
 ) -> Pace:
     """The pace of a training; `folder` is on the disk that it will be saved to."""
     if task_of(objective.recipe.model_name).fit is not None:
         return Pace(0.0)  # trained in its own way, not by steps
-    step = seconds_per_step(objective, setup, model, patience)
+    step = seconds_per_step(objective, setup, model, patience, is_rough=try_steps is not None)
     saving = _seconds_to_save(objective, model, folder)
+    state = saving * bytes_per_parameter(objective.config) / 4  # as large as so many models
+    if try_steps is not None and step < patience / 4:
+        numbers = _spread(objective, max(2, min(MOST_MEASURED, int(patience / step / 2))))
+        with TemporaryDirectory(prefix=".timing-", dir=folder) as scratch:
+            step, state = try_steps(objective, setup, model, numbers, Path(scratch))
     sample = _seconds(lambda: objective.sample(model, 1), patience)
     validation = _seconds(lambda: objective.validate(model), patience) / objective.untrained_cost
     ending = _seconds(lambda: objective.examine(model), patience) / objective.untrained_cost
-    states = bytes_per_parameter(objective.config) / 4  # as large as so many models
-    return Pace(step, validation + sample + saving, states * saving, ending)
+    return Pace(step, validation + sample + saving, state, ending)
 
 
 class _EnoughReadError(Exception):
@@ -124,6 +139,12 @@ class _EnoughReadError(Exception):
 
 def _seconds(evaluation: Callable[[], object], patience: float) -> float:
     """Of an evaluation; if it takes long, extrapolated from a part of it."""
+    first = _seconds_once(evaluation, patience)
+    # The first time, kernels are chosen and memory is found.
+    return first if first > patience / 4 else _seconds_once(evaluation, patience)
+
+
+def _seconds_once(evaluation: Callable[[], object], patience: float) -> float:
     begin = time.perf_counter()
     before = total = 0.0  # seconds of what has been read to its end, and of everything
 
@@ -144,18 +165,24 @@ def _seconds(evaluation: Callable[[], object], patience: float) -> float:
 
 def _seconds_to_save(objective: Objective, model: nn.Module, folder: Path | None) -> float:
     with TemporaryDirectory(prefix=".timing-", dir=folder) as scratch:
-        begin = time.perf_counter()
-        save_model(Path(scratch) / "model", model, objective.dataset.preprocessing, "")
+        for _ in range(2):  # the first time, the disk and its caches warm up
+            begin = time.perf_counter()
+            save_model(Path(scratch) / "model", model, objective.dataset.preprocessing, "")
         return time.perf_counter() - begin
 
 
 def seconds_per_step(
-    objective: Objective, setup: Setup, model: nn.Module, patience: float = PATIENCE
+    objective: Objective,
+    setup: Setup,
+    model: nn.Module,
+    patience: float = PATIENCE,
+    is_rough: bool = False,
 ) -> float:
     """The mean of some steps on batches from all over an epoch, each done twice: the first time,
     kernels are chosen and memory is found for its shape.
 
-    A large model is tried with few items first, and if that takes long, with no more.
+    A large model is tried with few items first, and if that takes long, with no more. A rough
+    answer comes from the first whole batch.
     """
     config = objective.config
     batch, accumulated = config.per_device_train_batch_size, config.gradient_accumulation_steps
@@ -188,7 +215,7 @@ def seconds_per_step(
     while tried < batch and 2 * learning < patience:
         tried = min(2 * tried, batch)
         learning, update = seconds(tried)
-    if tried == batch and learning < patience:
+    if tried == batch and learning < patience and not is_rough:
         numbers = _spread(objective, max(2, min(MOST_MEASURED, int(patience / learning / 2))))
         for number in numbers:
             seconds(None, number)
@@ -200,7 +227,7 @@ def seconds_per_step(
 def _spread(objective: Objective, count: int) -> list[int]:
     """Numbers of batches at equal distances in the first epoch, or in a shorter training."""
     config = objective.config
-    in_training = config.max_steps * config.gradient_accumulation_steps
+    in_training = config.max_steps * config.batches_per_update
     last = max(1, min(int(objective.batches.per_epoch), in_training))
     return [number * last // count for number in range(count)]
 

@@ -107,7 +107,8 @@ KINDS = pytest.mark.parametrize("kind", ["classify", "tag"])
 def test_a_fine_tuned_classifier_has_a_bag_beside_it_and_a_tagger_has_none(
     sources: Path, source: str
 ):
-    assert on_top_of(sources / source, "classify")["model"]["bag"] is True
+    classifier = on_top_of(sources / source, "classify")["model"]
+    assert (classifier["bag"], classifier["bag_ngram_weight"]) == (True, 1.0)
     assert "bag" not in on_top_of(sources / source, "tag")["model"]
 
 

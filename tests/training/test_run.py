@@ -191,6 +191,16 @@ def test_a_finished_run_resumes_to_itself(
     assert contents(tmp_path / "straight") == straight
 
 
+def test_what_a_kill_left_of_an_old_state_goes_when_the_run_is_resumed(
+    tmp_path: Path, contents: Contents, straight: dict[str, bytes]
+) -> None:
+    half_deleted = tmp_path / "straight" / "checkpoints" / "step-6"
+    half_deleted.mkdir()
+    (half_deleted / "manifest.json").write_text("{}")
+    story.resume(RunFolder(tmp_path / "straight"), io.StringIO())
+    assert contents(tmp_path / "straight") == straight
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "metrics.csv"])
 def test_a_finished_run_that_lost_a_file_does_not_claim_success(
     tmp_path: Path, straight: dict[str, bytes], name: str

@@ -6,8 +6,9 @@ import pytest
 
 from glassformer.atomic_files import new_folder
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.folder_lock import locked
+from glassformer.tasks.recipe import DecidedTraining
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_lock import locked
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", ".git", "README.md", "data"])
@@ -59,10 +60,11 @@ def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> 
 
 
 def test_pruning_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None:
+    config = DecidedTraining.model_construct(save_steps=1, save_total_limit=2)
     run = RunFolder(tmp_path)
     for name in ("step-9", "step-10", "step-100", ".step-11.partial", "my-notes"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
-    run.prune(keep=2)
+    run.prune(config)
     left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
     assert left == ["my-notes", "step-10", "step-100"]
 

@@ -14,6 +14,7 @@ from glassformer.evaluation.reading_progress import tracked
 from glassformer.tasks.recipe import Recipe, TrainingConfig
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
+from glassformer.training.lightning_import import import_trial
 from glassformer.training.preparation import rehearsed, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.timing import (
@@ -111,6 +112,32 @@ def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.Mo
         begin = time.perf_counter()
         assert measured(objective, setup, model, patience=0.3).validation > 50
         assert time.perf_counter() - begin < 20  # it is broken off
+
+
+def test_the_steps_of_the_real_loop_are_counted(tiny: Make) -> None:
+    recipe = tiny(max_steps=10**6, eval_steps=None, save_steps=None, time_limit=1000)
+    with rehearsed(recipe) as ready:
+        setup = use_machine(recipe)
+        slow = within_time_limit(ready, setup, try_steps=lambda *_: (1.0, 0.0))
+        assert 900 < slow.config.max_steps < 1000
+        saving = within_time_limit(ready, setup, try_steps=lambda *_: (1.0, 10.0))
+        assert saving.config.max_steps < slow.config.max_steps
+        before = {path.name for path in ready.dataset.folder.parent.iterdir()}
+        objective = ready.objective()
+        model = new_model(objective.recipe)
+        found = measured(objective, setup, model, 0.2, ready.dataset.folder.parent, import_trial())
+        assert found.step > 0
+        assert found.saving > 0
+        assert {path.name for path in ready.dataset.folder.parent.iterdir()} == before
+
+
+def test_steps_that_were_tried_change_nothing(tmp_path: Path, tiny: Make) -> None:
+    limited = RunFolder(tmp_path / "limited")
+    story.train(tiny(max_steps=12, time_limit="1h"), limited, io.StringIO())
+    plain = RunFolder(tmp_path / "plain")
+    story.train(tiny(max_steps=12), plain, io.StringIO())
+    weights = [(run.path / "model.safetensors").read_bytes() for run in (limited, plain)]
+    assert weights[0] == weights[1]
 
 
 def slow_reading(parts: int) -> None:

@@ -1,0 +1,119 @@
+"""Several processes that train one model together, each with a rank from 0.
+
+    here()              where this process stands among them, from torchrun's variables
+    announce(), wait()  the first one prepares the run while the others wait
+    join()              connect them, before any of the functions below
+    from_first(value)   what the first one has, for all
+    from_all(numbers)   the numbers of each, for all
+
+A process that trains alone is the first one, and the functions give it its own values back.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+LONGEST_WAIT = timedelta(days=7)  # while the first process reads the data
+MESSAGE = "glassformer/work"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of a process among others."""
+
+    rank: int
+    size: int
+    size_of_node: int
+    """Processes on the same machine."""
+
+    @property
+    def num_nodes(self) -> int:
+        return max(1, self.size // self.size_of_node)
+
+
+def here() -> Place | None:
+    """None if nothing has started this process as one of several."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    values = [os.environ.get(name, "") for name in names]
+    if not all(value.isdecimal() for value in values):
+        return None
+    rank, size, size_of_node = map(int, values)
+    return Place(rank, size, max(1, size_of_node)) if size > 1 else None
+
+
+def is_first() -> bool:
+    """Whether this process reads, writes and reports for all."""
+    place = here()
+    return place is None or place.rank == 0
+
+
+def is_joined() -> bool:
+    if here() is None:
+        return False
+    import torch.distributed as dist
+
+    return dist.is_initialized()
+
+
+@cache
+def _store() -> Any:
+    """Where processes leave messages for each other; the first one, or torchrun, hosts it."""
+    from torch.distributed.rendezvous import rendezvous
+
+    store, _, _ = next(rendezvous("env://"))
+    return store
+
+
+def announce(work: str) -> None:
+    """Tell the processes that `wait` what there is to do."""
+    if here() is not None and not is_joined():
+        _store().set(MESSAGE, work)
+
+
+def wait() -> str:
+    """What the first process has announced."""
+    _store().wait([MESSAGE], LONGEST_WAIT)
+    return bytes(_store().get(MESSAGE)).decode()
+
+
+def join(device: str) -> None:
+    """Connect this process with the others, if there are any."""
+    place = here()
+    if place is None or is_joined():
+        return
+    import torch.distributed as dist
+
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    dist.init_process_group(backend, store=_store(), rank=place.rank, world_size=place.size)
+
+
+def from_first(value: Any) -> Any:
+    """A JSON value of the first process."""
+    if not is_joined():
+        return value
+    import torch
+    import torch.distributed as dist
+
+    data = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
+    size = torch.tensor(len(data))
+    dist.broadcast(size, 0)
+    content = data if is_first() else torch.empty(int(size), dtype=torch.uint8)
+    dist.broadcast(content, 0)
+    return json.loads(content.numpy().tobytes())
+
+
+def from_all(numbers: Sequence[float]) -> list[list[float]]:
+    """The numbers of each process, by rank."""
+    if not is_joined():
+        return [list(numbers)]
+    import torch
+    import torch.distributed as dist
+
+    mine = torch.tensor(numbers, dtype=torch.float64)
+    found = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, mine)
+    return [row.tolist() for row in found]

@@ -1,0 +1,129 @@
+"""Start the processes of a run that trains on several devices, and watch over them.
+
+torch's own launcher (that of torchrun) does it. If a process fails, it ends the others, and the run
+ends with one sentence; its last saved state is what `--resume` continues from.
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from glassformer.errors import GlassformerError
+from glassformer.runtime.processes import LONGEST_WAIT
+from glassformer.tasks.recipe import TrainingConfig
+from glassformer.training.launch_plan import ADDRESS, PORT, node_rank
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.signals import SIGNALS, without_handlers
+from glassformer.wording import command
+
+WORKER = "glassformer.training.worker"
+SENTENCE = "sentence"  # the key of what a process reports
+TIME_TO_STOP = 600  # seconds to finish a step and save it
+
+
+def train_in_processes(run: RunFolder, config: TrainingConfig, until: int | None) -> int | None:
+    """Train a run that has been set up; the signal that stopped it, if one did."""
+    words = ["-m", WORKER, str(run.path), str(until or 0), str(int(run.is_forced))]
+    # The launcher has handlers of its own, and keeps what processes report in a folder.
+    with (
+        _quiet(),
+        _threads(config),
+        without_handlers(),
+        TemporaryDirectory(prefix="glassformer-") as reports,
+    ):
+        try:
+            elastic_launch(_config(config, reports), sys.executable)(*words)
+        except SignalException as stopped:
+            return int(stopped.sigval)
+        except ChildFailedError as failed:
+            codes = {failure.exitcode for failure in failed.failures.values()}
+            if codes <= {128 + number for number in SIGNALS}:  # all of them were told to stop
+                return max(codes) - 128
+            raise GlassformerError(_reason(failed.failures, config, run)) from None
+    return None
+
+
+def _config(config: TrainingConfig, reports: str) -> LaunchConfig:
+    more: dict[str, Any] = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
+    if config.num_nodes > 1:
+        endpoint = f"{os.environ[ADDRESS]}:{os.environ[PORT]}"
+        waiting = {"rank": node_rank(config), "timeout": int(LONGEST_WAIT.total_seconds())}
+        more = {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": waiting}
+    return LaunchConfig(
+        min_nodes=config.num_nodes,
+        max_nodes=config.num_nodes,
+        nproc_per_node=config.devices,
+        logs_specs=DefaultLogsSpecs(log_dir=reports),
+        run_id="glassformer",
+        max_restarts=0,
+        shutdown_timeout=TIME_TO_STOP,
+        **more,
+    )
+
+
+def _reason(failures: Mapping[int, Any], config: TrainingConfig, run: RunFolder) -> str:
+    """Why a training ended. When one process ends, the others fail, too, or are told to end: what
+    the first one reported, or the signal that killed it, comes before that."""
+
+    def order(item: tuple[int, Any]) -> tuple[bool, bool, int]:
+        rank, failure = item
+        is_killed = failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM
+        return not _reported(failure), not is_killed, rank
+
+    rank, failure = min(failures.items(), key=order)
+    if said := _reported(failure):
+        return said
+    how = f"ended with exit code {failure.exitcode}"
+    if failure.exitcode < 0:
+        how = f"was ended by {failure.signal_name()}"
+    again = command("train", "--resume", "--out", run.path)
+    step = run.last_step()
+    where = f"Continue from step {step:,} with" if step else "Start again with"
+    return f"process {rank + 1} of {config.num_processes} {how}. {where}: {again}"
+
+
+def _reported(failure: Any) -> str:
+    """The sentence that a process left for us, if any."""
+    said = failure.error_file_data.get(SENTENCE)
+    return said if isinstance(said, str) else ""
+
+
+@contextmanager
+def _threads(config: TrainingConfig) -> Iterator[None]:
+    """Of a process that is started inside: for those that torch starts beside the one that
+    computes, which have the same cores. Later trainings in this session choose for themselves."""
+    name = "OMP_NUM_THREADS"
+    is_open = name not in os.environ
+    os.environ.setdefault(name, str(config.num_threads or 1))
+    try:
+        yield
+    finally:
+        if is_open:
+            del os.environ[name]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The launcher reports what we report in a sentence."""
+    loggers: Iterable[logging.Logger] = [
+        logging.getLogger(name)
+        for name in list(logging.root.manager.loggerDict)
+        if name.startswith("torch.distributed.elastic")
+    ]
+    before = [(each, each.level) for each in loggers]
+    for each, _ in before:
+        each.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for each, level in before:
+            each.setLevel(level)
