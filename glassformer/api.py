@@ -105,6 +105,7 @@ def train(
     model: str | None = None,
     data: Paths | None = None,
     *,
+    from_: OnePath | None = None,
     out: OnePath | None = None,
     recipe: OnePath | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -113,13 +114,16 @@ def train(
     quiet: bool = False,
     **options: Unpack[TrainOptions],
 ) -> Run:
-    """Train a model on your own data, or continue a run: `glassformer train`.
+    """Train a model on your own data, train a given model further (`from_`), or continue a run:
+    `glassformer train`.
 
     `settings` sets any key of the recipe, as `--set` does: `{"training.learning_rate": 1e-3}`.
     Ctrl-C saves the run and raises KeyboardInterrupt; `resume=True` continues it.
     """
     check_names(options, train)
     flags: Values = {"model": {"name": model}}
+    if from_ is not None:
+        flags["finetune"] = {"model": os.fspath(from_), "head": "kept"}
     given = {"data": data, **options}
     where = {"recipe": _path(recipe), "out": _path(out), "resume": resume, "force": force}
     return _trained(_request(TrainOptions, flags, given, settings, **where), quiet)
@@ -164,9 +168,11 @@ def evaluate(
     bleu_tokenizer: str | None = None,
     max_new_tokens: int | None = None,
     errors: int | None = None,
+    quantize: str | None = None,
     quiet: bool = False,
 ) -> "Result":
-    """Evaluate a model on held-out data: `glassformer evaluate`."""
+    """Evaluate a model on held-out data: `glassformer evaluate`. With `quantize`, the result also
+    has the scores of the original, and compares the two."""
     values: dict[str, Any] = {
         "paths": several_paths(data),
         "source_paths": several_paths(source),
@@ -182,14 +188,19 @@ def evaluate(
         "max_new_tokens": max_new_tokens,
         "errors": errors,
     }
-    from glassformer.tasks import load
+    from glassformer.evaluation.quantized_result import QuantizedResult
+    from glassformer.tasks import check_quantization, load
 
+    check_quantization(quantize)
     if not (data or source or target):
         raise UsageError(
             "no data. Pass --data FILE, or for a translator --source FILE and --target FILE."
         )
     predictor = load(model)
-    found = predictor.evaluate(**accepted(values, predictor.evaluate, os.fspath(model)))
+    arguments = accepted(values, predictor.evaluate, os.fspath(model))
+    found = predictor.evaluate(**arguments)
+    if quantize is not None:
+        found = QuantizedResult(quantize, found, load(model, quantize).evaluate(**arguments))
     _note(found.notes, quiet)
     return found
 
@@ -278,21 +289,54 @@ def read_report(folders: Sequence[Path], out: Path | None) -> Report:
 
 
 def import_model(
-    path: OnePath, out: OnePath | None = None, *, force: bool = False
+    path: OnePath,
+    out: OnePath | None = None,
+    *,
+    base: OnePath | None = None,
+    force: bool = False,
 ) -> "ImportedModel":
-    """Import a published model into a model folder: `glassformer import`."""
+    """Import a published model into a model folder, or merge an adapter into its `base` model:
+    `glassformer import`."""
     from glassformer.pretrained.import_model import import_model
 
-    return import_model(os.fspath(path), _path(out), force)
+    name = None if base is None else os.fspath(base)
+    return import_model(os.fspath(path), _path(out), force, name)
 
 
 def export_model(
-    model: OnePath, format: str = "hf", out: OnePath | None = None, *, force: bool = False
+    model: OnePath,
+    format: str = "hf",
+    out: OnePath | None = None,
+    *,
+    dtype: str | None = None,
+    quantize: str | None = None,
+    data: Paths | None = None,
+    force: bool = False,
 ) -> "ExportedModel":
-    """Write a model in the format of another tool, and compare: `glassformer export`."""
-    from glassformer.pretrained.export_model import export_model
+    """Write a model in the format of another tool, and compare: `glassformer export`.
 
-    return export_model(os.fspath(model), format, _path(out), force)
+    `quantize="int8"` writes 8-bit weights. What that costs is measured on `data`, or else on the
+    validation data of the run, and noted in the model card.
+    """
+    from glassformer.pretrained.export_model import export_model
+    from glassformer.tasks import check_quantization
+
+    check_quantization(quantize)
+    if data is not None and quantize is None:
+        raise UsageError("--data is for measuring what --quantize costs. Pass both or neither.")
+    if quantize is None:
+        return export_model(os.fspath(model), format, _path(out), force, dtype)
+    from glassformer.training.quantization_cost import cost_of_quantizing
+
+    return export_model(
+        os.fspath(model),
+        format,
+        _path(out),
+        force,
+        dtype,
+        quantized=True,
+        cost=lambda: cost_of_quantizing(model, quantize, several_paths(data)),
+    )
 
 
 def _request(

@@ -21,8 +21,8 @@ from glassformer.wording import cause
 
 MANIFEST = "manifest.json"
 CURES = {
-    errno.ENOSPC: " Free some space; continue a training run with --resume.",
-    errno.EDQUOT: " Free some space; continue a training run with --resume.",
+    errno.ENOSPC: " Free some space and run the command again (a training run with --resume).",
+    errno.EDQUOT: " Free some space and run the command again (a training run with --resume).",
     errno.EROFS: " Choose another --out, or make it writable.",
     errno.EACCES: " Choose another --out, or make it writable.",
 }
@@ -77,15 +77,17 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which is moved to `path` when the block ends without an error."""
+def new_folder(path: Path, has_own_manifest: bool = False) -> Iterator[Path]:
+    """A folder to fill, which is moved to `path` when the block ends without an error. Unless the
+    block writes a manifest that says more, it gets the usual one."""
     partial = path.with_name(f".{path.name}.partial")
     with explained(path):
         discard(partial)
         partial.mkdir(parents=True)
         try:
             yield partial
-            (partial / MANIFEST).write_text(json.dumps(_manifest(partial), indent=1))
+            if not has_own_manifest:
+                (partial / MANIFEST).write_text(json.dumps(_manifest(partial), indent=1))
             for file in partial.iterdir():
                 sync(file)
             sync(partial)

@@ -64,10 +64,10 @@ class Place:
 
 # The reasons of pydantic, for readers who do not know its types.
 _REASONS = {
-    "greater_than": "it must be above {gt:g}",
-    "greater_than_equal": "it must be {ge:g} or more",
-    "less_than": "it must be below {lt:g}",
-    "less_than_equal": "it must be {le:g} or less",
+    "greater_than": "it must be above {gt}",
+    "greater_than_equal": "it must be {ge} or more",
+    "less_than": "it must be below {lt}",
+    "less_than_equal": "it must be {le} or less",
     "literal_error": "it must be {expected}",
     "finite_number": "it must be a finite number",
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "it must be a whole number"),
@@ -82,8 +82,15 @@ _REASONS = {
 def reason(problem: Mapping[str, Any]) -> str:
     """Why pydantic refused a value, without a full stop."""
     if problem["type"] in _REASONS:
-        return _REASONS[problem["type"]].format(**problem.get("ctx", {}))
+        return _REASONS[problem["type"]].format(
+            **{key: _readable(value) for key, value in problem.get("ctx", {}).items()}
+        )
     return str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
+
+
+def _readable(value: object) -> object:
+    """16777216 rather than 1.67772e+07, and 1 rather than 1.0."""
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def explain(cls: type[BaseModel], problem: dict[str, Any], place: Place) -> str:

@@ -8,6 +8,7 @@ from pydoc_data.topics import topics
 from typing import Any, TextIO
 
 from glassformer.errors import GlassformerError
+from glassformer.folder_lock import locked
 from glassformer.predict.language import LanguagePredictor
 from glassformer.story.story import draw
 from glassformer.tasks import load_for
@@ -16,7 +17,6 @@ from glassformer.training.outcome import Outcome
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run import resume, train
 from glassformer.training.run_folder import STORY, RunFolder
-from glassformer.training.run_lock import locked
 from glassformer.training.run_log import best_loss
 from glassformer.wording import command
 

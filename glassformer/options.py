@@ -40,7 +40,13 @@ class Common(TypedDict, total=False):
     ]
     ema: Annotated[float, "training.ema"]
     early_stopping: Annotated[int, "training.early_stopping"]
+    lora: Annotated[bool, "finetune.lora"]
+    lora_rank: Annotated[int, "finetune.lora_rank"]
     seed: Annotated[int, "training.seed"]
+    devices: Annotated[int, "training.devices"]
+    num_nodes: Annotated[int, "training.num_nodes"]
+    strategy: Annotated[Literal["ddp", "fsdp"], "training.strategy"]
+    checkpoint_activations: Annotated[bool, "training.checkpoint_activations"]
 
 
 class TrainOptions(Common, total=False):
@@ -61,6 +67,7 @@ class TrainOptions(Common, total=False):
     tokenizer: Annotated[
         Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"], "tokenizer.kind"
     ]
+    add_tokens: Annotated[Names, "finetune.add_tokens"]
 
 
 class FinetuneOptions(Common, total=False):
@@ -69,7 +76,6 @@ class FinetuneOptions(Common, total=False):
     freeze: Annotated[bool, "finetune.freeze"]
     freeze_layers: Annotated[int, "finetune.freeze_layers"]
     layer_lr_decay: Annotated[float, "finetune.layer_lr_decay"]
-    lora_rank: Annotated[int, "finetune.lora_rank"]
 
 
 Options = type[TrainOptions] | type[FinetuneOptions]
@@ -126,13 +132,16 @@ def shows(options: Options) -> Callable[[Verb], Verb]:
     return with_signature
 
 
+_OTHER_NAMES = {"lr": "learning_rate", "epochs": "num_train_epochs", "steps": "max_steps"}
+
+
 def check_names(given: Mapping[str, Any], verb: Callable[..., Any]) -> None:
     """Raise if a function was called with an option that it does not have."""
     known = [*signature(verb).parameters]
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            cure = f"Did you mean {near[0]}?" if near else f"It has: {', '.join(known)}."
+            near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), known, n=1, cutoff=0.7)
+            cure = f"Did you mean {near[0]}?" if near else f"See help(glassformer.{verb.__name__})."
             raise UsageError(f"{verb.__name__} has no option {name}. {cure}")
 
 

@@ -75,6 +75,11 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
+def html_notes(notes: Iterable[str]) -> str:
+    """What the user should know, above a table."""
+    return "".join(f"<p>Note: {escape(each)}.</p>" for each in notes)
+
+
 def html_text(text: str) -> str:
     """Text as it is, with its line breaks."""
     return f"<pre>{escape(text)}</pre>"

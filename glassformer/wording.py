@@ -11,6 +11,11 @@ def command(*words: str | Path) -> str:
     return f"{_program()} {shlex.join(map(str, words))}"
 
 
+def as_argument(text: str) -> tuple[str, ...]:
+    """A text in a command line, even if it begins like an option."""
+    return ("--", text) if text.startswith("-") else (text,)
+
+
 def install(*packages: str) -> str:
     """The command that installs packages for the running Python."""
     return shlex.join([sys.executable or "python", "-m", "pip", "install", *packages])
@@ -50,8 +55,9 @@ def shortened(text: str, most: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """1 step, 2,000 steps."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    """1 step, 2,000 steps, 2 batches."""
+    ending = "es" if what.endswith(("s", "ch", "x")) else "s"
+    return f"{number:,} {what}{'' if number == 1 else ending}"
 
 
 def score_name(name: str) -> str:

@@ -2,6 +2,7 @@
 undisturbed training leaves, to the last bit.
 
     python -m proofs.kills 200
+    python -m proofs.kills 50 from        # of a training that continues another model
 """
 
 import io
@@ -15,17 +16,20 @@ from tempfile import TemporaryDirectory
 
 from glassformer.training.fit import fit
 from glassformer.training.run_folder import RunFolder
-from proofs.runs import begun, copied, finished, in_child, small_recipe
+from proofs.runs import begun, copied, finished, further_recipe, in_child, small_recipe
 
 
-def prove(number: int, seed: int = 0) -> str:
+def prove(number: int, continues: bool = False, seed: int = 0) -> str:
     """Kill `number` times. A run that ends before that is compared, and a new one started."""
     draw = random.Random(seed)
     kills = runs = 0
     steps: set[int] = set()
     with TemporaryDirectory(prefix="kills-") as name:
         folder = Path(name)
-        fresh = begun(small_recipe(folder), folder / "fresh")
+        recipe = small_recipe(folder)
+        if continues:
+            recipe = further_recipe(folder, recipe)
+        fresh = begun(recipe, folder / "fresh")
         start = time.perf_counter()
         expected = finished(copied(fresh, folder / "straight"))
         whole = time.perf_counter() - start
@@ -58,4 +62,4 @@ def _is_killed(run: RunFolder, after: float) -> bool:
 
 
 if __name__ == "__main__":
-    print(prove(int(sys.argv[1])))
+    print(prove(int(sys.argv[1]), continues=sys.argv[2:] == ["from"]))

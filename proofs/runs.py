@@ -13,6 +13,7 @@ import torch.utils.tensorboard.writer  # noqa: F401 (like all else, once, before
 
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
+from glassformer.training.continuing import continued
 from glassformer.training.fit import fit
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
@@ -36,6 +37,16 @@ def small_recipe(folder: Path, **training: Any) -> Recipe:
             "training": steps | batch | machine | training,
         }
     )
+
+
+def further_recipe(folder: Path, recipe: Recipe) -> Recipe:
+    """The same training once more, from the model that it gives, with LoRA."""
+    first = begun(recipe.with_training(max_steps=4), folder / "first")
+    finished(first)
+    values = recipe.model_dump(mode="json")
+    start = {"model": str(first.path), "head": "kept", "lora": True, "lora_dropout": 0.1}
+    kept = {key: values[key] for key in ("data", "training")}
+    return make_recipe(continued(kept | {"finetune": start}, {}))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

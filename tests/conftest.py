@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.recipes import make_recipe
@@ -16,6 +17,9 @@ from glassformer.training.recipes import make_recipe
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
 
 Make = Callable[..., Recipe]
+
+settings.register_profile("any machine", deadline=None)  # a busy one pauses for a second
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,7 @@ class Case:
 
 def _case(inputs: str, name: str, values: dict[str, Any], **more: Any) -> Case:
     kind = getattr(hf, name)
-    return Case(lambda: kind(kind.config_class(**values, **more)), inputs)
+    return Case(lambda: kind(kind.config_class(**values | more)), inputs)
 
 
 CASES = {
@@ -125,20 +125,41 @@ CASES = {
     "llama-biases": _case("text", "LlamaForCausalLM", LLAMA, attention_bias=True, mlp_bias=True),
     "llama3": _case("text", "LlamaForCausalLM", LLAMA, rope_parameters=LLAMA3),
     "llama-linear": _case("text", "LlamaForCausalLM", LLAMA, rope_parameters=LINEAR),
+    "llama-wide-heads": _case(
+        "text", "LlamaForCausalLM", LLAMA, head_dim=10, rope_parameters=LLAMA3, mlp_bias=False
+    ),
+    "qwen3-narrow": _case(
+        "text", "Qwen3ForCausalLM", LLAMA, head_dim=6, rope_parameters=LLAMA3, sliding_window=4
+    ),
     "qwen3": _case("text", "Qwen3ForCausalLM", LLAMA, head_dim=20, tie_word_embeddings=True),
     "bert": _case("masked", "BertForMaskedLM", BERT),
+    "bert-untied": _case("masked", "BertForMaskedLM", BERT, tie_word_embeddings=False),
     "bert-classifier": _case("masked", "BertForSequenceClassification", BERT),
     "bert-tagger": _case("masked", "BertForTokenClassification", BERT),
     "bert-body": _case("masked", "BertModel", BERT),
     "roberta": _case("masked", "RobertaForMaskedLM", ROBERTA),
+    "roberta-untied": _case(
+        "masked", "RobertaForMaskedLM", ROBERTA, tie_word_embeddings=False, type_vocab_size=2
+    ),
+    "roberta-body": _case("masked", "RobertaModel", ROBERTA),
     "roberta-classifier": _case("masked", "RobertaForSequenceClassification", ROBERTA),
     "roberta-tagger": _case("masked", "RobertaForTokenClassification", ROBERTA),
     "distilbert": _case("masked", "DistilBertForMaskedLM", DISTIL),
+    "distilbert-untied": _case(
+        "masked", "DistilBertForMaskedLM", DISTIL, tie_word_embeddings=False
+    ),
+    "distilbert-body": _case("masked", "DistilBertModel", DISTIL, activation="relu"),
     "distilbert-classifier": _case("masked", "DistilBertForSequenceClassification", DISTIL),
     "distilbert-tagger": _case("masked", "DistilBertForTokenClassification", DISTIL),
     "marian": _case("pair", "MarianMTModel", MARIAN),
     "vit": _case("image", "ViTForImageClassification", VIT),
+    "vit-oblong": _case(
+        "image", "ViTForImageClassification", VIT, image_size=[16, 24], num_channels=1
+    ),
     "swin": _case("image", "SwinForImageClassification", SWIN),
+    "swin-oblong": _case(
+        "image", "SwinForImageClassification", SWIN, image_size=[48, 32], mlp_ratio=2.5
+    ),
     "imagegpt": _case("palette", "ImageGPTForCausalImageModeling", IMAGE_GPT),
 }
 
@@ -174,7 +195,9 @@ def inputs_of(name: str, model: Any) -> dict[str, Tensor]:
     torch.manual_seed(1)
     kind, config = CASES[name].inputs, model.config
     if kind == "image":
-        return {"pixel_values": torch.randn(3, 3, config.image_size, config.image_size)}
+        size = config.image_size
+        sides = (size, size) if isinstance(size, int) else size
+        return {"pixel_values": torch.randn(3, config.num_channels, *sides)}
     if kind == "palette":
         return {"input_ids": torch.randint(0, 20, (2, 36))}
     ids = torch.randint(2, VOCAB, (3, 20))  # no padding inside a text

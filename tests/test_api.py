@@ -75,6 +75,7 @@ def test_a_function_has_the_options_of_its_verb(function: Any, verb: Any, table:
     }
     assert keys(table) == in_recipe
     printing, own = {"dry_run", "print_recipe", "as_json"}, {"quiet", "settings"}
+    own |= {"from_"} if function is glassformer.train else set()  # --from, which Python reserves
     expected = in_recipe.keys() | not_recipe & inspect.signature(verb).parameters.keys() | own
     found = inspect.signature(function).parameters.keys()
     assert found == expected - printing - {"assignments"}
@@ -131,6 +132,12 @@ def test_errors_are_the_sentences_of_the_command_line(home: Path, run: Run) -> N
         glassformer.train("bag", notes, layers=2)
     with pytest.raises(GlassformerError, match=r"train has no option max_step. Did you mean max_s"):
         glassformer.train("gpt", notes, max_step=2)  # type: ignore[call-arg]
+    with pytest.raises(GlassformerError, match=r"has no option lr. Did you mean learning_rate\?"):
+        glassformer.train("gpt", notes, lr=0.1)  # type: ignore[call-arg]
+    with pytest.raises(GlassformerError, match=r"has no option epochs. Did you mean num_train_ep"):
+        glassformer.train("gpt", notes, epochs=2)  # type: ignore[call-arg]
+    with pytest.raises(GlassformerError, match=r"no option colour. See help\(glassformer.train\)"):
+        glassformer.train("gpt", notes, colour=2)  # type: ignore[call-arg]
     with pytest.raises(
         GlassformerError, match=r"does not accept --label-column. It accepts --data"
     ):

@@ -16,7 +16,7 @@ PACKAGE = Path(glassformer.__file__).parent
 
 LEVELS = {
     **dict.fromkeys(("errors", "wording", "tables", "durations", "config", "config_errors"), 0),
-    **dict.fromkeys(("atomic_files", "runtime"), 0),
+    **dict.fromkeys(("atomic_files", "folder_lock", "runtime"), 0),
     **dict.fromkeys(("nn", "text"), 1),
     **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
     "preprocessing": 3,
@@ -24,6 +24,8 @@ LEVELS = {
     **dict.fromkeys(("evaluation", "pretrained"), 5),
     **dict.fromkeys(("predict", "story"), 6),
     "tasks": 7,
+    "planning": 7,
+    "corpus": 7,
     "training": 8,
     **dict.fromkeys(("comparison", "demo", "options"), 9),
     **dict.fromkeys(("api", "server"), 10),
@@ -33,23 +35,28 @@ LEVELS = {
 # Inside training: the parts, the preparation, the training itself, the story, and who asks for it.
 TRAINING_LEVELS = {
     **dict.fromkeys(
-        ("__init__", "gradients", "schedule", "muon", "progress", "run_log", "signals", "run_lock"),
-        0,
+        (
+            *("__init__", "gradients", "schedule", "muon", "progress", "run_log", "signals"),
+            *("vocabulary", "continuing", "recomputing", "sharding"),
+        ),
+        -1,
     ),
     **dict.fromkeys(
         (
-            *("model_card", "outcome", "recipes", "finetuning", "batch_order", "saved_state"),
+            *("model_card", "outcome", "recipes", "batch_order", "saved_state"),
             "snapshot_plan",
         ),
-        0,
+        -1,
     ),
+    "finetuning": 0,
     **dict.fromkeys(("optimizer", "resume_changes", "defaults", "final_test"), 1),
-    **dict.fromkeys(("run_folder", "preparation", "lightning_module"), 2),
-    **dict.fromkeys(("timing", "callback", "run_report"), 3),
+    **dict.fromkeys(("run_folder", "preparation", "lightning_module", "launch_plan"), 2),
+    **dict.fromkeys(("timing", "callback", "run_report", "quantization_cost", "launch"), 3),
     **dict.fromkeys(("fit", "plan", "final_report"), 4),
-    "lightning_import": 5,
-    "run": 6,
-    **dict.fromkeys(("command", "verify"), 7),
+    "trial_steps": 5,
+    "lightning_import": 6,
+    **dict.fromkeys(("run", "worker"), 7),
+    **dict.fromkeys(("command", "verify"), 8),
 }
 ROOT = "__init__"  # the version for everyone, and load(), which reaches up only when it is called
 

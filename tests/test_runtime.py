@@ -392,7 +392,7 @@ def test_doctor_json_is_one_object_on_stdout(fake: Probe) -> None:
     found = json.loads(stdout)
     assert found["precision"] == "float32"
     assert found["probe"]["bfloat16"]["problem"] == "died: SIGILL"
-    assert found["extras"].keys() == {"hub", "wandb", "serve"}
+    assert found["extras"].keys() == {"hub", "wandb", "serve", "onnx", "ctranslate2", "corpus"}
 
 
 def test_doctor_refresh_measures_again(fake: Probe) -> None:

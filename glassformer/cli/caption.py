@@ -27,6 +27,7 @@ def caption(
             ".png, .svg, .html or .json.",
         ),
     ] = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
@@ -49,7 +50,7 @@ def caption(
         check_ending(attention)
         if len(images) > 1:
             raise UsageError("--attention draws the words of one image. Pass a single image.")
-    predictor = load_for(model, CaptionPredictor, "caption")
+    predictor = load_for(model, CaptionPredictor, "caption", quantize)
     with noting_files():
         with naming_options(predictor, settings):
             found = predictor.caption_batch(images, **settings)

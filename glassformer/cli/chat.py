@@ -1,7 +1,8 @@
 """glassformer chat: a conversation with a language model."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import note, print_json
+from glassformer.cli.signals import interruptible
 from glassformer.cli.stdin import read_lines
+from glassformer.wording import counted
 
 
 class ChatWriting(options.Group, heading="Output"):
@@ -30,12 +33,14 @@ def chat(
     system: Annotated[
         str | None, options.output("TEXT", "Instruction at the beginning of the conversation.")
     ] = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
     """Talk to a language model: a published instruct model, or one trained on conversations.
 
-    Messages are written as the model saw them in training, by its own template. End with Ctrl-D.
+    Messages are written as the model saw them in training, by its own template. Ctrl-C stops an
+    answer, Ctrl-D ends the conversation.
 
     Examples:
       glassformer chat SmolLM2-135M-Instruct.Q4_1.gguf
@@ -45,20 +50,33 @@ def chat(
     from glassformer.tasks import load_for
 
     settings = passed(values)
-    predictor = load_for(model, LanguagePredictor, "chat")
+    predictor = load_for(model, LanguagePredictor, "chat", quantize)
     if predictor.preprocessing.jinja_template is None:
         shown = "".join(predictor.preprocessing.chat_template)
-        note(f"the model has no chat template of its own: messages are written as {shown!r}")
-    conversation = [] if system is None else [{"role": "system", "content": system}]
-    for text in _messages(message):
+        note(f"messages are written as {shown!r}; only a model trained on such texts answers well")
+    conversation: list[Mapping[str, str]] = []
+    if system is not None:
+        conversation.append({"role": "system", "content": system})
+    is_live = message is None and sys.stdin.isatty()
+    for text in _typed() if is_live else _given(message):
         conversation.append({"role": "user", "content": text})
         answer = ""
         with naming_options(predictor, settings):
-            for piece in predictor.chat(conversation, **settings):
-                answer += piece
-                if not as_json:
-                    sys.stdout.write(piece)
-                    sys.stdout.flush()
+            pieces = predictor.chat(conversation, **settings)
+            kept = predictor.remembered(conversation, **settings)
+            if lost := len(conversation) - len(kept):
+                note(
+                    f"the conversation no longer fits in the context of "
+                    f"{counted(predictor.model.context_length, 'token')}: the oldest "
+                    f"{counted(lost, 'message')} {'is' if lost == 1 else 'are'} left out"
+                )
+                conversation = kept
+            with interruptible(is_live):
+                for piece in pieces:
+                    answer += piece
+                    if not as_json:
+                        sys.stdout.write(piece)
+                        sys.stdout.flush()
         if as_json:
             print_json({"message": text, "answer": answer})
         else:
@@ -66,14 +84,18 @@ def chat(
         conversation.append({"role": "assistant", "content": answer})
 
 
-def _messages(message: str | None) -> Iterator[str]:
-    if message is not None or not sys.stdin.isatty():
-        yield from (line for line in read_lines(message) if line.strip())
-        return
+def _given(message: str | None) -> Iterator[str]:
+    yield from (line for line in read_lines(message) if line.strip())
+
+
+def _typed() -> Iterator[str]:
+    with suppress(ImportError):  # with it, input() edits lines; there is none on Windows
+        import readline  # noqa: F401
     while True:
         try:
             text = input("> ")
         except EOFError:
+            typer.echo("")  # what follows begins on a line of its own
             return
         if text.strip():
             yield text

@@ -29,6 +29,7 @@ def classify(
     text_column: options.TextColumn = None,
     image_column: options.ImageColumn = None,
     encoding: options.Encoding = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Predict the labels of texts, time series or images.
@@ -46,7 +47,7 @@ def classify(
         raise UsageError("--image-column needs --data: it names a column of a table.")
     if not all(each.strip() for each in text or ()):
         raise UsageError("the text is empty.")
-    predictor = load_for(model, LabelPredictor, "classify")
+    predictor = load_for(model, LabelPredictor, "classify", quantize)
     inputs = predictor.preprocessing
     # A file is one input, or contains one text; the lines of stdin are one each.
     content = str if inputs.reads_files else text_of

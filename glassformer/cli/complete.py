@@ -22,6 +22,7 @@ def complete(
         ),
     ] = None,
     out: options.Picture = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonObject = False,
     **values: Any,
 ) -> None:
@@ -40,5 +41,5 @@ def complete(
     from glassformer.predict.paint import PaintPredictor
     from glassformer.tasks import load_for
 
-    predictor = load_for(model, PaintPredictor, "complete")
+    predictor = load_for(model, PaintPredictor, "complete", quantize)
     show(predictor, "complete", settings, out, as_json, images)

@@ -16,6 +16,9 @@ EXTRAS = {  # optional features, and the packages they need
     "hub": ("pyarrow", "datasets"),
     "wandb": ("wandb",),
     "serve": ("fastapi", "uvicorn"),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "ctranslate2": ("ctranslate2",),
+    "corpus": ("datatrove", "trafilatura", "warcio", "py3langid", "zstandard"),
 }
 
 

@@ -17,6 +17,7 @@ def embed(
         options.argument("TEXT", "Text, or file of texts (default: each line of stdin)."),
     ] = None,
     *,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Turn each text into a vector, with a BERT or a model of sentence-transformers.
@@ -30,7 +31,7 @@ def embed(
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.tasks import load_for
 
-    predictor = load_for(model, MaskedPredictor, "embed")
+    predictor = load_for(model, MaskedPredictor, "embed", quantize)
     lines = list(read_lines(text))
     vectors = predictor.embed(lines)
     if number := sum(map(predictor.is_too_long, lines)):

@@ -42,11 +42,13 @@ def evaluate(
             rich_help_panel="Output",
         ),
     ] = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Evaluate a model on held-out data.
 
-    Depending on the task, prints loss and perplexity, accuracy and F1, or BLEU and chrF.
+    Depending on the task, prints loss and perplexity, accuracy and F1, or BLEU and chrF. With
+    --quantize, prints the scores before and after.
 
     Examples:
       glassformer evaluate runs/bag-reviews --data test.csv --errors 10

@@ -6,11 +6,15 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.output import note
 
 
 def explore(
     models: Annotated[
-        list[Path], options.argument("MODELS", "Run or model folders, one or several.")
+        list[Path],
+        options.argument(
+            "MODELS", "Run or model folders, Hugging Face folders, GGUF files or names on the hub."
+        ),
     ],
     port: Annotated[
         int,
@@ -36,4 +40,4 @@ def explore(
 
             webbrowser.open(address)
 
-    serve(models, port, ready)
+    serve(models, port, ready, note)

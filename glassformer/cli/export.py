@@ -16,28 +16,43 @@ def export(
         str,
         options.output(
             "FORMAT",
-            "hf: a folder that Hugging Face's transformers loads; safetensors: the model without "
-            "its run.",
+            "hf: a folder that Hugging Face's transformers loads; onnx: graphs for onnxruntime; "
+            "ctranslate2: a folder for CTranslate2; gguf: a file for llama.cpp; peft: the adapter "
+            "of a run with LoRA; safetensors: the model without its run.",
             "--format",
         ),
     ] = "hf",
+    dtype: Annotated[
+        str | None,
+        options.output(
+            "DTYPE",
+            "How a GGUF file stores weights: F32, F16 or Q8_0 (default: F32).",
+            "--dtype",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, options.output("FOLDER", "Folder to write (default: exports/MODEL-FORMAT).")
     ] = None,
-    force: Annotated[
-        bool, options.switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
-    ] = False,
+    quantize: options.Quantize = None,
+    data: options.Data = None,
+    force: options.ForceFolder = False,
     as_json: options.JsonObject = False,
 ) -> None:
     """Write a model in the format of another tool, load it back and compare.
 
+    With --quantize, what 8-bit weights cost is measured on --data, or on the validation data of a
+    run, and noted in the model card.
+
     Examples:
       glassformer export runs/gpt-notes --format hf --out exports/gpt-notes
-      glassformer export runs/bert-reviews --format safetensors --out exports/reviews
+      glassformer export runs/gpt-notes --format gguf --dtype Q8_0
+      glassformer export runs/gpt-notes --format safetensors --quantize int8 --data held_out.txt
     """
     from glassformer import api
 
-    found = api.export_model(model, format, out, force=force)
+    found = api.export_model(
+        model, format, out, dtype=dtype, quantize=quantize, data=data, force=force
+    )
     note(*found.notes)
     if as_json:
         print_json(found.as_json())

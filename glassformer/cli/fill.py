@@ -21,6 +21,7 @@ def fill(
     top: Annotated[
         int, options.count("Number of most likely tokens to print.", rich_help_panel="Output")
     ] = 5,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Predict the token hidden by each [MASK].
@@ -32,7 +33,7 @@ def fill(
     from glassformer.predict.masked import MaskedPredictor
     from glassformer.tasks import load_for
 
-    predictor = load_for(model, MaskedPredictor, "fill")
+    predictor = load_for(model, MaskedPredictor, "fill", quantize)
     for number, line in enumerate(read_lines(text), 1):
         if len(predictor.parts(line)) < 2 and (text is None or text != line):
             # The other lines are still worth an answer.

@@ -9,12 +9,16 @@ from glassformer.cli.training_request import carry_out
 
 @options.takes(
     *(options.Examples, options.Files, options.Images, options.NewHead),
-    *(options.Training, options.Run),
+    *(options.Training, options.Devices, options.Run),
     without="recipe",
 )
 def finetune(
     model: Annotated[
-        Path, options.argument("MODEL", "Run or model folder of a pre-trained model.")
+        Path,
+        options.argument(
+            "MODEL",
+            "Pre-trained model: run or model folder, Hugging Face folder or name on the hub.",
+        ),
     ],
     task: options.Task,
     **values: Any,

@@ -29,6 +29,7 @@ def generate(
     *,
     top: options.Top = None,
     out: options.Picture = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
@@ -45,7 +46,9 @@ def generate(
     from glassformer.tasks import check_verb, load_for, predictor_of
 
     if predictor_of(model).draws:
-        _paint(model, settings, out, as_json, needless={"the prompt": prompt, "--top": top})
+        _paint(
+            model, quantize, settings, out, as_json, needless={"the prompt": prompt, "--top": top}
+        )
         return
     check_verb(model, LanguagePredictor, "generate")  # before it waits for a prompt on stdin
     if out is not None:
@@ -54,7 +57,7 @@ def generate(
     if top is not None and settings:
         first = as_typed(next(iter(settings)))
         raise UsageError(f"--top shows the model's own probabilities: leave out {first}.")
-    predictor = load_for(model, LanguagePredictor, "generate")
+    predictor = load_for(model, LanguagePredictor, "generate", quantize)
     note_unknown(predictor.tokenizer, text)
     if top is None:
         _print_texts(predictor, text, settings, as_json)
@@ -67,7 +70,12 @@ def generate(
 
 
 def _paint(
-    model: "Path", settings: dict[str, Any], out: "Path | None", as_json: bool, needless: Any
+    model: "Path",
+    quantize: str | None,
+    settings: dict[str, Any],
+    out: "Path | None",
+    as_json: bool,
+    needless: Any,
 ) -> None:
     """Images are drawn into a file."""
     from glassformer.cli.painting import show
@@ -77,7 +85,7 @@ def _paint(
     for what, value in needless.items():
         if value is not None:
             raise UsageError(f"{model} paints images without a prompt. Leave out {what}.")
-    show(load_for(model, PaintPredictor, "generate"), "generate", settings, out, as_json)
+    show(load_for(model, PaintPredictor, "generate", quantize), "generate", settings, out, as_json)
 
 
 def _print_texts(

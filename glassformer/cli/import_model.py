@@ -14,32 +14,34 @@ def import_model(
         str,
         options.argument(
             "SOURCE",
-            "Hugging Face folder, name on its hub, GGUF file, or file of word vectors (GloVe, "
-            "word2vec, fastText).",
+            "Hugging Face folder, name on its hub, LoRA adapter of peft, GGUF file, or file of "
+            "word vectors (GloVe, word2vec, fastText).",
         ),
     ],
     out: Annotated[
         Path | None, options.output("FOLDER", "Model folder to write (default: runs/NAME).")
     ] = None,
-    force: Annotated[
-        bool, options.switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
-    ] = False,
+    base: Annotated[
+        str | None,
+        options.option("MODEL", "Base model of an adapter (default: the one that it names)."),
+    ] = None,
+    force: options.ForceFolder = False,
     as_json: options.JsonObject = False,
 ) -> None:
     """Import a published model into a model folder.
 
-    Other commands also read Hugging Face folders, names and GGUF files directly. No code from
-    them is run.
+    Other commands also read Hugging Face folders, names, adapters and GGUF files directly. No code
+    from them is run. An adapter is merged into its base model.
     Compressed files of word vectors and those in archives can be imported as they are.
 
     Examples:
       glassformer import openai-community/gpt2
-      glassformer import smollm2-135m-q8_0.gguf --out runs/smollm2
+      glassformer import my-adapter --base openai-community/gpt2
       glassformer import glove.6B.zip/glove.6B.100d.txt --out runs/glove
     """
     from glassformer import api
 
-    found = api.import_model(path, out, force=force)
+    found = api.import_model(path, out, base=base, force=force)
     note(*found.notes)
     if as_json:
         print_json(found.as_json())

@@ -11,6 +11,7 @@ from glassformer.cli.chat import chat
 from glassformer.cli.classify import classify
 from glassformer.cli.compare import compare
 from glassformer.cli.complete import complete
+from glassformer.cli.corpus import corpus
 from glassformer.cli.data import ListsData, data
 from glassformer.cli.demo import demo
 from glassformer.cli.doctor import doctor
@@ -26,6 +27,7 @@ from glassformer.cli.inspect import inspect
 from glassformer.cli.model_table import ListsModels, ListsTasks
 from glassformer.cli.neighbours import neighbours
 from glassformer.cli.output import note
+from glassformer.cli.plan import plan
 from glassformer.cli.report import report
 from glassformer.cli.score import score
 from glassformer.cli.signals import heed_signals
@@ -35,6 +37,7 @@ from glassformer.cli.translate import translate
 from glassformer.cli.verb import Verb, Verbs
 from glassformer.cli.verify import verify
 from glassformer.errors import GlassformerError
+from glassformer.runtime import processes
 from glassformer.wording import cause
 
 app = typer.Typer(
@@ -53,9 +56,10 @@ app.command(cls=ListsTasks)(finetune)
 USES = (generate, chat, complete, score, translate, classify, tag, fill, embed, caption, neighbours)
 app.command(cls=ListsData)(data)
 EXAMINES = (inspect, explore, report, evaluate, compare)
-for verb in (*USES, *EXAMINES, export, verify, doctor, demo):
+for verb in (*USES, *EXAMINES, export, verify, plan, doctor, demo):
     app.command(cls=Verb)(verb)
 app.command("import", cls=Verb)(import_model)  # a keyword of Python
+app.add_typer(corpus, name="corpus")
 
 
 def _show_version(wanted: bool) -> None:
@@ -90,8 +94,9 @@ def main() -> None:
     except (GlassformerError, OSError) as error:  # OSError: a full disk, for example
         if os.environ.get("GLASSFORMER_DEBUG"):
             raise
-        note(*getattr(error, "__notes__", ()))  # what was detected in files before the error
-        typer.echo(f"error: {_sentence(error)}", err=True)
+        if processes.is_first() or processes.is_joined():  # else the first process says the same
+            note(*getattr(error, "__notes__", ()))  # what was detected in files before the error
+            typer.echo(f"error: {_sentence(error)}", err=True)
         sys.exit(getattr(error, "exit_code", GlassformerError.exit_code))
 
 

@@ -108,8 +108,13 @@ _data = partial(option, rich_help_panel="Data")
 output = partial(option, rich_help_panel="Output")
 _json = partial(switch, "--json", rich_help_panel="Output")
 
+Quantize = Annotated[
+    Literal["int8"] | None,
+    option("int8", "Round the weights of linear layers to 8 bits, for speed on a CPU."),
+]
 Model = Annotated[
-    Path, argument("MODEL", "Run or model folder, Hugging Face folder or name on its hub.")
+    Path,
+    argument("MODEL", "Run or model folder, Hugging Face folder, GGUF file or name on the hub."),
 ]
 
 _paths = _data("PATH", "Files, folders, archives, patterns or Hugging Face datasets.", "--data")
@@ -145,6 +150,9 @@ _top = "Print the N most likely next tokens instead of a text."
 Top = Annotated[Whole, count(_top, rich_help_panel="Output")]
 JsonObject = Annotated[bool, _json("Print one JSON object.")]
 JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
+ForceFolder = Annotated[
+    bool, switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
+]
 
 _tokens = "Maximum number of tokens in a translation (default: from the training data)."
 MaxTranslationTokens = Annotated[Whole, count(_tokens, rich_help_panel="Output")]
@@ -286,13 +294,30 @@ class Tokenizer(Group, heading="Model", section="tokenizer"):
     )
 
 
+class GivenModel(Group, heading="Fine-tuning"):
+    start: Text = option(
+        "MODEL", "Trained model to train further, with its preprocessing.", "--from"
+    )
+
+
+class Further(Group, heading="Fine-tuning", section="finetune"):
+    lora: Flag = switch("--lora", "Train only LoRA matrices of rank 8.")
+    lora_rank: Whole = count("Train only LoRA matrices of rank N, e.g. 4.")
+    add_tokens: Texts = option(
+        "TOKEN", "Token to add to the vocabulary of the given model (may be repeated)."
+    )
+
+
 class NewHead(Group, heading="Fine-tuning", section="finetune"):
     freeze: Flag = switch("--freeze", "Train only the new head.")
     freeze_layers: Whole = count("Freeze the embedding and the first N layers.")
     layer_lr_decay: Number = option(
-        "X", "Learning rate of a layer relative to the layer above, e.g. 0.9 (default: 1.0)."
+        "X",
+        "Learning rate of a layer relative to the layer above (default: 0.9 for published models, "
+        "otherwise 1.0).",
     )
-    lora_rank: Whole = count("Train only LoRA matrices of rank N, e.g. 8.")
+    lora: Flag = Further.lora
+    lora_rank: Whole = Further.lora_rank
 
 
 class Training(Group, heading="Training", section="training"):
@@ -330,8 +355,24 @@ class Training(Group, heading="Training", section="training"):
     seed: Whole = option("N", "Random seed (default: 0).")
 
 
+class Devices(Group, heading="Devices", section="training"):
+    devices: Whole = count(
+        "Devices of this machine, each with a process of its own; on a CPU, processes (default: 1)."
+    )
+    num_nodes: Whole = count("Machines that train together (default: 1).")
+    strategy: Literal["ddp", "fsdp"] | None = option(
+        None, "What processes divide: batches, or the model, too (default: ddp)."
+    )
+    checkpoint_activations: Flag = switch(
+        "--checkpoint-activations", "Recompute activations instead of keeping them in memory."
+    )
+
+
 # These set its keys.
-RECIPE = (Examples, Pairs, Files, Images, Architecture, Tokenizer, NewHead, Training)
+RECIPE = (
+    *(Examples, Pairs, Files, Images, Architecture, Tokenizer, Further, NewHead, Training),
+    Devices,
+)
 
 
 class Run(Group, heading="Run"):

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,6 +71,28 @@ def showing_progress(what: str) -> Iterator[None]:
             yield
         finally:
             show(1.0)
+
+
+@contextmanager
+def showing_steps() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A line on a terminal that tells which step runs and how many of its tasks are finished."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    stream, shown = sys.stderr, ""  # what libraries print meanwhile goes elsewhere
+
+    def show(step: str, done: int, total: int) -> None:
+        nonlocal shown
+        filled = BAR * done // max(total, 1)
+        line = f"{step} {'▰' * filled}{'▱' * (BAR - filled)} {done:,}/{total:,}" if step else ""
+        stream.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
+        stream.flush()
+        shown = line
+
+    try:
+        yield show
+    finally:
+        show("", 0, 0)
 
 
 def note(*texts: str) -> None:

@@ -12,6 +12,7 @@ def score(
     text: Annotated[
         str | None, options.argument("TEXT", "Text or file to score (default: stdin).")
     ] = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonObject = False,
 ) -> None:
     """Show how likely a text is.
@@ -26,7 +27,7 @@ def score(
     from glassformer.tasks import load_for
 
     text = read_text(text)
-    predictor = load_for(model, LanguagePredictor, "score")
+    predictor = load_for(model, LanguagePredictor, "score", quantize)
     note_unknown(predictor.tokenizer, text)
     found = predictor.score(text)
     note(*found.notes)

@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -19,6 +21,21 @@ def heed_signals(message: str = "stopped.") -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
+
+
+@contextmanager
+def interruptible(is_live: bool) -> Iterator[None]:
+    """While someone types at a terminal, Ctrl-C ends only what happens inside, not the program."""
+    if not is_live:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        os.write(2, b" (stopped)")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -1,6 +1,7 @@
 """Text from an argument, from the file that it names, or from standard input."""
 
 import codecs
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -12,11 +13,16 @@ from glassformer.errors import GlassformerError, UsageError
 
 T = TypeVar("T")
 Texts = list[str] | None
+_TEXT_ENDINGS = frozenset((".txt", ".md", ".csv", ".tsv", ".json", ".jsonl", ".html", ".log"))
 
 
 def text_of(argument: str) -> str:
     """The argument, or the content of the file that it names, without its last line break."""
-    return argument if (path := file_named(argument)) is None else _content(path, argument)
+    if (path := file_named(argument)) is not None:
+        return _content(path, argument)
+    if Path(argument).suffix.lower() in _TEXT_ENDINGS and not re.search(r"\s", argument):
+        note(f"there is no file {argument}: the argument itself is read as the text.")
+    return argument
 
 
 def file_named(argument: str) -> Path | None:
@@ -55,7 +61,8 @@ def read_text(argument: str | None) -> str:
 def read_lines(argument: str | None) -> Iterator[str]:
     """The argument, the lines of the file that it names, or those of stdin as they arrive."""
     if argument is not None:
-        yield from [argument] if file_named(argument) is None else text_of(argument).split("\n")
+        text = text_of(argument)
+        yield from [text] if file_named(argument) is None else text.split("\n")
         return
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text. Pass it as an argument, or pipe it in, one text per line.")
@@ -77,6 +84,11 @@ def check_text_or_data(text: str | Texts, data: Texts, text_column: Texts) -> No
         raise UsageError("both a text and --data were passed. Leave out one of them.")
     if text_column and not data:
         raise UsageError("--text-column needs --data: it names a column of a table.")
+    from glassformer.data.tables import is_table
+
+    for argument in [text] if isinstance(text, str) else text or ():
+        if (path := file_named(argument)) and is_table(path, "utf-8"):
+            raise UsageError(f"{argument} is a table. To use its rows, pass --data {argument}.")
 
 
 def in_batches(items: Iterable[T], size: int = 1024) -> Iterator[list[T]]:

@@ -23,6 +23,7 @@ def tag(
     paths: options.Data = None,
     text_column: options.TextColumn = None,
     encoding: options.Encoding = None,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
 ) -> None:
     """Tag every word of a text.
@@ -35,7 +36,7 @@ def tag(
     from glassformer.tasks import load_for
 
     check_text_or_data(text, paths, text_column)
-    predictor = load_for(model, TagPredictor, "tag")
+    predictor = load_for(model, TagPredictor, "tag", quantize)
     lines: Iterator[Sourced] = ((line, "") for line in read_lines(text))
     columns = text_column or predictor.preprocessing.text_column
     files = _sentences(paths or [], columns, encoding or "utf-8")

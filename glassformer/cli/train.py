@@ -1,14 +1,18 @@
 """glassformer train: from a file to a model."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from glassformer.cli import options
 from glassformer.cli.training_request import carry_out
 
+if TYPE_CHECKING:
+    from glassformer.config import Values
+
 
 @options.takes(
     *(options.Examples, options.Pairs, options.Files, options.Images, options.Architecture),
-    *(options.Tokenizer, options.Training, options.Run),
+    *(options.Tokenizer, options.GivenModel, options.Further, options.Training),
+    *(options.Devices, options.Run),
 )
 def train(
     model: Annotated[
@@ -16,11 +20,15 @@ def train(
     ] = None,
     **values: Any,
 ) -> None:
-    """Train a model on your own data, or continue a run.
+    """Train a model on your own data, train a given model further, or continue a run.
 
     Examples:
       glassformer train gpt --data notes.txt
       glassformer train translator --source train.en --target train.fr --time-limit 15m
-      glassformer train vit --data images/
+      glassformer train --from runs/gpt-notes --data letters.txt
     """
-    carry_out({"model": {"name": model}}, values)
+    flags: Values = {"model": {"name": model}}
+    start = values.pop("start")
+    if start is not None:
+        flags["finetune"] = {"model": start, "head": "kept"}
+    carry_out(flags, values)

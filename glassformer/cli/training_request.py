@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     """Train, or only show what would be trained. `flags` are keys of the recipe that are given
     already, `values` those of the options."""
+    from glassformer.runtime import processes
     from glassformer.training import command
 
     request = _request(flags, values)
@@ -28,7 +29,8 @@ def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     else:
         heed_signals(_message_if_stopped(request))
         outcome = command.train(request, sys.stderr)
-        typer.echo(outcome.as_json() if as_json else outcome.summary())
+        if processes.is_first():
+            typer.echo(outcome.as_json() if as_json else outcome.summary())
         raise typer.Exit(outcome.exit_code)
 
 

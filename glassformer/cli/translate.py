@@ -30,6 +30,7 @@ def translate(
         ),
     ] = None,
     *,
+    quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
     **values: Any,
 ) -> None:
@@ -46,7 +47,7 @@ def translate(
     from glassformer.predict.translate import TranslatePredictor
     from glassformer.tasks import load_for
 
-    predictor = load_for(model, TranslatePredictor, "translate")
+    predictor = load_for(model, TranslatePredictor, "translate", quantize)
     with naming_options(predictor, settings):
         predictor.settings(settings)  # errors are reported before anything is read
     is_text = text is not None and file_named(text) is None

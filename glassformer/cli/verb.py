@@ -43,6 +43,10 @@ class Verb(TyperCommand):
                 value = "" if problem["type"] == "value_error" else f"{problem['input']!r}: "
                 error.message = f"{value}{reason(dict(problem))}."
             raise
+        except Exception as error:  # a usage error, for which typer has no name
+            if "extra argument" in (said := str(getattr(error, "message", ""))):
+                error.__dict__["message"] = f"{said}. A text with spaces needs quotes."
+            raise
 
     def _with_option_each(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)

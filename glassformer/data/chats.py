@@ -1,7 +1,7 @@
 """Conversations as texts: each message with its role, written by a template.
 
-    {"messages": [{"role": "user", "content": "Hi"}, …]}       a conversation in a row
-    {"conversations": [{"from": "human", "value": "Hi"}, …]}
+    {"messages": [{"role": "user", "content": "Hi"}, …]}       a conversation in a row, whatever
+    {"conversations": [{"from": "human", "value": "Hi"}, …]}   the column is called
     {"role": "user", "content": "Hi"}                          a message in a row: those with the
                                                                same id, or all of a file, follow
                                                                each other in a conversation
@@ -19,19 +19,19 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any
 
+from glassformer.data.messages import KEYS, keys_of, messages_of
 from glassformer.data.reading_report import report
-from glassformer.data.tables import Row, Table
+from glassformer.data.tables import TEXT_COLUMNS, Row, Table
 from glassformer.errors import GlassformerError
 from glassformer.text.chunks import LongText
 
 TEMPLATE = ("<|{role}|>\n", "{content}\n")
 ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer
-CHAT_COLUMNS = ("messages", "conversations", "conversation", "dialogue", "dialog", "chat")
+USUAL_ROLES = {"human": "user", "gpt": "assistant"}  # by which `chat` asks and answers
 CONVERSATION_IDS = (
     *("conversation_id", "conversation", "conv_id", "chat_id", "dialog_id", "dialogue_id"),
     *("session_id", "thread_id", "conversationid", "id"),
 )
-_KEYS = (("role", "content"), ("from", "value"), ("speaker", "text"))
 _FIELDS = re.compile(r"\{(role|content)\}")
 
 
@@ -53,9 +53,9 @@ def before_answer(text: str, template: Sequence[str]) -> str | None:
 
 
 def with_chats(table: Table, template: Sequence[str]) -> Table:
-    """A table in which conversations are texts."""
-    found = [name for name in table.columns if name.casefold() in CHAT_COLUMNS]
-    chats = [name for name in found if _has_chat(table, name)]
+    """A table in which conversations are texts, and by default the only ones: a title or prompt
+    beside them is often a part of them."""
+    chats = [name for name in _paths(table) if _has_chat(table, name)]
     if not chats:
         return table
     for name in chats:
@@ -64,13 +64,19 @@ def with_chats(table: Table, template: Sequence[str]) -> Table:
             f"{''.join(template)!r}"
         )
     rows = (_written_out(row, chats, template) for row in table.rows)
-    worded, prose = ((*chats, *names) for names in (table.worded, table.prose))
-    return replace(table, rows=rows, worded=worded, prose=prose)
+    outer = {name.partition(".")[0] for name in chats if name not in table.columns}
+    return replace(
+        table,
+        rows=rows,
+        columns=tuple(dict.fromkeys((*(n for n in table.columns if n not in outer), *chats))),
+        worded=(*chats, *(n for n in table.worded if n.casefold() not in TEXT_COLUMNS)),
+        prose=tuple(chats),
+    )
 
 
 def chat_documents(table: Table, template: Sequence[str]) -> Iterator[LongText] | None:
     """The conversations of a table with a message in each row; None for other tables."""
-    keys = next((keys for keys in _KEYS[:2] if {*keys} <= {*table.columns}), None)
+    keys = next((keys for keys in KEYS[:2] if {*keys} <= {*table.columns}), None)
     if keys is None:
         return None
     ids = [name for name in CONVERSATION_IDS if name in table.columns]
@@ -98,28 +104,30 @@ def _parts(
         yield write_message(*_message(row.values, keys, row.place), template)
 
 
+def _paths(table: Table) -> Iterator[str]:
+    """The columns, and the dotted paths of the values in objects in them."""
+    for name in table.columns:
+        yield name
+        value = next((row.values[name] for row in table.head if row.values.get(name)), None)
+        if isinstance(value, dict) and messages_of(value) is None:
+            yield from (f"{name}.{inner}" for inner in value)
+
+
 def _has_chat(table: Table, name: str) -> bool:
-    values = [row.values.get(name) for row in table.head]
-    lists = [value for value in values if isinstance(value, list) and value]
-    return bool(lists) and all(_keys_of(value) is not None for value in lists)
-
-
-def _keys_of(messages: list[Any]) -> tuple[str, str] | None:
-    for keys in _KEYS:
-        if all(isinstance(each, dict) and {*keys} <= each.keys() for each in messages):
-            return keys
-    return None
+    values = [value for row in table.head if (value := row.get(name))]
+    return bool(values) and all(messages_of(value) is not None for value in values)
 
 
 def _written_out(row: Row, columns: Sequence[str], template: Sequence[str]) -> Row:
     texts: dict[str, str | None] = {}
     for name in columns:
-        messages = row.values.get(name)
-        if not messages:
+        value = row.get(name)
+        messages = messages_of(value)
+        if not value or messages == []:
             texts[name] = None
             continue
-        keys = _keys_of(messages) if isinstance(messages, list) else None
-        if keys is None:
+        keys = keys_of(messages)
+        if messages is None or keys is None:
             raise GlassformerError(
                 f'{row.place}: column "{name}" does not contain a conversation like the rows '
                 'before it. Write it as [{"role": "user", "content": "…"}].'
@@ -139,4 +147,6 @@ def _message(values: dict[str, Any], keys: tuple[str, str], place: str) -> tuple
         raise GlassformerError(
             f'{place}: a message needs "{keys[0]}" and "{keys[1]}", both of them text.'
         )
-    return role, content
+    if role in USUAL_ROLES:
+        report().remark("the roles human and gpt are written as user and assistant")
+    return USUAL_ROLES.get(role, role), content

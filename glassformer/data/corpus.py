@@ -14,6 +14,7 @@ from pydantic import Field
 from glassformer.config import Config, Names
 from glassformer.data.chats import TEMPLATE, chat_documents, with_chats
 from glassformer.data.folders import is_group, read_all
+from glassformer.data.messages import CURE_OF_STRINGS, are_strings
 from glassformer.data.tables import (
     TEXT_COLUMNS,
     Row,
@@ -28,6 +29,7 @@ from glassformer.data.text_files import (
     EmptyError,
     at_least_one,
     check_encoding,
+    ending,
     local_path,
     nul_at,
     open_text,
@@ -52,8 +54,9 @@ class CorpusConfig(Config):
     """Encoding of files that are not valid UTF-8 (utf-8: detected)."""
     chat_template: Names = TEMPLATE
     """How a message of a conversation is written: strings with {role} and {content}."""
-    validation_fraction: float = Field(0.1, gt=0, lt=0.5)
-    """The fraction to hold out if there are no `validation_paths`."""
+    validation_fraction: float | None = Field(None, gt=0, lt=0.5)
+    """The fraction to hold out if there are no `validation_paths` (null: a tenth, but of less than
+    200 labelled texts more: 20, or a third of them)."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +76,8 @@ def columns_of(config: CorpusConfig) -> list[str]:
     """How the columns of the first table are used, in words, if there is a table."""
     for name in config.paths:
         path = local_path(name)
+        if ending(path) == ".json" and path.is_file() and not is_table(path, config.encoding):
+            return [f"{name} is read as text as it is: it is no array of objects, or of messages"]
         if not is_group(name) and not (path.is_file() and not is_table(path, config.encoding)):
             table = with_chats(open_table(name, config.encoding), config.chat_template)
             if not config.text_column and chat_documents(table, config.chat_template):
@@ -179,10 +184,10 @@ def cell(row: Row, name: str, role: str = "text") -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        kind = type(value).__name__
+        kind, other = type(value).__name__, f"Correct it, or pass another --{role}-column."
         raise GlassformerError(
             f'{row.place}: column "{name}" contains a value of type {kind}, not text. '
-            f"Correct it, or pass another --{role}-column."
+            + (CURE_OF_STRINGS if role == "text" and are_strings(value) else other)
         )
     if "\0" in value:
         raise nul_at(row.place)

@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer.data.content import among, long_content_key
 from glassformer.data.corpus import CorpusConfig, stream_documents
+from glassformer.data.holding_out import USUAL
 from glassformer.data.reading_report import collecting
 from glassformer.data.row_files import Array
 from glassformer.data.text_store import Mask, TextPart, TextStore
@@ -49,7 +50,7 @@ def read_corpus(config: CorpusConfig, seed: int, folder: Path) -> Split:
         for document in stream_documents(config.validation_paths, *options):
             store.add(document.parts)
     if not config.validation_paths:
-        found = split(store, config.validation_fraction, seed, source)
+        found = split(store, config.validation_fraction or USUAL, seed, source)
         found.notes[:0] = happened.notes()
         return found
     keys = _keys_of(store, seed)

@@ -3,18 +3,32 @@
 Each candidate decodes a sample of the text, and the result is scored: how many of its letters
 beyond ASCII are where and what they would be in a text of that script? "naïve" has one accented
 letter among plain ones; Russian in windows-1251 consists of the letters that are common in Russian,
-while the same bytes in koi8-r do not. If no candidate is plausible, none is returned.
+while the same bytes in koi8-r do not. Encodings of the Latin script differ in their letters only:
+what is "černý kůň" in windows-1250 is "èerný kùò" in windows-1252, and no language of the west has
+these letters together. If no candidate is plausible, none is returned.
 """
 
+import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 _WORDS = re.compile(r"[^\W\d_]+")
-_INSIDE = re.compile(r"(?<=[^\W\d_])(?:[“”‘•](?=[a-z])|[¢£¥§±¶¼½¾])")
+_INSIDE = re.compile(r"(?<=[^\W\d_])(?:[“”‘•¹²³¿](?=[a-z])|[¢£¥§±¶¼½¾])")
 _PUNCTUATION = frozenset("“”‘’–—…•€£§©®™°«»‹›·¿¡ºª½¼¾±×÷²³¹\xa0\xad¢¥µ¶")
 _CYRILLIC = frozenset("оеаинтсрвлкмдпуяізбы")  # the commonest letters
+_GREEK = frozenset("αοιετνσηρπκμλυςάόίέή")
+_HEBREW = frozenset("יוהלאמרתבנשםד")
+_ARABIC = frozenset("اليمونتربةعدسفهك")
+_WESTERN = (  # the letters of each language beyond a to z
+    *("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíîòóùú", "áéëïóöü"),
+    *("åäöéü", "æøåéèêòóô", "áéíóúýðþæö", "àçèéíïòóúü", "äõöüšž", "áéíóú"),
+)
+_CENTRAL = (*("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),)
+_TURKISH = ("çğıöşüâîûİ",)
+_BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")
 _SIMPLIFIED = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实"
@@ -29,13 +43,43 @@ _HANGUL = frozenset(
 )
 
 
+class _Score(NamedTuple):
+    """How plausible a text is, and its rank among those that are plausible."""
+
+    plausible: float
+    rank: float
+
+
 def likely_encodings(sample: bytes) -> list[str]:
     """The encodings in which a sample is plausible text, the likeliest first."""
-    scores = {codec: score for codec, score in _scored(sample) if score >= _ENOUGH}
-    return sorted(scores, key=lambda codec: -scores[codec])
+    found = {codec: score for codec, score in _scored(sample) if score.plausible >= _ENOUGH}
+    return sorted(found, key=lambda codec: -found[codec].rank)
 
 
-def _scored(sample: bytes) -> Iterator[tuple[str, float]]:
+def unmarked_utf16(head: bytes) -> str | None:
+    """UTF-16 without a byte order mark, if the first bytes of a file are text in it.
+
+    Spaces, line breaks and plain letters have a zero byte in the same half of each pair; numbers
+    in a binary file have zeros in both halves, or decode to controls.
+    """
+    head = head[: len(head) // 2 * 2]
+    for codec, zeros, others in (("utf-16-le", 1, 0), ("utf-16-be", 0, 1)):
+        found, stray = head[zeros::2].count(0), head[others::2].count(0)
+        if not found or found < 4 * stray:
+            continue
+        # Plain text with a few zero bytes is not UTF-16.
+        if 4 * found < len(head) and head.replace(b"\0", b"").translate(None, _PLAIN) == b"":
+            continue
+        # A pair of surrogates may be cut at the end.
+        text = codecs.getincrementaldecoder(codec)("replace").decode(head)
+        kinds = {unicodedata.category(each) for each in {*text} - _BLANKS}
+        words = text.split()
+        if not kinds & {*_UNUSED} and "\ufffd" not in text and words:
+            return codec if len("".join(words)) <= _LONG_WORD * len(words) else None
+    return None
+
+
+def _scored(sample: bytes) -> Iterator[tuple[str, _Score]]:
     for codec, judge in _CANDIDATES.items():
         try:
             text = sample.decode(codec)
@@ -46,7 +90,19 @@ def _scored(sample: bytes) -> Iterator[tuple[str, float]]:
             yield codec, judge(text, beyond)
 
 
-def _latin(text: str, beyond: str) -> float:
+def _latin(alphabets: Sequence[str], least: float, text: str, beyond: str) -> _Score:
+    """Whether the letters are where they would be, and those of a language: at least so many."""
+    letters = [each for each in beyond if each.isalpha()]
+    known = [
+        sum(each in alphabet or each.lower() in alphabet for each in letters)
+        for alphabet in alphabets
+    ]
+    share = max(known) / len(letters) if letters else 1.0
+    placed = _placed(text, beyond)
+    return _Score(placed if share >= least else 0.0, placed * (1 + share) / 2)
+
+
+def _placed(text: str, beyond: str) -> float:
     """The share of characters beyond ASCII that are letters among plain ones, or punctuation."""
     words = [word for word in _WORDS.findall(text) if not word.isascii()]
     strange = 0
@@ -61,30 +117,46 @@ def _latin(text: str, beyond: str) -> float:
     return 1 - strange / len(beyond)
 
 
-def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> float:
+def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> _Score:
     """The share of common letters, relative to the share that is expected in a text."""
-    marks = sum(unicodedata.category(each)[0] in "PZ" for each in beyond)
-    if marks == len(beyond):
-        return 0.0
+    num_marks = sum(unicodedata.category(each)[0] in "PZ" for each in beyond)
+    if num_marks == len(beyond):
+        return _Score(0.0, 0.0)
     found = -sum(unicodedata.category(each)[0] == "S" for each in beyond)  # such as │
     for word in _WORDS.findall(text):
-        # A word has letters of one script, and capitals only at its beginning or everywhere.
+        # A word has letters of one script, and capitals only at its beginning or everywhere. East
+        # Asian scripts have no spaces around a foreign word.
         if word.isupper() or word[1:] == word[1:].lower():
             script = [each for each in word.lower() if not each.isascii()]
-            if len(script) == len(word):
+            if len(script) == len(word) or (script and script[0] > "\u2e7f"):
                 found += sum(each in common for each in script)
-    return min(1.0, found / (len(beyond) - marks) / expected)
+    plausible = min(1.0, found / (len(beyond) - num_marks) / expected)
+    # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals.
+    return _Score(plausible, plausible * (1 - 0.1 * sum(map(str.isupper, beyond)) / len(beyond)))
 
 
+_PLAIN = bytes((*b"\t\n\v\f\r", *range(32, 127)))
+_BLANKS = frozenset("\t\n\v\f\r")
+_LONG_WORD = 200  # characters; lines of Chinese have no spaces
 _UNUSED = ("Cc", "Co", "Cn", "Cs")  # controls, private use, not assigned
 _ENOUGH = 0.7
-_CANDIDATES: dict[str, Callable[[str, str], float]] = {  # of equal scores the first counts
-    "windows-1252": _latin,
-    "latin-1": _latin,
+_central = partial(_latin, _CENTRAL, 0.9)
+_western = partial(_latin, _WESTERN, 0.0)  # foreign words are often spelled in its letters
+_CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the first counts
+    "windows-1252": _western,
+    "latin-1": _western,
+    "windows-1250": _central,
+    "iso8859-2": _central,
+    "windows-1254": partial(_latin, _TURKISH, 0.9),
+    "windows-1257": partial(_latin, _BALTIC, 0.9),
     "windows-1251": partial(_common, 0.8, _CYRILLIC),
     "koi8-r": partial(_common, 0.8, _CYRILLIC),
-    "shift_jis": partial(_common, 0.5, _KANA),
-    "euc_jp": partial(_common, 0.5, _KANA),
+    "windows-1253": partial(_common, 0.8, _GREEK),
+    "iso8859-7": partial(_common, 0.8, _GREEK),
+    "windows-1255": partial(_common, 0.8, _HEBREW),
+    "windows-1256": partial(_common, 0.8, _ARABIC),
+    "shift_jis": partial(_common, 0.4, _KANA),
+    "euc_jp": partial(_common, 0.4, _KANA),
     "gb18030": partial(_common, 0.35, _SIMPLIFIED),
     "big5": partial(_common, 0.35, _TRADITIONAL),
     "euc_kr": partial(_common, 0.4, _HANGUL),

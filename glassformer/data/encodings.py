@@ -4,7 +4,8 @@
 2. A file that is valid UTF-8 is read as UTF-8.
 3. Any other file is read in the encoding that was passed, if one was.
 4. A file of UTF-8 with a few other bytes is read as UTF-8, and these bytes as windows-1252.
-5. Else the encoding is detected (`encoding_detection.py`), or the file is refused.
+5. Else the encoding is detected (`encoding_detection.py`; UTF-16 without a mark, too), or the file
+   is refused.
 
 The decision needs a pass over the bytes, in bounded memory, and is remembered.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from glassformer.data.encoding_detection import likely_encodings
+from glassformer.data.encoding_detection import likely_encodings, unmarked_utf16
 from glassformer.errors import GlassformerError
 
 UTF8 = "utf-8"
@@ -59,8 +60,10 @@ def is_binary(head: bytes) -> bool:
     head = head[:_HEAD]
     if any(head.startswith(mark) for mark, _ in _MARKS):
         return False
-    if b"\0" in head or head.startswith(b"%PDF-"):
+    if head.startswith(b"%PDF-"):
         return True
+    if b"\0" in head:
+        return unmarked_utf16(head) is None
     return 50 * len(head.translate(None, _BINARY)) < 49 * len(head)
 
 
@@ -75,10 +78,14 @@ def decide(open_bytes: Open, codec: str, name: str) -> Decoding:
     if is_given and codec.startswith(_SEVEN_BIT):
         return Decoding(codec)
     faults = _faults(open_bytes)
-    if faults.is_utf8 and not (is_given and faults.has_nul):
+    if faults.is_utf8 and not faults.has_nul:
         return Decoding(UTF8)
     if is_given:
         return Decoding(codec)
+    if faults.has_nul and (unmarked := _unmarked(open_bytes)):
+        return Decoding(unmarked, described=unmarked)
+    if faults.is_utf8:  # with a zero byte, whose line is named later
+        return Decoding(UTF8)
     if faults.has_nul:
         raise NotTextError(f"{name} is a binary file, not text. Pass a text file or a table.")
     if faults.num_valid > faults.num_invalid:
@@ -172,6 +179,12 @@ def _next_fault(block: bytes, start: int) -> int:
     except UnicodeDecodeError as error:
         return start + error.start
     return len(block)
+
+
+def _unmarked(open_bytes: Open) -> str | None:
+    with open_bytes() as raw:
+        codec = unmarked_utf16(raw.read(_HEAD))
+    return codec if codec and _is_valid(open_bytes, codec) else None
 
 
 def _is_valid(open_bytes: Open, codec: str) -> bool:

@@ -1,8 +1,9 @@
 """What a name stands for: a file, or the files of a folder, an archive or a pattern.
 
 Folders and archives are searched to any depth, in the order of names. Hidden files and what
-.gitignore files name are skipped. Files are recognised by their bytes, whatever their ending:
-binary files are skipped, and so are archives in a folder. Skipped files are counted in the report.
+.gitignore files name are skipped. Of a corpus, only its shards are read. Files are recognised by
+their bytes, whatever their ending: binary files are skipped, and so are archives in a folder.
+Skipped files are counted in the report.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +13,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from glassformer.data.archives import Member, is_archive
+from glassformer.data.corpus_manifest import shards_in
 from glassformer.data.encodings import NotTextError
 from glassformer.data.gitignore import Rules, is_ignored, parse_rules
-from glassformer.data.reading_report import IGNORED, report
+from glassformer.data.reading_report import IGNORED, UNRECOGNISED, report
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
@@ -79,12 +81,15 @@ def is_pattern(name: str) -> bool:
 
 
 def read_files(files: Iterable[DataPath], read: Callable[[str], Iterable[T]]) -> Iterator[T]:
-    """What `read` finds in files; those that cannot be used are skipped."""
+    """What `read` finds in files; those that cannot be used are skipped, if there are others."""
+    num_read = 0
+    why_not: SkippedError | None = None
     for file in files:
         num_items = 0
         try:
             for item in read(str(file)):
                 num_items += 1
+                num_read += 1
                 yield item
             report().read(file)
         except EmptyError:
@@ -92,9 +97,14 @@ def read_files(files: Iterable[DataPath], read: Callable[[str], Iterable[T]]) ->
         except NotTextError:
             if num_items:
                 raise
-            report().skip(file, "encoding not recognised")
+            report().skip(file, UNRECOGNISED)
         except SkippedError as error:
+            if num_items:
+                raise
+            why_not = why_not or error
             report().skip(file, error.reason)
+    if not num_read and why_not:
+        raise why_not
 
 
 def _chosen(
@@ -160,6 +170,9 @@ class _Walk:
         if folder.resolve() in self._seen:
             return
         self._seen.add(folder.resolve())
+        if (shards := shards_in(folder)) is not None:  # a corpus lists its files
+            yield from shards
+            return
         try:
             entries, own = visible_entries(folder), _rules_in(folder, len(inside))
         except PermissionError:

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import PurePath
 
 import numpy as np
 
@@ -30,16 +31,32 @@ def headerless_table(path: DataPath, encoding: str) -> Table | None:
     return Table(str(path), names, ("text",), rows)
 
 
+def advice_for_tabs(path: DataPath, encoding: str) -> str | None:
+    """For a file that no `headerless_table` was found in: what to do if its lines have tabs."""
+    if min(_tabs(path, encoding), default=0) == 0:
+        return None
+    renamed = PurePath(path.name).with_suffix(".tsv")
+    return (
+        f"{path} is not a table by its ending, but its lines have tabs. Rename it to {renamed} to "
+        "have it read as a table."
+    )
+
+
 def _has_tabs(path: DataPath, encoding: str) -> bool:
     """Whether each of the first lines has exactly one tab, whatever the ending of the file."""
+    return {*_tabs(path, encoding)} == {1}
+
+
+def _tabs(path: DataPath, encoding: str) -> list[int]:
+    """The number of tabs in each of the first lines; none if it is not a text."""
     try:
         if looks_binary(path):
-            return False
+            return []
     except EmptyError:
-        return False
+        return []
     first = "".join(islice(read_lines(path, encoding), _SAMPLE)).strip("\n")
     # A blank line has none: it ends a sentence of tagged words.
-    return all(line.count("\t") == 1 for line in first.split("\n"))
+    return [line.count("\t") for line in first.split("\n")]
 
 
 def _lines(path: DataPath, encoding: str) -> Iterator[tuple[int, list[str]]]:

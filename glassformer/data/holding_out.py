@@ -3,8 +3,8 @@
     items  →  groups of equal keys  →  the rarest label of each  →  a random tenth of each label
 
 The random order of the groups is that of their keys. Neither the order of the files nor additional
-items of other labels change the side on which an item lands. All of it is done on arrays: there may
-be ten million items.
+items of other labels change the side on which an item lands, as long as the fraction is the same.
+All of it is done on arrays: there may be ten million items.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 SLACK = 1.5  # a group of equal items may exceed the wanted size by this factor
+USUAL, LARGEST = 0.1, 1 / 3  # fractions
+ENOUGH = 20  # texts to calibrate probabilities and to tell one model from another
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Groups:
     def several(self) -> Indices:
         """The items that are not alone in their group, in ascending order."""
         return np.sort(self.order[np.repeat(self.sizes > 1, self.sizes)])
+
+
+def fraction_of(num_texts: int) -> float:
+    """The fraction of labelled texts to hold out: a tenth, or more if that would be too few to
+    judge a model by. What a third of a few texts could have taught is little."""
+    return max(USUAL, min(LARGEST, ENOUGH / max(1, num_texts)))
 
 
 def held_out(

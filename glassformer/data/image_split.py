@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.data.content import bytes_key
-from glassformer.data.holding_out import Groups, Mask, held_out
+from glassformer.data.holding_out import USUAL, Groups, Mask, held_out
 from glassformer.data.image_files import ImagesConfig, find_images
 from glassformer.data.image_store import IMAGES, ImageStore, Stored
 from glassformer.data.labelled_images import ChooseSize, store_parts
@@ -87,7 +87,7 @@ def hold_out(
         held = f"all of {', '.join(config.validation_paths)}"
     else:
         digests = [each.digest for each in training]
-        chosen = _some_held_out(digests, seed, config.validation_fraction, config.paths)
+        chosen = _some_held_out(digests, seed, config.validation_fraction or USUAL, config.paths)
         validation = [each for each, is_held in zip(training, chosen, strict=True) if is_held]
         training = [each for each, is_held in zip(training, chosen, strict=True) if not is_held]
         held = f"{len(validation):,} of {counted(len(chosen), 'image')}, a random sample"

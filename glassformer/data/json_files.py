@@ -1,34 +1,48 @@
 """Rows in JSON: an object on each line (.jsonl, .json), or one array of objects (.json).
 
-Both are read one object at a time. A .json file of another form is not a table.
+Both are read one object at a time. Where an object is expected, a list of messages is a row, too:
+one with a single column, "messages". Conversations may also be inside other objects (.json); such a
+file is read as a whole. A .json file of another form is not a table.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from glassformer.data.text_files import DataPath, at_least_one, nul_at, open_text, read_lines
-from glassformer.errors import GlassformerError
+from glassformer.data.messages import CURE_OF_STRINGS, are_strings, chat_rows, keys_of
+from glassformer.data.text_files import (
+    DataPath,
+    MalformedError,
+    at_least_one,
+    nul_at,
+    open_text,
+    read_lines,
+)
 
-Layout = Literal["lines", "array"]
+Layout = Literal["lines", "array", "nested"]
 Numbered = tuple[int, dict[str, Any]]  # the line on which an object begins
 
 _HEAD = 2**20  # characters in which the form of a file shows
 _AT_ONCE = 2**18  # characters that are read together, at least
 _parsed = json.JSONDecoder().raw_decode  # `json.loads` takes much longer for a short line
 _BETWEEN = re.compile(r"[\s,]*")
+_ROLE = re.compile(r'"(role|from|speaker|sender)"\s*:')
 
 
 def json_layout(path: DataPath, encoding: str) -> Layout | None:
     """The form of the rows in a .json file; None if it does not contain rows."""
     with open_text(path, encoding) as stream:
-        beginning = stream.read(64).lstrip()
-        if beginning.startswith("["):
-            return "array" if beginning[1:].lstrip().startswith("{") else None
-    lines = (line for line in _first_lines(path, encoding) if line.strip())
-    first, second = next(lines, ""), next(lines, "")
-    return "lines" if all(map(_is_object, (first, second))) else None
+        beginning = stream.read(_HEAD).lstrip()
+        if beginning.startswith("[") and beginning[1:].lstrip().startswith("{"):
+            return "array"
+    if beginning.startswith("{"):
+        lines = (line for line in _first_lines(path, encoding) if line.strip())
+        first, second = next(lines, ""), next(lines, "")
+        if all(map(_is_object, (first, second))):
+            return "lines"
+    # A file of another form is text, unless it contains conversations.
+    return "nested" if _ROLE.search(beginning) and _chats(path, encoding) else None
 
 
 def _first_lines(path: DataPath, encoding: str) -> Iterator[str]:
@@ -65,12 +79,33 @@ def _object(line: str, place: str) -> dict[str, Any]:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = str(error).replace("line 1 ", "")  # the line is already in the place
-        raise GlassformerError(
+        raise MalformedError(
             f"{place}: invalid JSON ({reason}). Each line must be one object."
         ) from None
+    if keys_of(value):
+        return {"messages": value}
     if not isinstance(value, dict):
-        raise GlassformerError(f'{place}: not a JSON object. Write each line as {{"text": "…"}}.')
+        cure = CURE_OF_STRINGS if are_strings(value) else 'Write each line as {"text": "…"}.'
+        raise MalformedError(f"{place}: not a JSON object. {cure}")
     return value
+
+
+def read_json_chats(path: DataPath, encoding: str) -> Iterator[Numbered]:
+    """The conversations inside other objects, numbered from 1."""
+    yield from enumerate(_chats(path, encoding) or [], 1)
+
+
+def _chats(path: DataPath, encoding: str) -> list[dict[str, Any]] | None:
+    with open_text(path, encoding) as stream:
+        text = stream.read()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if "\0" in text:
+        raise nul_at(str(path))
+    _check_surrogates(text, value, str(path))
+    return chat_rows(value)
 
 
 def read_json_array(path: DataPath, encoding: str) -> Iterator[Numbered]:
@@ -96,7 +131,7 @@ def read_json_array(path: DataPath, encoding: str) -> Iterator[Numbered]:
                 if more := stream.read(max(_AT_ONCE, len(text))):
                     text, at = text[start:] + more, 0
                     continue
-                raise GlassformerError(
+                raise MalformedError(
                     f"{path}:{line}: invalid JSON ({error}). Write an array of objects."
                 ) from None
             _check(value, text[start:at], f"{path}:{line}")
@@ -106,7 +141,7 @@ def read_json_array(path: DataPath, encoding: str) -> Iterator[Numbered]:
 
 def _check(value: Any, text: str, place: str) -> None:
     if not isinstance(value, dict):
-        raise GlassformerError(f'{place}: not a JSON object. Write each as {{"text": "…"}}.')
+        raise MalformedError(f'{place}: not a JSON object. Write each as {{"text": "…"}}.')
     if "\0" in text:
         raise nul_at(place)
     _check_surrogates(text, value, place)
@@ -118,6 +153,13 @@ def _check_surrogates(text: str, value: Any, place: str) -> None:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise GlassformerError(
+            raise MalformedError(
                 f"{place}: unpaired surrogate (\\ud…). Correct or remove it."
             ) from None
+
+
+READERS: dict[Layout, Callable[[DataPath, str], Iterator[Numbered]]] = {
+    "lines": read_json_lines,
+    "array": read_json_array,
+    "nested": read_json_chats,
+}

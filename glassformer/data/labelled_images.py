@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.data.content import bytes_key
+from glassformer.data.holding_out import USUAL
 from glassformer.data.image_files import (
     FoundImage,
     ImageFinder,
@@ -98,7 +99,7 @@ def read_labelled_images(
         ]
     training, validation, test = items
     check_kinds(training)
-    split = split_labelled(training, validation, test, config.validation_fraction)
+    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     columns = finder.columns or (None, None)
     split = replace(
         split,

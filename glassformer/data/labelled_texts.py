@@ -26,11 +26,12 @@ from glassformer.data.corpus import (
 from glassformer.data.disk_list import DiskList
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import files_for
-from glassformer.data.headerless_files import headerless_table
+from glassformer.data.headerless_files import advice_for_tabs, headerless_table
+from glassformer.data.holding_out import fraction_of
 from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
 from glassformer.data.labelled_items import Items, check_classes, check_kinds
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, in_order, joined, label_name, one_name
-from glassformer.data.reading_report import collecting, explaining, report
+from glassformer.data.reading_report import UNRECOGNISED, collecting, explaining, report
 from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
 from glassformer.data.tables import (
     TABLE_ENDINGS,
@@ -87,6 +88,8 @@ class Labelled:
     text_column: tuple[str, ...] = ()
     """The columns of the first table; empty for folders of texts and files without a header."""
     label_column: str | None = None
+    has_names: bool = True
+    """Whether the columns of the first table have names, not only numbers."""
     notes: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
     """How the columns of tables are used, in words, each with the first such table."""
@@ -120,8 +123,9 @@ def read_labelled(
             _check_repetition(training, read[0].label_column)
         if not is_multi_label:
             _check_single_labels(test, training.where)
-        split = split_labelled(training, validation, test, config.validation_fraction)
-    split.notes[:0] = _doubtful_labels(training, read[0].label_column)
+        fraction = config.validation_fraction or fraction_of(len(training))
+        split = split_labelled(training, validation, test, fraction)
+    split.notes[:0] = _doubtful_labels(training, read[0])
     columns: dict[str, str] = {}  # how they are used, and the first table in which they are
     for part in read:
         columns |= {words: name for words, name in part.columns.items() if words not in columns}
@@ -138,11 +142,12 @@ def read_labelled(
     )
 
 
-def _doubtful_labels(items: Items[Example], label_column: str | None) -> Iterator[str]:
+def _doubtful_labels(items: Items[Example], read: Labelled) -> Iterator[str]:
     """Labels that look like a mistake in the data."""
-    if label_column is not None and one_name(label_column) in items.labels:
+    name = read.label_column
+    if name is not None and read.has_names and one_name(name) in items.labels:
         yield (
-            f'the label column is named "{label_column}", which is also one of its labels. If '
+            f'the label column is named "{name}", which is also one of its labels. If '
             f"{items.where} has no header, its first line was taken for one: add a header"
         )
     alike: dict[str, list[str]] = {}
@@ -287,7 +292,7 @@ class _Reader:
             except EmptyError:
                 self._leave_out(str(file))
             except NotTextError:
-                report().skip(file, "encoding not recognised")
+                report().skip(file, UNRECOGNISED)
             else:
                 report().read(file)
                 label = one_name(file.parent.name)
@@ -313,11 +318,12 @@ class _Reader:
             self._read_rows(pairs.rows, ("text",), "label")
             return
         if path.is_file() and not is_table(path, self.encoding):
-            raise _of_another_kind(path)
+            raise _of_another_kind(path, self.encoding)
         table = with_chats(open_table(name, self.encoding), self.chat_template)
         texts, label = self._columns(table)
         if self.found.label_column is None:
             self.found.text_column, self.found.label_column = texts, label
+            self.found.has_names = table.has_names
         words = columns_in_words(table, {"text": texts, "label": [label]})
         self.found.columns.setdefault(words, name)
         self._read_rows(table.rows, texts, label)
@@ -375,7 +381,7 @@ def _unpacked(value: Any) -> Any:
     return value
 
 
-def _of_another_kind(path: DataPath) -> UsageError:
+def _of_another_kind(path: DataPath, encoding: str) -> UsageError:
     """An error for a file without labelled texts, with a cure that depends on its ending."""
     others = dict.fromkeys(
         TAGGED_ENDINGS, "tagged words. Use train tagger or finetune --task tag"
@@ -384,6 +390,8 @@ def _of_another_kind(path: DataPath) -> UsageError:
         return UsageError(
             f"{path} is not a table of texts: it contains {content}, or pass labelled texts."
         )
+    if advice := advice_for_tabs(path, encoding):
+        return UsageError(advice)
     return UsageError(
         f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
         "label. Pass one of these, or a folder with a subfolder of text files for each label."

@@ -20,6 +20,8 @@ from glassformer.wording import counted
 _ENDINGS = 8  # that are counted separately
 _NAMES = 3  # files that are named as examples
 IGNORED = "named in .gitignore"
+UNRECOGNISED = "encoding not recognised"
+MALFORMED = "malformed table"
 
 
 class ReadingReport:
@@ -62,14 +64,25 @@ class ReadingReport:
             for how, names in self._conversions.items()
         )
         read_and_skipped = filter(None, ["; ".join(found)])
-        return [*read_and_skipped, *self._encoding_notes(), *conversions, *self._remarks]
+        return [
+            *read_and_skipped,
+            *(note for reason in (UNRECOGNISED, MALFORMED) for note in self._names_skipped(reason)),
+            *self._encoding_notes(),
+            *conversions,
+            *self._remarks,
+        ]
+
+    def _names_skipped(self, why: str) -> Iterator[str]:
+        """Names for a reason that a user may want to mend."""
+        if names := [name for name, reason in self._skipped.items() if reason == why]:
+            yield f"skipped ({why}): {_first(names)}"
 
     def _encoding_notes(self) -> Iterator[str]:
         if self._encodings:
             by_codec: dict[str, list[str]] = {}
             for name, codec in self._encodings.items():
                 by_codec.setdefault(codec, []).append(name)
-            shown = [_named(names, codec) for codec, names in by_codec.items()]
+            shown = [f"{_first(names)} ({codec})" for codec, names in by_codec.items()]
             are = "is" if len(self._encodings) == 1 else "are"
             yield (
                 f"{counted(len(self._encodings), 'file')} {are} not UTF-8 and read in another "
@@ -112,10 +125,10 @@ def _ending(name: str) -> str:
     return PurePath(name).suffix.lower() or "without extension"
 
 
-def _named(names: list[str], codec: str) -> str:
-    """a.txt, b.txt, and 3 more (windows-1252)"""
+def _first(names: list[str]) -> str:
+    """a.txt, b.txt, c.txt, and 3 more"""
     more = len(names) - _NAMES
-    return f"{', '.join(names[:_NAMES])}{f', and {more:,} more' if more > 0 else ''} ({codec})"
+    return f"{', '.join(names[:_NAMES])}{f', and {more:,} more' if more > 0 else ''}"
 
 
 def _listed(counts: Counter[str]) -> str:

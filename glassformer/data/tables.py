@@ -2,12 +2,11 @@
 
     reviews.csv  →  Row({"text": "Fine film.", "stars": "4"}, place "reviews.csv:2")  →  …
 
-A row remembers its place, so that later errors can report it. In a .csv, quotes protect commas and
-line breaks; in a .tsv each line is a row and a quote is an ordinary character. Every format may be
-compressed. Rows are streamed; only compressed Parquet is unpacked in memory.
+A row remembers its place, so that later errors can report it. In a .csv, quotes protect separators
+and line breaks; in a .tsv each line is a row and a quote is an ordinary character. Every format may
+be compressed. Rows are streamed; only compressed Parquet is unpacked in memory.
 """
 
-import csv
 import difflib
 import io
 import itertools
@@ -17,13 +16,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.data.column_kinds import holds_words, is_prose, lacks_header, num_categories
+from glassformer.data.csv_files import read_csv
 from glassformer.data.hub import HUB_NAME, open_hub
-from glassformer.data.json_files import json_layout, read_json_array, read_json_lines
+from glassformer.data.json_files import READERS, json_layout, read_json_lines
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
+from glassformer.data.messages import CURE_OF_STRINGS, are_strings
 from glassformer.data.reading_report import report
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
+    MalformedError,
     SkippedError,
     ending,
     local_path,
@@ -46,7 +48,6 @@ KNOWN_COLUMNS = frozenset((*TEXT_COLUMNS, *LABEL_COLUMNS, *_OTHERS.split()))
 
 _SAMPLE = 100  # rows that are read to learn the columns
 _BATCH = 256  # rows read from Parquet at a time
-_NO_LIMIT = 2**31 - 1  # the largest limit that csv accepts on every platform
 
 
 class NoTextColumnError(SkippedError):
@@ -150,13 +151,13 @@ def read_rows(path: DataPath, encoding: str) -> Iterator[Row]:
     """The rows of a file, whose ending determines the format."""
     match ending(path):
         case ".csv":
-            cure = "Quote fields that contain a comma."
-            return _with_header(path, _csv_records(path, encoding), cure)
+            records, separator = read_csv(path, encoding)
+            return _with_header(path, records, f"Quote fields that contain a {separator}.")
         case ".tsv":
             lines = enumerate(read_lines(path, encoding), 1)
-            records = ((number, line.rstrip("\n").split("\t")) for number, line in lines)
+            split = ((number, line.rstrip("\n").split("\t")) for number, line in lines)
             cure = "Fields cannot contain a tab or a line break; use .csv for these."
-            return _with_header(path, records, cure)
+            return _with_header(path, split, cure)
         case ".jsonl":
             file = str(path)
             return (Row(row, file, line) for line, row in read_json_lines(path, encoding))
@@ -166,8 +167,7 @@ def read_rows(path: DataPath, encoding: str) -> Iterator[Row]:
                 raise UsageError(
                     f"{path} is not a table: write an array of objects, or an object on each line."
                 )
-            read = read_json_array if layout == "array" else read_json_lines
-            return (Row(row, str(path), line) for line, row in read(path, encoding))
+            return (Row(row, str(path), line) for line, row in READERS[layout](path, encoding))
         case ".parquet":
             return _parquet_rows(path)
     raise UsageError(f"{path} is not a table. Supported extensions: {', '.join(TABLE_ENDINGS)}.")
@@ -193,7 +193,9 @@ def column(
         if wanted.isdecimal() and 1 <= int(wanted) <= len(table.columns):
             return table.columns[int(wanted) - 1]
         problem = f'has no column "{shortened(wanted, SHOWN)}"'
+        fitting = table.categories if role == "label" else table.prose
         likely = difflib.get_close_matches(wanted, free, n=1)
+        likely = likely or [name for name in fitting if name in free]
     else:
         named = [name for name in free if name.casefold() in candidates]
         likely = named or [name for name in free if name in table.worded]
@@ -210,6 +212,13 @@ def column(
             f'{table.name} has a single column, "{shortened(table.columns[0], SHOWN)}", so there '
             "are no labels in it. Add a column with the label of each row."
         )
+    if kind is NoTextColumnError and not likely:
+        lists = [name for name in free if any(are_strings(row.get(name)) for row in table.head)]
+        if len(lists) == 1:  # several are the words of sentences and their tags
+            raise kind(
+                f'{table.name}: column "{lists[0]}" contains lists of strings, not text. '
+                f"{CURE_OF_STRINGS}"
+            )
     names = "columns" if table.has_names else "columns, without a header"
     raise kind(
         f"{table.name} {problem} ({names}: {joined(table.columns) or 'none'}). "
@@ -239,23 +248,6 @@ def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
 # --- formats ---
 
 
-def _csv_records(path: DataPath, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(_NO_LIMIT)  # a document is often longer than the default of 128 KiB
-    lines = read_lines(path, encoding)
-    first = next(lines, "")
-    delimiter = ";" if ";" in first and "," not in first else ","  # Excel, in much of Europe
-    reader = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
-    line = 1
-    try:
-        for fields in reader:
-            yield line, fields
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise GlassformerError(
-            f"{path}:{line}: invalid CSV ({error}). Double each quote inside a quoted field."
-        ) from None
-
-
 def _with_header(
     path: DataPath, records: Iterator[tuple[int, list[str]]], cure: str
 ) -> Iterator[Row]:
@@ -276,13 +268,13 @@ def _with_header(
             f"{joined(names)}"
         )
     if twice := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise GlassformerError(
+        raise MalformedError(
             f'{path}:{top}: two columns are named "{shortened(twice[0], SHOWN)}". Rename one.'
         )
     file, width = str(path), len(names)
     for line, fields in filled:
         if len(fields) != width:
-            raise GlassformerError(
+            raise MalformedError(
                 f"{path}:{line}: expected {counted(len(names), 'field')} ({joined(names)}), found "
                 f"{len(fields):,}. {cure}"
             )
@@ -300,7 +292,7 @@ def _parquet_rows(path: DataPath) -> Iterator[Row]:
         try:
             file = parquet.ParquetFile(seekable)
         except ArrowException as error:
-            raise GlassformerError(f"{path} is not Parquet: {first_line(error)}") from None
+            raise MalformedError(f"{path} is not Parquet: {first_line(error)}") from None
         batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH))
         yield from _arrow_rows(str(path), batches)
 

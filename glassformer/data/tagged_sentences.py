@@ -15,6 +15,7 @@ from itertools import chain, groupby, islice
 from glassformer.data.content import content_key
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
+from glassformer.data.holding_out import USUAL
 from glassformer.data.labelled_items import Items
 from glassformer.data.labels import in_order, label_name, one_name
 from glassformer.data.reading_report import collecting
@@ -89,7 +90,7 @@ def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
             f'{training.where}: every word has the same tag ("{min(tags)}"). Provide sentences '
             "with at least two tags, or pass another --label-column."
         )
-    split = split_labelled(training, validation, test, config.validation_fraction)
+    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     label_column, columns = _columns_of(config)
     outside = {"O"} & {*split.labels}  # the tag of words outside entities comes first
     return replace(

@@ -16,7 +16,7 @@ from typing import BinaryIO, TextIO, TypeVar
 
 from glassformer.data.archives import COMPRESSIONS, Member, bounded, is_archive
 from glassformer.data.encodings import Decoding, NotTextError, decide, is_binary
-from glassformer.data.reading_report import report
+from glassformer.data.reading_report import MALFORMED, report
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause
 
@@ -35,6 +35,12 @@ class SkippedError(GlassformerError):
 
     reason: str
     """Why, in a few words."""
+
+
+class MalformedError(SkippedError):
+    """A table does not follow the rules of its format."""
+
+    reason = MALFORMED
 
 
 def at_least_one(items: Iterable[T], problem: str) -> Iterator[T]:

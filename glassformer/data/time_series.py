@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.data.content import bytes_key
+from glassformer.data.holding_out import USUAL
 from glassformer.data.labelled_items import Items, check_classes, check_kinds
 from glassformer.data.labels import LABEL_COLUMNS, as_number, label_name
 from glassformer.data.npz_files import read_npz_series
@@ -87,7 +88,7 @@ def read_series_split(config: LabelledConfig, seed: int) -> LabelledSplit[Series
     training, validation, test = parts
     check_kinds(training)
     check_classes(training)
-    split = split_labelled(training, validation, test, config.validation_fraction)
+    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     features, label, columns = _columns_of(config)
     return replace(split, text_column=features, label_column=label, columns=columns)
 

@@ -1,6 +1,7 @@
-"""How much each head matters: switch it off and watch the prediction change.
+"""How much each head matters: switch it off and watch the output change.
 
-effect = KL(p with all heads ‖ p without this head)
+effect = KL(p with all heads ‖ p without this head)             of a prediction
+effect = 1 − cosine(v with all heads, v without this head)      of the vector of a text
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, normalize
 
 from glassformer.inspection.capture import Array
 from glassformer.nn.attention import MultiHeadAttention
@@ -23,13 +24,14 @@ Heads = Sequence[Sequence[tuple[Tap, list[int]]]]
 
 @dataclass(frozen=True, eq=False)
 class HeadEffects:
-    """What a prediction loses with each head."""
+    """What a prediction, or the vector of a text, loses with each head."""
 
     divergence: Array
-    """(N, H) KL divergence of the prediction without the head, in nats; 0: it changes nothing. NaN
-    where a layer has fewer heads than others."""
-    change: Array
-    """(N, H) change of the log-probability of the token that all heads together find likeliest."""
+    """(N, H) KL divergence of the prediction without the head, in nats, or the cosine distance of
+    the vector; 0: it changes nothing. NaN where a layer has fewer heads than others."""
+    change: Array | None = None
+    """(N, H) change of the log-probability of the token that all heads together find likeliest;
+    None for a vector."""
 
 
 def heads_of(attentions: Sequence[MultiHeadAttention]) -> Heads:
@@ -47,7 +49,6 @@ def heads_in_windows(layers: Sequence[tuple[WindowAttention, Grid]]) -> Heads:
     return found
 
 
-@torch.inference_mode()
 def head_effects(
     heads: Heads,
     logits_of: Callable[[], Tensor],
@@ -57,21 +58,47 @@ def head_effects(
     apply, it is a yes/no decision for each, and their divergences add up."""
 
     def logprobs() -> Tensor:
-        logits = logits_of().double()
+        with torch.inference_mode():
+            logits = logits_of().double()
         if has_several_labels:
             return torch.cat([logsigmoid(logits), logsigmoid(-logits)])  # (2V,) yes, then no
         return logits.log_softmax(-1)  # (V,)
 
     whole = logprobs()
     best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
-    shape = (len(heads), max(map(len, heads)))
-    divergence, change = np.full((2, *shape), np.nan, np.float32)
-    for layer, switches in enumerate(heads):
-        for head, (tap, places) in enumerate(switches):
-            with without_heads({tap: places}):
-                without = logprobs()
-            # A token with probability 0 contributes nothing, whatever its logarithms are.
-            gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))
-            divergence[layer, head] = gap.sum().clamp(min=0)
-            change[layer, head] = without[best] - whole[best]
+
+    def compared(without: Tensor) -> tuple[float, float]:
+        # A token with probability 0 contributes nothing, whatever its logarithms are.
+        gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))
+        return float(gap.sum().clamp(min=0)), float(without[best] - whole[best])
+
+    divergence, change = _without_each(heads, lambda: compared(logprobs()))
     return HeadEffects(divergence, change)
+
+
+def vector_effects(heads: Heads, vector_of: Callable[[], Tensor]) -> HeadEffects:
+    """`vector_of` computes the vector of a text (D,) by running the model."""
+
+    def unit() -> Tensor:
+        with torch.inference_mode():
+            return normalize(vector_of().double(), dim=-1)
+
+    whole = unit()
+    # |a − b|² / 2 = 1 − a · b, without losing what is small
+    (distance,) = _without_each(heads, lambda: (float((unit() - whole).square().sum() / 2),))
+    return HeadEffects(distance)
+
+
+def _without_each(heads: Heads, measure: Callable[[], tuple[float, ...]]) -> list[Array]:
+    """(N, H) of each number that is measured with one head switched off."""
+    rows = []
+    for switches in heads:
+        found = []
+        for tap, places in switches:
+            with without_heads({tap: places}):
+                found.append(measure())
+        rows.append(found)
+    table = np.full((len(rows), max(map(len, rows)), len(rows[0][0])), np.nan, np.float32)
+    for layer, found in enumerate(rows):
+        table[layer, : len(found)] = found
+    return list(np.moveaxis(table, -1, 0))

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.inspection.rollout import rolled_out
-from glassformer.inspection.subject import Stream, Subject
-from glassformer.inspection.token_vectors import Explained, TokenVectors
+from glassformer.inspection.subject import CROSS, Stream, Subject
+from glassformer.inspection.token_vectors import Explained, Inputs
 from glassformer.nn.observe import Change, Tap, changing
 
 Values = NDArray[np.floating[Any]]
-CROSS = "cross"  # attention of a decoder to its source
 
 
-def attended_tokens(call: TokenVectors, explained: Explained) -> list[dict[str, Any]]:
+def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
     """Mean attention, rollout, and attention × gradient for each prediction."""
     weights: dict[Tap, Tensor] = {}
 
@@ -35,7 +34,8 @@ def attended_tokens(call: TokenVectors, explained: Explained) -> list[dict[str, 
 
         return change
 
-    groups = _groups(call.streams)
+    layers = call.subject.head_groups.items()
+    groups = {name: [each.tap for each in group] for name, group in layers}
     taps = [tap for group in groups.values() for tap in group]
     inputs = [x.clone().requires_grad_() for x in call.vectors]
     with torch.enable_grad(), changing({tap: keeping(tap) for tap in taps}):
@@ -73,23 +73,12 @@ def attended_tokens(call: TokenVectors, explained: Explained) -> list[dict[str, 
     return found
 
 
-def _groups(streams: Sequence[Stream]) -> dict[str, list[Tap]]:
-    """The taps of the attention within each stream, by its name, and to another one."""
-    found: dict[str, list[Tap]] = {}
-    for stream in streams:
-        if stream.stack is not None:
-            found[stream.name] = [each.tap for each in stream.stack.attentions]
-            if stream.stack.cross_attentions:
-                found[CROSS] = [each.tap for each in stream.stack.cross_attentions]
-    return found
-
-
 def _joined(streams: Sequence[Stream], values: dict[str, Values]) -> Values:
     """(T,) of all streams: what is known of a stream, and of the attention of another to it."""
     parts = []
     memory = streams[-1].memory
     for stream in streams:
-        own = values.get(stream.name, np.zeros(len(stream.ids)))
+        own = values.get(stream.name, np.zeros(len(stream.tokens)))
         parts.append(own + values[CROSS] if CROSS in values and stream.name == memory else own)
     return np.concatenate(parts)
 
@@ -98,7 +87,7 @@ def _rows_of(subject: Subject, place: int) -> list[int]:
     """The positions whose last states a prediction is made from."""
     if subject.predicts != "whole":
         return [place]
-    positions = list(range(len(subject.streams[-1].ids)))
+    positions = list(range(len(subject.streams[-1].tokens)))
     return positions if subject.read_at is None else [positions[at] for at in subject.read_at]
 
 
@@ -112,7 +101,7 @@ def _at_once(subject: Subject, attention: dict[str, Values], place: int) -> dict
 def _rolled_out(subject: Subject, attention: dict[str, Values], place: int) -> dict[str, Values]:
     means = {name: weights.mean(1) for name, weights in attention.items()}  # (L, T, S)
     last = subject.streams[-1]
-    shares = np.zeros(len(last.ids))
+    shares = np.zeros(len(last.tokens))
     shares[_rows_of(subject, place)] = 1 / len(_rows_of(subject, place))
     own, memory = rolled_out(shares, means[last.name], means.get(CROSS))
     found = {last.name: own}

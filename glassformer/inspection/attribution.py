@@ -8,7 +8,8 @@
 
 f is the log-probability of the token or label that is likeliest. x are the vectors of the tokens
 before the first layer, and b, the baseline, is the mean of all vectors of the vocabulary: a token
-that is none in particular. Positions stay. The integrated gradients of all tokens sum to
+that is none in particular. Positions stay. Of an image, x are the pixels, the tokens its patches,
+and b has the mean colour of the image everywhere. The integrated gradients of all tokens sum to
 f(x) − f(b); how far the numerical integral is from that is its error (Sundararajan et al., 2017).
 """
 
@@ -24,7 +25,8 @@ from torch import Tensor
 
 from glassformer.inspection.attended_tokens import attended_tokens
 from glassformer.inspection.inspection import Inspection
-from glassformer.inspection.token_vectors import Explained, TokenVectors
+from glassformer.inspection.subject import Subject
+from glassformer.inspection.token_vectors import Explained, Inputs, inputs_of
 
 Values = NDArray[np.floating[Any]]
 
@@ -55,7 +57,7 @@ class Attribution:
     integrated_gradients: Values
     left_out: Values
     num_steps: int
-    """Gradients in each integral."""
+    """Gradients in its integral."""
     attention: Values | None = None
     """None, like the next two, without layers of attention."""
     rollout: Values | None = None
@@ -89,13 +91,11 @@ class Attribution:
         return {(a, b): rank_correlation(read[a], read[b]) for a, b in combinations(read, 2)}
 
 
-def attributions(
-    seen: Inspection, predictions: Sequence[int] | None = None, most_steps: int = MOST_STEPS
-) -> list[Attribution]:
-    """What each of these predictions rests on (default: the one in focus). `most_steps` limits the
-    gradients in an integral."""
+def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> list[Attribution]:
+    """What each of these predictions rests on (default: the one in focus). What is found for one of
+    them does not depend on the others."""
     subject = seen.subject
-    call = TokenVectors(subject)
+    call = inputs_of(subject)
     places = [subject.focus] if predictions is None else list(predictions)
     places = [place % len(seen.logits) for place in places]
     with torch.no_grad():
@@ -103,7 +103,7 @@ def attributions(
             call.logprobs(each)[0] for each in (call.vectors, call.baseline)
         )  # (P, C)
     explained = [(place, int(whole[place].argmax())) for place in places]
-    gradients, num_steps = _integrated_gradients(call, explained, whole - baseline, most_steps)
+    integrals = _integrated_gradients(call, explained, whole - baseline)
     left_out = _left_out(call, explained, whole)
     attended = attended_tokens(call, explained) if seen.has_layers else [{} for _ in explained]
     return [
@@ -112,42 +112,58 @@ def attributions(
             token=subject.name_of(id),
             logprob=float(whole[place, id]),
             baseline_logprob=float(baseline[place, id]),
-            integrated_gradients=gradients[number],
+            integrated_gradients=integrals[number][0],
             left_out=left_out[number],
-            num_steps=num_steps,
-            **attended[number],
+            num_steps=integrals[number][1],
+            **attended[number] | _of_image(subject),
         )
         for number, (place, id) in enumerate(explained)
     ]
+
+
+def _of_image(subject: Subject) -> dict[str, Values]:
+    """The rollout of a classifier of images, which knows how its vectors are pooled."""
+    picture = subject.streams[0].picture
+    if subject.rollout is None or picture is None:
+        return {}
+    return {"rollout": np.concatenate([np.zeros(picture.num_extra), subject.rollout().ravel()])}
 
 
 # --- integrated gradients ---
 
 
 def _integrated_gradients(
-    call: TokenVectors, explained: Explained, difference: Tensor, most_steps: int
-) -> tuple[list[Values], int]:
-    """(T,) for each prediction, and the number of steps. `difference` is f(x) − f(b), (P, C)."""
-    num_steps = FEWEST_STEPS
-    while True:
-        found = _integrals(call, explained, num_steps)
-        gaps = [
-            abs(values.sum() - total) / max(1.0, abs(total))
-            for values, (place, id) in zip(found, explained, strict=True)
-            for total in [float(difference[place, id])]
-        ]
-        if max(gaps) <= TOLERANCE or num_steps >= most_steps:
-            return found, num_steps
+    call: Inputs, explained: Explained, difference: Tensor
+) -> list[tuple[Values, int]]:
+    """(T,) for each prediction, and its number of steps. `difference` is f(x) − f(b), (P, C)."""
+    found: dict[int, tuple[Values, int]] = {}
+    inexact, num_steps = list(range(len(explained))), FEWEST_STEPS
+    while inexact:
+        integrals = _integrals(call, [explained[number] for number in inexact], num_steps)
+        found |= {
+            number: (values, num_steps) for number, values in zip(inexact, integrals, strict=True)
+        }
         num_steps *= 2
+        if num_steps > MOST_STEPS:
+            break
+        totals = {number: float(difference[explained[number]]) for number in inexact}
+        inexact = [
+            number
+            for number, total in totals.items()
+            if abs(found[number][0].sum() - total) > TOLERANCE * max(1.0, abs(total))
+        ]
+    return [found[number] for number in range(len(explained))]
 
 
-def _integrals(call: TokenVectors, explained: Explained, num_steps: int) -> list[Values]:
+def _integrals(call: Inputs, explained: Explained, num_steps: int) -> list[Values]:
     found: list[Values] = [np.zeros(call.num_tokens) for _ in explained]
-    pairs = zip(call.vectors, call.baseline, strict=True)
-    ways = [x - b for x, b in pairs]  # (1, T, D)
+    ways = [
+        x - b for x, b in zip(call.vectors, call.baseline, strict=True)
+    ]  # (1, T, D), or (1, C, H, W)
     alphas, shares = _nodes(num_steps)
     for rows in _parts(num_steps, call.rows_at_once()):
-        alpha = torch.from_numpy(alphas[rows]).to(ways[0])[:, None, None]  # (K, 1, 1)
+        alpha = torch.from_numpy(alphas[rows]).to(ways[0])  # (K,)
+        alpha = alpha.reshape(-1, *(1 for _ in ways[0].shape[1:]))  # (K, 1, 1)
         share = torch.from_numpy(shares[rows]).to(ways[0].device)  # (K,)
         inputs = [
             (b + alpha * way).requires_grad_()
@@ -159,11 +175,8 @@ def _integrals(call: TokenVectors, explained: Explained, num_steps: int) -> list
             gradients = torch.autograd.grad(
                 (share * logprobs[:, place, id]).sum(), inputs, retain_graph=True
             )
-            parts = [
-                (gradient.double() * way).sum(dim=(0, 2)).cpu().numpy()  # (T,)
-                for gradient, way in zip(gradients, ways, strict=True)
-            ]
-            values += np.concatenate(parts)
+            pairs = zip(gradients, ways, strict=True)
+            values += call.by_token([gradient.double() * way for gradient, way in pairs])
     return found
 
 
@@ -182,20 +195,14 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 # --- leaving a token out ---
 
 
-def _left_out(call: TokenVectors, explained: Explained, whole: Tensor) -> list[Values]:
+def _left_out(call: Inputs, explained: Explained, whole: Tensor) -> list[Values]:
     found: Values = np.zeros((len(explained), call.num_tokens))
     chosen = torch.tensor(explained, device=whole.device)  # (E, 2)
     kept = whole[chosen[:, 0], chosen[:, 1]]  # (E,)
     for rows in _parts(call.num_tokens, call.rows_at_once()):
-        inputs, first = [], 0
         places = torch.arange(rows.start, rows.stop, device=whole.device)  # (K,)
-        for x, b in zip(call.vectors, call.baseline, strict=True):
-            own = torch.arange(first, first + x.size(1), device=whole.device)  # (T,)
-            is_left_out = (places[:, None] == own)[..., None]  # (K, T, 1)
-            inputs.append(torch.where(is_left_out, b, x))  # (K, T, D)
-            first += x.size(1)
         with torch.no_grad():
-            logprobs = call.logprobs(inputs)[:, chosen[:, 0], chosen[:, 1]]  # (K, E)
+            logprobs = call.logprobs(call.without(places))[:, chosen[:, 0], chosen[:, 1]]  # (K, E)
         found[:, rows] = (kept - logprobs).T.cpu().numpy()
     return list(found)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.inspection.capture import Array
+from glassformer.inspection.directions import map_of
 from glassformer.tables import aligned
 from glassformer.wording import beginning
 
@@ -71,13 +72,7 @@ class Contexts:
     def places(self) -> tuple[Values, float]:
         """All directions on a map of the two in which they differ most, (N + 1, U, 2), and the
         share of their differences that it holds."""
-        flat = self._unit.reshape(-1, self._unit.shape[-1])
-        flat = flat - flat.mean(0)
-        _, scales, directions = np.linalg.svd(flat, full_matrices=False)
-        places = (flat @ directions[:2].T).reshape(*self.hidden.shape[:2], -1)
-        total = float((scales**2).sum())
-        share = float((scales[:2] ** 2).sum() / total) if total else 0.0
-        return np.pad(places, [(0, 0), (0, 0), (0, 2 - places.shape[-1])]), share
+        return map_of(self._unit)
 
     @property
     def names(self) -> list[str]:

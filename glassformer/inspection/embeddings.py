@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.inspection.capture import Array
+from glassformer.inspection.directions import main_directions, map_of
 from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.subject import Stream, Subject
 
@@ -57,16 +56,6 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def main_directions(vectors: Array) -> tuple[Array, float]:
-    """The two directions (2, D) in which vectors (N, D) differ most, and their share of it all."""
-    centred = vectors.astype(np.float64) - vectors.mean(0)
-    _, scales, directions = np.linalg.svd(centred, full_matrices=False)
-    missing = max(0, 2 - len(directions))
-    directions = np.pad(directions[:2], [(0, missing), (0, 0)]).astype(np.float32)
-    total = float((scales**2).sum())
-    return directions, float((scales[:2] ** 2).sum() / total) if total else 0.0
-
-
 def _positions(subject: Subject) -> dict[str, Any] | None:
     """What is added at each position, and how alike these vectors are."""
     stack = subject.streams[-1].stack
@@ -108,9 +97,8 @@ def place_facts(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
         vectors = seen.capture(stream).hidden[0].copy()  # (T, D)
         if added is not None:
             vectors -= added.cpu().numpy()
-        directions, found["share"] = main_directions(vectors[first:])
-        centred = vectors[first:] - vectors[first:].mean(0)
-        found["places"] = (centred @ directions.T).tolist()
+        places, found["share"] = map_of(vectors[first:])
+        found["places"] = places.tolist()
     if added is not None and len(added) - first <= MOST_PLACES:
         unit = torch.nn.functional.normalize(added[first:].float(), dim=-1)
         found["similar"] = (unit @ unit.T).cpu().numpy()

@@ -26,6 +26,7 @@ from glassformer.inspection.ablation import (
     head_effects,
     heads_in_windows,
     heads_of,
+    vector_effects,
 )
 from glassformer.inspection.capture import Array, Capture, capturing
 from glassformer.inspection.contexts import Contexts
@@ -35,7 +36,8 @@ from glassformer.inspection.window_capture import WindowLayer, capturing_windows
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import listening
-from glassformer.tables import aligned, html_table
+from glassformer.tables import aligned, html_notes, html_table
+from glassformer.wording import counted, shortened
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -87,10 +89,13 @@ class Inspection:
                     self._windows[stream.name] = around.enter_context(in_windows)
                 elif stream.memory_taps:
                     memory = around.enter_context(listening(stream.memory_taps))
-            logits = subject.run()
+            output = subject.run().float().cpu().numpy()
         self._memory = memory
-        self.logits: Array = logits.float().cpu().numpy()
+        is_vector = subject.predicts == "vector"
+        self.logits: Array = output[:0] if is_vector else output
         """(P, C) of all predictions."""
+        self.vector: Array | None = output[0] if is_vector else None
+        """(D,) of the whole input, if the model predicts nothing but computes that."""
         self.contexts: Contexts | None = None
         """A word of the text in other sentences, if that was asked for."""
 
@@ -177,6 +182,8 @@ class Inspection:
     @property
     def focused(self) -> Prediction:
         """The prediction that is looked at first: the last one, or that of the first mask."""
+        if not self.predictions:
+            raise UsageError(f"this {self.subject.model} has no output layer and predicts nothing.")
         return self.predictions[self.subject.focus]
 
     def _actual(self, row: int, logprobs: Tensor) -> tuple[str | None, float | None]:
@@ -222,8 +229,9 @@ class Inspection:
         return next(self._stack.parameters()).device
 
     def effects(self, prediction: int | None = None, of: str | None = None) -> HeadEffects:
-        """How one prediction changes without each head (default: the one in focus). `of` is the
-        stream whose heads are meant, or "cross" (default: the last stream)."""
+        """How one prediction changes without each head (default: the one in focus), or the vector
+        of the input, if nothing is predicted. `of` is the stream whose heads are meant, or "cross"
+        (default: the last stream)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
         if of is not None:
@@ -232,15 +240,13 @@ class Inspection:
             heads = heads_in_windows(self.stream.windows)
         else:
             heads = heads_of(self._stack.attentions)
+        if self.vector is not None:
+            return vector_effects(heads, lambda: subject.run()[0])
         return head_effects(heads, lambda: subject.run()[place], subject.has_several_labels)
 
     @property
     def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
-        """The layers of attention within each stream, by its name, and those of the last stream to
-        another one ("cross")."""
-        found = {s.name: s.stack.attentions for s in self.subject.streams if s.stack is not None}
-        cross = [] if self.stream.stack is None else self.stream.stack.cross_attentions
-        return found | ({"cross": cross} if cross else {})
+        return self.subject.head_groups
 
     # --- for programs and notebooks ---
 
@@ -255,6 +261,8 @@ class Inspection:
             "predicts": self.subject.predicts,
             "predictions": [asdict(each) for each in self.predictions],
         }
+        if self.vector is not None:
+            found["vector"] = self.vector.tolist()
         if self.has_layers:
             capture = self.capture()
             found |= {"layers": capture.layers, "heads": capture.heads}
@@ -279,6 +287,7 @@ class Inspection:
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """What the user should know, such as how much of the text was left out."""
         more = () if self.contexts is None else self.contexts.notes
         return tuple(dict.fromkeys((*self.subject.notes, *more)))
 
@@ -286,17 +295,47 @@ class Inspection:
         """For people: each token with what was predicted there."""
         return aligned(*self._table())
 
+    def __repr__(self) -> str:
+        """What there is, in a line, and the notes."""
+        number = len(self.tokens)
+        parts = [repr(shortened(self.subject.text, 60)), counted(number, "token")]
+        if self.has_layers:
+            capture = self.capture()
+            parts.append(f"attention {(len(capture.layers), len(capture.heads), number, number)}")
+            parts.append(f"hidden {(len(capture.states), *capture.states[0].shape)}")
+        if self.vector is not None:
+            parts.append(f"vector {self.vector.shape}")
+        else:
+            best = self.focused.options[0]
+            parts.append(counted(len(self.predictions), "prediction"))
+            parts.append(f"likeliest {best.token!r} {best.probability:.1%}")
+        notes = (f"\nnote: {each}" for each in self.notes)
+        return f"Inspection({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
+
     def _repr_html_(self) -> str:
-        """The same for notebooks, below the image, if there is one."""
-        table = html_table(*self._table())
+        """The same for notebooks: the image, if there is one, the notes and the table."""
+        notes, table = html_notes(self.notes), html_table(*self._table())
         picture = self.subject.streams[0].picture
         if picture is None:
-            return table
+            return f"{notes}{table}"
         name = escape(picture.name, quote=True)
-        return f'<img src="{picture.image}" alt="{name}" style="max-height: 20rem">{table}'
+        image = f'<img src="{picture.image}" alt="{name}" style="max-height: 20rem">'
+        return f"{image}{notes}{table}"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        names = ["token", "prediction", "probability of what is there"]
+        if self.vector is not None:
+            last = self.hidden[-1]  # (T, D)
+            lengths = np.linalg.norm(last, axis=1) * np.linalg.norm(self.vector)  # (T,)
+            alike = last @ self.vector / np.maximum(lengths, 1e-12)
+            pairs = zip(self.tokens, alike, strict=True)
+            names = ["token", "cosine of its last state and the vector of the text"]
+            return names, [[repr(token), f"{value:.3f}"] for token, value in pairs]
+        known_as = {"next": "what comes next, and its probability"}
+        names = [
+            "token",
+            "prediction",
+            known_as.get(self.subject.predicts, "what is there, and its probability"),
+        ]
         rows = []
         for each in self.predictions:
             whole = f"the whole {self.subject.input_name}"

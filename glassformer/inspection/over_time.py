@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array
 from glassformer.inspection.head_patterns import Pattern, head_patterns
 from glassformer.inspection.inspection import Inspection, Prediction
 from glassformer.inspection.subject import Subject
-from glassformer.tables import aligned, html_table
+from glassformer.tables import aligned, html_notes, html_table
+from glassformer.wording import counted, shortened
 
 FOLLOWED = 5  # of the tokens or labels that are likeliest at the end, at each position
 MOST_BYTES = 1_000_000_000  # of all attention weights
@@ -90,8 +89,7 @@ class OverTime:
         if last.has_layers:
             capture = last.capture()
             self.layers, self.heads = capture.layers, capture.heads
-            # A model that reads both ways always attends to some later position.
-            self.is_causal = not np.triu(capture.attention, 1).any()
+            self.is_causal = last.stream.is_causal
 
     def _moment(self, step: int, seen: Inspection) -> Moment:
         p = seen.logprobs.exp()
@@ -173,9 +171,16 @@ class OverTime:
         """For people: what was predicted at each step."""
         return aligned(*self._table())
 
+    def __repr__(self) -> str:
+        parts = [repr(shortened(self.subject.text, 60)), counted(len(self.moments), "moment")]
+        if self.moments:
+            parts.append(f"steps {self.steps[0]:,} to {self.steps[-1]:,}")
+        notes = (f"\nnote: {each}" for each in self.notes)
+        return f"OverTime({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
+
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        return html_table(*self._table())
+        return f"{html_notes(self.notes)}{html_table(*self._table())}"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         names = ["step", self._place()]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-Grid = tuple[int, int]  # rows, columns
+from glassformer.nn.patches import Grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from glassformer.inspection.capture import Array
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.window_capture import WindowedLayer
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import Tap
 from glassformer.nn.token_embedding import Embedding
@@ -17,8 +18,24 @@ from glassformer.text.tokenizers import Tokenizer
 if TYPE_CHECKING:
     from glassformer.inspection.over_time import OverTime
 
-Predicts = Literal["next", "same", "whole"]
-"""What a prediction is about: the token after its position, the one at it, or the whole input."""
+CROSS = "cross"  # attention of a decoder to its source
+Predicts = Literal["next", "same", "whole", "vector"]
+"""What a prediction is about: the token after its position, the one at it, or the whole input.
+"vector": nothing is predicted; the output is the vector of the whole input."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is done to the vectors of tokens before the first block, beside adding positions."""
+
+    is_widened: bool = False
+    """They are projected to the width of the model."""
+    is_scaled: bool = False
+    """They are multiplied by √d_model."""
+    has_segments: bool = False
+    """The vector of a segment is added to them."""
+    is_normed: bool = False
+    """Their sum with the others is normalized."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +52,8 @@ class Stream:
     """Name of the stream that it attends to as well, if there is one."""
     memory_taps: Sequence[Tap] = ()
     """Where it does so, if not in its stack: a tap for each layer."""
+    memory_score: str = ""
+    """How places are scored there: additive, dot or general (`nn/recurrent_attention.py`)."""
     tokenizer: Tokenizer | None = None
     """What cut it into tokens."""
     is_causal: bool = False
@@ -48,6 +67,18 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
+class PixelInput:
+    """An image as a model reads it, in whose place others can be put."""
+
+    values: Tensor
+    """(1, C, H, W)"""
+    run: Callable[[Tensor], Tensor]
+    """The logits of all predictions, (B, P, C), for other images (B, C, H, W)."""
+    num_weights: int
+    """Of the model, to foresee how long that takes."""
+
+
+@dataclass(frozen=True, eq=False)
 class Subject:
     """A model and its input, ready to run."""
 
@@ -57,7 +88,8 @@ class Subject:
     streams: tuple[Stream, ...]
     """The last one is what predictions are made from."""
     run: Callable[[], Tensor]
-    """Computes the logits of all predictions, (P, C), by a pass through the model."""
+    """Computes the logits of all predictions, (P, C), or the vector of the input, (1, D), by a pass
+    through the model."""
     name_of: Callable[[int], str]
     """The token or label that a logit belongs to."""
     predicts: Predicts
@@ -67,6 +99,8 @@ class Subject:
     """(V, D) the vectors of all tokens of the last stream."""
     positions: nn.Module | None = None
     """What gives the tokens of the last stream their places."""
+    entry: Entry = Entry()
+    """What else happens to their vectors before the first block."""
     module: nn.Module | None = None
     """The model itself, and its preprocessing, if a page may carry them."""
     preprocessing: Any = None
@@ -81,11 +115,13 @@ class Subject:
     """The same input with the same model at another stage of its training."""
     history: "Callable[[], OverTime] | None" = None
     """The same input through the training of the model, if that is known."""
+    no_history: str = ""
+    """Why it is not, if a page should say so."""
     separator: str = ""
     """What stands between two tokens of a text: nothing if they include their spaces."""
     num_left_out: int = 0
     """Tokens of the text that do not fit into the model's context."""
-    part_left_out: Literal["beginning", "middle"] = "middle"
+    part_left_out: Literal["beginning", "middle", "end"] = "middle"
     """Where they are."""
     focus: int = -1
     """The prediction that is looked at first, and without each head."""
@@ -94,6 +130,8 @@ class Subject:
     run_rows: Callable[[], Tensor] | None = None
     """The same as `run` with all rows, (B, P, C): as many as a call puts in place of the vectors of
     the streams."""
+    pixels: PixelInput | None = None
+    """The image of the first stream, if the patches of it are its tokens."""
     read_at: Sequence[int] | None = None
     """The positions that a prediction for the whole input is read from; None: all of them."""
     labels: Sequence[str] = ()
@@ -115,6 +153,16 @@ class Subject:
     """(C,) what is added to this sum."""
     reads_words_alone: bool = False
     """What a token adds depends on its own words only."""
+
+    @property
+    def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
+        """The layers of attention within each stream, by its name, and those of the last stream to
+        another one (CROSS)."""
+        found = {
+            each.name: each.stack.attentions for each in self.streams if each.stack is not None
+        }
+        last = self.streams[-1].stack
+        return found | ({CROSS: last.cross_attentions} if last and last.cross_attentions else {})
 
     @property
     def name_of_token(self) -> Callable[[int], str]:

@@ -1,7 +1,7 @@
 """Single views of an inspection: each as text, as JSON, and for a picture."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,12 @@ from glassformer.inspection.ablation import HeadEffects
 from glassformer.inspection.attribution import METHODS, Attribution
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Likely
-from glassformer.tables import aligned
+from glassformer.tables import aligned, html_notes, html_text
 
 BASELINE = "the mean of all token vectors"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TextView(ABC):
     """A part of what a model computed on a text."""
 
@@ -33,13 +33,20 @@ class TextView(ABC):
     def text(self) -> str:
         """For people, on a terminal."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.seen!r}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the notes and the text."""
+        return f"{html_notes(self.notes)}{html_text(self.text())}"
+
     def about(self) -> dict[str, Any]:
         """The keys that the JSON of every view has."""
         subject = self.seen.subject
         return {"model": subject.model, "text": subject.text, "tokens": self.seen.tokens}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeadsView(TextView):
     """The attention of the layers and heads that were asked for."""
 
@@ -74,7 +81,7 @@ class HeadsView(TextView):
         return aligned(["layer", "head", "strongest", "mean distance"], rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LensView(TextView):
     """What the model would predict if it stopped after each layer."""
 
@@ -101,13 +108,16 @@ class LensView(TextView):
         return aligned(["token", *names], rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AblationView(TextView):
-    """How one prediction changes without each head: the last one, or that of the first mask."""
+    """How one prediction changes without each head: the last one, or that of the first mask. Of a
+    model that predicts nothing, the vector of the text."""
 
     effects: HeadEffects
 
     def as_json(self) -> dict[str, Any]:
+        if self.effects.change is None:
+            return self.about() | {"distance": self.effects.divergence.tolist()}
         looked_at = self.seen.focused
         return self.about() | {
             "position": looked_at.position,
@@ -123,31 +133,37 @@ class AblationView(TextView):
 
     def text(self) -> str:
         """A row for each layer, a column for each head: KL divergence in nats."""
-        looked_at, table = self.seen.focused, self.effects.divergence
+        table = self.effects.divergence
         names = ["", *(f"head {number}" for number in range(table.shape[1]))]
         rows = [
             [f"layer {number}", *(f"{value:.4f}" for value in row)]
             for number, row in enumerate(table)
         ]
+        if self.effects.change is None:
+            head = "cosine distance of the vector of the text without each head:"
+            return f"{head}\n{aligned(names, rows)}"
+        options = self.seen.focused.options[:3]
         return (
-            f"prediction{self._place}: {', '.join(map(_shown, looked_at.options[:3]))}\n"
+            f"prediction{self._place}: {', '.join(map(_shown, options))}\n"
             f"KL divergence of the prediction without each head:\n{aligned(names, rows)}"
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PredictionView(TextView):
     """What the model predicts at each position, and how likely what is there was."""
 
     def as_json(self) -> dict[str, Any]:
-        found = self.seen.as_json()
-        return self.about() | {key: found[key] for key in ("predicts", "predictions")}
+        return self.about() | {
+            "predicts": self.seen.subject.predicts,
+            "predictions": [asdict(each) for each in self.seen.predictions],
+        }
 
     def text(self) -> str:
         return self.seen.text()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttributionView(TextView):
     """How much each token counts for one prediction: attention and other opinions."""
 
@@ -189,10 +205,6 @@ class AttributionView(TextView):
             for place, token in enumerate(self.tokens)
             if found.is_read[place]
         ]
-        pairs = [
-            f"  {METHODS[a]} and {METHODS[b]}: {'none' if value is None else f'{value:.2f}'}"
-            for (a, b), value in found.correlations.items()
-        ]
         total = float(found.integrated_gradients.sum())
         return "\n".join(
             [
@@ -202,13 +214,25 @@ class AttributionView(TextView):
                 f"The integrated gradients sum to {total:.4f}; the difference of the "
                 f"log-probabilities is {found.logprob - found.baseline_logprob:.4f} (error "
                 f"{abs(found.error):.1e}, {found.num_steps} steps).",
-                "Rank correlation of the sizes:",
-                *pairs,
+                *self._agreement(),
             ]
         )
 
+    def _agreement(self) -> list[str]:
+        """How alike the methods order the tokens, if there are enough of them."""
+        found = self.found.correlations
+        if all(value is None for value in found.values()):
+            return ["Too few tokens to compare the methods: three are needed to order them."]
+        return [
+            "Rank correlation of the sizes:",
+            *(
+                f"  {METHODS[a]} and {METHODS[b]}: {'none' if value is None else f'{value:.2f}'}"
+                for (a, b), value in found.items()
+            ),
+        ]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ContextsView(TextView):
     """A word of the text in several sentences."""
 

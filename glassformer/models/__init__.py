@@ -46,6 +46,8 @@ class ModelRow:
     """Values of its config that `finetune` chooses, where a pre-trained model has none."""
     habits: Mapping[str, Any] = field(default_factory=dict)
     """How it is usually trained, where that differs from its task's other models."""
+    trial: tuple[str, ...] = ()
+    """A verb and its input, to try a published model with; {mask} is its own."""
 
     @property
     def config(self) -> type[Config]:
@@ -79,11 +81,23 @@ def _row(task: str, path: str, about: str, choice: Choice, **more: Any) -> Model
 
 
 MODELS: dict[str, ModelRow] = {
-    "gpt": _row("language", "gpt.GPT", "a causal language model", presets.GPT),
+    "gpt": _row(
+        "language",
+        "gpt.GPT",
+        "a causal language model",
+        presets.GPT,
+        trial=("generate", "Once upon a time"),
+    ),
     "rnn-lm": _row(
         "language", "rnn.RNNLanguageModel", "a recurrent language model", presets.RNN_LM
     ),
-    "bert": _row("masked", "bert.Bert", "a masked language model", presets.ENCODER),
+    "bert": _row(
+        "masked",
+        "bert.Bert",
+        "a masked language model",
+        presets.ENCODER,
+        trial=("fill", "Paris is the {mask} of France."),
+    ),
     "bag": _row(
         "classify",
         "bag.Bag",
@@ -104,7 +118,8 @@ MODELS: dict[str, ModelRow] = {
         "a Transformer classifier of texts or time series",
         presets.CLASSIFIER,
         body="bert",
-        when_finetuned={"bag": True},
+        when_finetuned={"bag": True, "bag_ngram_weight": 1.0},
+        trial=("classify", "A wonderful film."),
     ),
     "gpt-classifier": _row(
         "classify",
@@ -112,7 +127,7 @@ MODELS: dict[str, ModelRow] = {
         "a text classifier on a pre-trained GPT",
         presets.GPT,
         body="gpt",
-        when_finetuned={"bag": True},
+        when_finetuned={"bag": True, "bag_ngram_weight": 1.0},
         from_scratch=False,
     ),
     "tagger": _row(
@@ -121,6 +136,7 @@ MODELS: dict[str, ModelRow] = {
         "a Transformer that labels every word",
         presets.ENCODER,
         body="bert",
+        trial=("tag", "Ada Lovelace lived in London."),
     ),
     "gpt-tagger": _row(
         "tag",
@@ -131,7 +147,11 @@ MODELS: dict[str, ModelRow] = {
         from_scratch=False,
     ),
     "translator": _row(
-        "translate", "transformer.Transformer", "a Transformer encoder-decoder", presets.TRANSFORMER
+        "translate",
+        "transformer.Transformer",
+        "a Transformer encoder-decoder",
+        presets.TRANSFORMER,
+        trial=("translate", "How are you?"),
     ),
     "rnn-translator": _row(
         "translate",
@@ -151,18 +171,26 @@ MODELS: dict[str, ModelRow] = {
         "convolutions and a recurrent decoder that describe images",
         presets.SHOW_ATTEND_TELL,
     ),
-    "vit": _row("classify-images", "vit.ViT", "a Transformer classifier of images", presets.VIT),
+    "vit": _row(
+        "classify-images",
+        "vit.ViT",
+        "a Transformer classifier of images",
+        presets.VIT,
+        trial=("classify", "IMAGE"),
+    ),
     "multiscale-vit": _row(
         "classify-images",
         "multiscale_vit.MultiscaleViT",
         "an image classifier with stages and windows (Swin)",
         presets.MULTISCALE,
+        trial=("classify", "IMAGE"),
     ),
     "image-gpt": _row(
         "paint",
         "image_gpt.ImageGPT",
         "a GPT over pixels that paints images",
         presets.IMAGE_GPT,
+        trial=("generate", "--out", "samples.png"),
     ),
     "image-gpt-probe": _row(
         "probe",

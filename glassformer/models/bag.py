@@ -95,6 +95,8 @@ class Bag(TextClassifier):
         self.idf.copy_(inverse_document_frequency(terms, len(self.idf)))
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
+        if torch.compiler.is_exporting():
+            return self.dense(ids, is_text)
         row, term, count = self._terms(ids, is_text)
         weight = self.word_dropout(self._weights(row, term, count, len(ids)))
         starts = torch.searchsorted(row, torch.arange(len(ids), device=ids.device))
@@ -106,6 +108,37 @@ class Bag(TextClassifier):
             sparse=self.embedding.sparse,
             per_sample_weights=weight.to(self.embedding.weight.dtype),
         )
+
+    def dense(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
+        """The same with a column for every term, instead of a list of those that occur: slower, but
+        a graph whose shapes do not depend on the words."""
+        real = torch.ones_like(ids, dtype=torch.bool) if is_text is None else is_text
+        nowhere = self.embedding.num_embeddings
+        counts = torch.zeros(ids.size(0), nowhere + 1, device=ids.device)
+
+        def count(terms: Tensor, occurs: Tensor) -> Tensor:
+            places = terms.where(occurs, nowhere).flatten(1)  # (B, number)
+            return counts.scatter_add(1, places, torch.ones_like(places, dtype=counts.dtype))
+
+        counts = count(ids, real)
+        hashed = ids
+        for length in range(2, self.config.ngrams + 1):
+            hashed = self._joined(hashed, ids[:, length - 1 :])
+            counts = count(self._bucket(hashed), real[:, length - 1 :])
+        if self.config.char_ngrams:
+            spelled = self.spelling[ids].long()  # (B, T, MOST_PER_WORD)
+            counts = count(spelled, (spelled >= 0) & real[..., None])
+        counts = counts[:, :-1]  # (B, terms)
+        is_ngram = torch.arange(nowhere, device=ids.device) >= self.vocab_size
+        share = torch.where(is_ngram, self.config.ngram_weight, 1.0)
+        if self.config.weighting == "mean":
+            weight = counts * share
+            norm = weight.sum(dim=1, keepdim=True)
+        else:
+            damped = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0.0)
+            weight = damped * self.idf * share
+            norm = weight.square().sum(dim=1, keepdim=True).sqrt()
+        return (weight / norm.where(norm > 0, 1.0)) @ self.embedding.weight  # (B, D)
 
     @torch.inference_mode()
     def contributions(self, ids: Tensor) -> Tensor:

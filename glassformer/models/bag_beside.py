@@ -12,6 +12,7 @@ nothing counts for nothing.
 from collections.abc import Sequence
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from glassformer.models.bag import Bag, BagConfig
@@ -25,12 +26,15 @@ class BagBesideConfig(LabelsConfig):
 
     bag: bool = False
     """Add the logits of a bag of n-grams, as `bag` computes them (not for time series)."""
+    bag_ngram_weight: float = Field(0.3, ge=0, le=1)
+    """How much a pair of tokens counts beside a single token in that bag; 1 when fine-tuning,
+    because a pair of pieces may be a word."""
 
 
 class SideBag(Bag):
     """A bag that learns as the model `bag` does, whatever the rest of the model learns by."""
 
-    gradient_rate = 0.4  # twice that of a bag alone: the loss is the mean of two
+    gradient_rate = 0.4  # twice that of a bag alone: it learns by the mean of two losses
 
 
 class ClassifierWithBag(TextClassifier):
@@ -58,6 +62,7 @@ class ClassifierWithBag(TextClassifier):
                     multi_label=config.multi_label,
                     num_buckets=min(MOST_BUCKETS, BUCKETS_PER_WORD * vocab_size),
                     char_ngrams=5,
+                    ngram_weight=config.bag_ngram_weight,
                     head_dropout=0.0,
                 )
             )

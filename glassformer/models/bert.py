@@ -7,7 +7,7 @@
 Its encoder is then fine-tuned to classify texts or tag words: see `classifier.py`.
 """
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -52,6 +52,8 @@ class Bert(HeadedModel):
     The two are separate so that a loss can compute the logits of masked positions only.
     """
 
+    vocabulary_layers: ClassVar[tuple[str, ...]] = ("head",)
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         vocab_size = self.needed(config.vocab_size, "a BERT")
@@ -87,7 +89,11 @@ class Bert(HeadedModel):
 
     def embed(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:
         """One vector for each text: (B, T) → (B, D)."""
-        vectors = pool(self.hidden(ids, is_text), is_text, self.config.pooling)
+        return self.pooled(self.hidden(ids, is_text), is_text)
+
+    def pooled(self, states: Tensor, is_text: Tensor | None = None) -> Tensor:
+        """The same from the states of the tokens: (B, T, D) → (B, D)."""
+        vectors = pool(states, is_text, self.config.pooling)
         return F.normalize(vectors, dim=-1) if self.config.normalize else vectors
 
     def predict(self, hidden: Tensor) -> Tensor:
@@ -104,8 +110,11 @@ class Bert(HeadedModel):
         return self.predict(self.encoder.final_norm(states))
 
     def wiring(self) -> Wiring:
+        streams = (self.encoder.wired("encoder"),)
+        if not self.config.has_head:
+            return Wiring(streams, ("encoder.final_norm",))
         transform = (f"transform.{place}" for place in range(len(self.transform)))
-        return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", *transform, "head"))
+        return Wiring(streams, ("encoder.final_norm", *transform, "head"))
 
     def forward(
         self, ids: Tensor, is_text: Tensor | None = None, segments: Tensor | None = None

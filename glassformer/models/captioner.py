@@ -95,7 +95,7 @@ class Captioner(CaptionDecoder):
         return self.head(self.decoder_norm(states))
 
     def start(self, memory: StackMemory, padding: Tensor, capacity: int) -> MemoryState:
-        dtype = self.head.weight.dtype
+        dtype = self.embedding.weight.dtype
         return MemoryState(memory, stack.make_cache(self.config, padding, capacity, dtype))
 
     def step(self, ids: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import torch
 from pydantic import Field
 
 from glassformer.config import Count
@@ -18,6 +19,8 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 def check_length(length: int, context_length: int) -> None:
+    if torch.compiler.is_exporting():  # the length is a symbol, and may be any
+        return
     if length > context_length:
         raise GlassformerError(
             f"{length:,} tokens do not fit in the model's context of {context_length:,}."

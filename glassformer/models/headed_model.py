@@ -1,5 +1,7 @@
 """What all models with a linear head have in common."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +12,8 @@ class HeadedModel(nn.Module):
     """A model whose last layer is `head`."""
 
     head: nn.Linear
+    vocabulary_layers: ClassVar[tuple[str, ...]] = ()
+    """Layers with an output for each token of a vocabulary, which may be quantised."""
 
     @property
     def device(self) -> torch.device:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.config import Count
+from glassformer.errors import GlassformerError
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.models.labeller import LabelsConfig, TextClassifier
 
@@ -20,8 +21,8 @@ from glassformer.models.labeller import LabelsConfig, TextClassifier
 class ImageGPTProbeConfig(ImageGPTConfig, LabelsConfig):
     """The shape of an ImageGPT, and the labels of images."""
 
-    parts: Count = Field(1, ge=1)
-    """Parts of the image over which states are averaged."""
+    parts: Count | None = Field(None, ge=1)
+    """Parts of the image over which states are averaged; null in a recipe: 4 groups of rows."""
 
 
 class ImageGPTProbe(TextClassifier):
@@ -40,7 +41,12 @@ class ImageGPTProbe(TextClassifier):
     deviation: Tensor
 
     def __init__(self, config: ImageGPTProbeConfig) -> None:
-        width = config.parts * config.d_model
+        if config.parts is None:
+            raise GlassformerError(
+                "the probe was fitted by an earlier version, which computed other features: its "
+                "config.json has no parts. Fit it again with glassformer finetune RUN --task probe."
+            )
+        self.parts, width = config.parts, config.parts * config.d_model
         super().__init__(config, width, config.context_length)
         self.gpt = ImageGPT(config)
         del self.gpt.head  # it predicts colours: it would be saved without being used
@@ -57,7 +63,7 @@ class ImageGPTProbe(TextClassifier):
     def _features(self, states: Tensor) -> Tensor:
         """(B, P, D) → (B, parts · D). Normalised first, so that every pixel counts alike."""
         states = F.layer_norm(states, states.shape[-1:])
-        parts = states.tensor_split(self.config.parts, dim=1)
+        parts = states.tensor_split(self.parts, dim=1)
         return torch.cat([part.mean(dim=1) for part in parts], dim=-1)
 
     def represent(self, ids: Tensor, is_text: Tensor | None = None) -> Tensor:

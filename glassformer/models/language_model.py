@@ -14,6 +14,7 @@ class LanguageModel(HeadedModel, ABC):
     The two are separate so that a loss can compute logits in chunks, and decoding only the last.
     """
 
+    vocabulary_layers: ClassVar[tuple[str, ...]] = ("head",)
     is_causal: ClassVar[bool] = True
     """Each position sees only itself and the past."""
 

@@ -21,6 +21,7 @@ from glassformer.nn.observe import Tap
 class MemoryDecoder(HeadedModel, ABC):
     """An encoder, a decoder, and a linear head that predicts the next token of the target."""
 
+    vocabulary_layers: ClassVar[tuple[str, ...]] = ("head",)
     can_read_its_own_words: ClassVar[bool] = False
     """`hidden` has the argument `own_share`, as scheduled sampling needs."""
 

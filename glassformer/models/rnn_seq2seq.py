@@ -104,6 +104,11 @@ class RNNTranslator(Translator):
     def taps(self) -> list[Tap]:
         return [] if self.attention is None else [self.attention.tap]
 
+    @property
+    def score_kind(self) -> str:
+        """How the decoder's state is scored against those of the encoder."""
+        return self.config.attention
+
     def encode(self, source: Tensor, is_text: Tensor | None = None) -> RNNMemory:
         check_length(source.size(1), self.context_length)
         is_text = if_padded(is_text)

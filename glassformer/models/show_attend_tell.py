@@ -2,8 +2,9 @@
 
     a       = convolutions(image)                               (B, N, D): one vector per place
     h       = tanh(first(mean of a))                            the decoder's initial state
-    α       = softmax(v · tanh(W a + U (h + embed(token))))     then, token by token:
-    z       = σ(gate(h)) · Σ α a                                what it sees, and how much of it
+    q       = h, or h + W_e embed(token)                        then, token by token: the query
+    α       = softmax(v · tanh(W a + U q))                      where it looks
+    z       = σ(gate(q)) · Σ α a                                what it sees, and how much of it
     h       = cell([embed(token); z], h)
     logits  = head(embed(token) + from_state(h) + from_image(z))
 
@@ -50,7 +51,7 @@ class ShowAttendTellConfig(CaptionConfig):
     """What chooses the places to look at. state: the hidden state, before the last word is read, as
     in the paper; word: that word, too."""
     gated: bool = True
-    """Multiply what it sees by a number from 0 to 1, which the state decides."""
+    """Multiply what it sees by a number from 0 to 1, which the query decides."""
     dropout: Rate = 0.2
     """Dropout on the embeddings and before the output layer."""
 

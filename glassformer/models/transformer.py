@@ -114,7 +114,7 @@ class Transformer(Translator):
         return Wiring((source, target), ("decoder_norm", "head"))
 
     def start(self, memory: StackMemory, padding: Tensor, capacity: int) -> MemoryState:
-        dtype = self.head.weight.dtype
+        dtype = self.target_embedding.weight.dtype
         return MemoryState(memory, stack.make_cache(self.config, padding, capacity, dtype))
 
     def step(self, ids: Tensor, state: MemoryState) -> tuple[Tensor, MemoryState]:

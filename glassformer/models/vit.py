@@ -82,7 +82,7 @@ class ViTEncoder(nn.Module):
         check_pixels(tuple(pixels.shape), self.config.channels)
         x = self.embedding(pixels)  # (B, N, D)
         if self.class_token is not None:
-            first = self.class_token.expand(len(x), 1, -1)  # (B, 1, D)
+            first = self.class_token.expand(x.size(0), 1, -1)  # (B, 1, D)
             x = torch.cat([first.to(x.dtype), x], dim=1)  # (B, N + 1, D)
         if isinstance(self.positions, GridPositions):
             x = self.positions.on_grid(x, self.embedding.grid(*pixels.shape[2:]))

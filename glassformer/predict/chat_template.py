@@ -6,9 +6,11 @@ memory and length.
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from glassformer.data.chats import write_message
@@ -20,6 +22,7 @@ Message = Mapping[str, str]
 ROLES = ("system", "user", "assistant")
 SECONDS, LARGEST = 5, 2**20  # characters
 _MARK = "\ue000{}\ue001"  # in place of a message: characters that no text should contain
+_MARKS = re.compile("\ue000([0-9]+)\ue001")
 # Reads {template, values} from stdin and writes the text to stdout.
 _PROGRAM = """
 import json, sys
@@ -59,10 +62,15 @@ except Exception as error:
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """The text that a Jinja template writes."""
+    return _output(json.dumps({"template": template, "values": dict(values)}))
+
+
+@lru_cache(maxsize=8)  # a conversation is written to measure it, and again to answer it
+def _output(asked: str) -> str:
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", _PROGRAM, str(SECONDS), str(LARGEST)],
-            input=json.dumps({"template": template, "values": dict(values)}),
+            input=asked,
             capture_output=True,
             text=True,
             timeout=4 * SECONDS,  # other programs may be running
@@ -74,7 +82,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
             "Use generate instead."
         ) from None
     if "error" in found:
-        raise GlassformerError(f"the chat template of the model fails: {found['error']}.")
+        raise GlassformerError(
+            f"the chat template of the model fails: {found['error'].rstrip('.')}."
+        )
     return str(found["text"])
 
 
@@ -104,13 +114,28 @@ def prompt_ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) ->
         return tokenizer.encode_special(_rendered(template, tokenizer, messages))
     marks = [_MARK.format(number) for number in range(len(messages))]
     marked = [{**each, "content": mark} for each, mark in zip(messages, marks, strict=True)]
-    rest, ids = _rendered(template, tokenizer, marked), list[int]()
-    for mark, content in zip(marks, contents, strict=True):
-        before, found, rest_of = rest.partition(mark)
-        if found:  # a template may leave a message out
-            ids += [*tokenizer.encode_special(before), *tokenizer.encode(content)]
-            rest = rest_of
-    return ids + tokenizer.encode_special(rest)
+    # A template may leave a message out, or write it twice.
+    parts = _MARKS.split(_rendered(template, tokenizer, marked))
+    ids = tokenizer.encode_special(parts[0])
+    for number, after in zip(parts[1::2], parts[2::2], strict=True):
+        content = contents[int(number)] if int(number) < len(contents) else ""
+        ids += [*tokenizer.encode(content), *tokenizer.encode_special(after)]
+    return ids
+
+
+def newest(
+    preprocessing: TextPreprocessing, messages: Sequence[Message], room: int
+) -> list[Message]:
+    """The messages whose prompt has at most so many tokens: an instruction at the beginning, and
+    as many exchanges as fit, but at least the last message."""
+    check_messages(messages)
+    first = 1 if messages[0]["role"] == "system" else 0
+    kept = list(messages)
+    while len(kept) > first + 1 and len(prompt_ids(preprocessing, kept)) > room:
+        del kept[first]
+        while len(kept) > first + 1 and kept[first]["role"] != "user":
+            del kept[first]  # the answer to what was left out
+    return kept
 
 
 def stops(preprocessing: TextPreprocessing) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.wording import counted
 
+_OTHER_COLUMN = " If the labels are in another column, pass --label-column."
 YES = 0.5  # the least probability of a label that is given, where several can be
 
 
@@ -201,6 +202,7 @@ class LabelPredictor(Predictor):
             raise GlassformerError(
                 f"{where} has only labels that the model does not know: "
                 f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
+                + (_OTHER_COLUMN if isinstance(self.preprocessing, TextPreprocessing) else "")
             )
         return kept, unknown
 

@@ -14,7 +14,7 @@ from glassformer.inspection.capture import stacks_of
 from glassformer.inspection.embeddings import position_vectors
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.rollout import rollout
-from glassformer.inspection.subject import Stream, Subject
+from glassformer.inspection.subject import PixelInput, Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.models.image_classifier import ImageClassifier
@@ -22,7 +22,7 @@ from glassformer.models.image_gpt import ImageGPT
 from glassformer.nn.blocks import Stack
 from glassformer.nn.windows import WindowAttention
 from glassformer.predict.image_attention import watch
-from glassformer.predict.search_tree import search_tree
+from glassformer.predict.search_tree import Search
 from glassformer.predict.word_alignment import shown_tokens
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImageInput, ImageInputs, ImagePreprocessing
@@ -69,6 +69,10 @@ def of_image(
         focus=0,
         first_token=0 if model.num_extra else _middle(grid),
         labels=model.labels,
+        read_at=[0] if model.num_extra else None,
+        pixels=PixelInput(
+            pixels, lambda images: model(images)[:, None] / model.temperature, _size(model)
+        ),
         rollout=lambda: rollout(*watch(model, pixels)[1:]),
     )
 
@@ -115,16 +119,18 @@ def of_caption(
         predicts="next",
         actual=[*ids[1:]],
         separator="" if tokenizer.keeps_spacing else " ",
-        search=lambda: search_tree(
-            model,
-            ids[:1],
-            named,
+        search=lambda: Search(
+            decoder=model,
+            prompt=ids[:1],
             end=preprocessing.end,
             device=model.device,
             memory=lambda: _encoded(model, pixels),
             steps=min(len(ids) + SPARE_STEPS, model.context_length),
-        ),
+        ).tree(named),
         read_out=getattr(model, "read_out", None),
+        pixels=PixelInput(
+            pixels, lambda images: model(images, row.expand(len(images), -1)), _size(model)
+        ),
         embedding=model.token_vectors,
         positions=None if decoder is None else _module(model, "positions"),
         remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
@@ -156,8 +162,19 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
         model=name_of(model),
         text=picture.name,
         title=picture.title,
-        streams=(Stream("image", names, ids, stack, is_causal=True, picture=picture),),
+        streams=(
+            Stream(
+                "image",
+                names,
+                ids,
+                stack,
+                is_causal=True,
+                picture=picture,
+                embedding=model.embedding,
+            ),
+        ),
         run=lambda: model(row)[0],
+        run_rows=lambda: model(row),
         name_of=colour,
         predicts="next",
         actual=[int(each) for each in colours],
@@ -209,6 +226,10 @@ def _with_positions(picture: Picture, positions: Any, stack: Stack | None) -> Pi
     width, device = stack.attentions[0].query.in_features, next(stack.parameters()).device
     vectors = position_vectors(positions, picture.num_extra + last, width, device)
     return replace(picture, positions=vectors)
+
+
+def _size(model: nn.Module) -> int:
+    return sum(each.numel() for each in model.parameters())
 
 
 def _module(model: nn.Module, name: str) -> nn.Module | None:

@@ -26,28 +26,35 @@ def has_layers(model: Any) -> bool:
     return bool(stacks_of(model))
 
 
+def predicts(model: Any) -> bool:
+    """Whether it has an output layer; without one, it turns texts into vectors."""
+    return getattr(getattr(model, "config", None), "has_head", True)
+
+
 def reads_only_vectors(model: Any) -> bool:
     """Whether all it knows of a text comes from the vectors of its tokens: a bag reads words."""
     has_vectors = any(isinstance(each, Embedding) for each in model.modules())
-    return has_vectors and not getattr(model, "caveat", "")
+    return predicts(model) and has_vectors and not getattr(model, "caveat", "")
 
 
 def can_be_read_out(model: Any) -> bool:
     """Whether the states after any layer can be turned into a prediction."""
-    return has_layers(model) and hasattr(model, "read_out")
+    return predicts(model) and has_layers(model) and hasattr(model, "read_out")
 
 
 TEXT_VIEWS: dict[str, View] = {
     "story": View("inspect", "all of it on one page"),
     "heads": View("heads", "what each head attends to", suits=has_layers),
     "lens": View("lens", "what each layer would predict", suits=can_be_read_out),
-    "ablation": View("ablation", "how the prediction changes without each head", suits=has_layers),
-    "prediction": View("prediction", "what is predicted at each position"),
+    "ablation": View("ablation", "how the output changes without each head", suits=has_layers),
+    "prediction": View("prediction", "what is predicted at each position", suits=predicts),
     "attribution": View(
         "attribution", "which tokens the prediction rests on", suits=reads_only_vectors
     ),
     "contexts": View("contexts", "a word in several sentences", suits=has_layers),
-    "over-time": View("inspect_over_time", "the same through the training of the model"),
+    "over-time": View(
+        "inspect_over_time", "the same through the training of the model", suits=predicts
+    ),
 }
 
 
@@ -100,7 +107,8 @@ class InspectsText(LooksBack):
         return HeadsView(self.inspect(text, layers, heads))
 
     def ablation(self, text: str) -> AblationView:
-        """How the last prediction, or that of the first mask, changes without each head.
+        """How the last prediction, or that of the first mask, changes without each head. Without
+        an output layer: how far the vector of the text turns.
 
         >>> model.ablation("the quick brown").effects.divergence
         array(...)

@@ -15,7 +15,7 @@ from glassformer.generation.logits import refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.inspection.subject import Subject
 from glassformer.models.language_model import LanguageModel
-from glassformer.predict.chat_template import Message, prompt_ids, stops
+from glassformer.predict.chat_template import Message, newest, prompt_ids, stops
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, given, names_of
@@ -121,7 +121,25 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         changed = given(settings, changes)
         changed["stop"] = (*changed.get("stop", ()), *stops(self.preprocessing))
         chosen = self._settings(_one_text(changed))
-        return self._streamed("", prompt_ids(self.preprocessing, messages), chosen)
+        kept = self.remembered(messages, settings, **changes)
+        return self._streamed("", prompt_ids(self.preprocessing, kept), chosen)
+
+    def remembered(
+        self,
+        messages: Sequence[Message],
+        settings: GenerationSettings | None = None,
+        **changes: Any,
+    ) -> list[Message]:
+        """The messages that fit in the context together with an answer: the newest, and an
+        instruction at the beginning.
+
+        >>> len(model.remembered([{"role": "user", "content": "the quick"}]))
+        1
+        """
+        longest = self._settings(given(settings, changes)).max_new_tokens
+        context = self.model.context_length
+        room = context - min(longest, context // 2)
+        return newest(self.preprocessing, messages, room)
 
     def _streamed(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Iterator[str]:
         if chosen.num_beams > 1:  # the best text is known only at the end

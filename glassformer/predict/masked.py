@@ -18,7 +18,7 @@ from glassformer.predict.embedding import EmbedsTexts
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
 from glassformer.predict.predictor import LikelyToken, names_of
-from glassformer.predict.subjects import of_masked
+from glassformer.predict.subjects import of_masked, of_vector
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
@@ -103,6 +103,8 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         return ids + self.tokenizer.encode(parts[-1])
 
     def _subject(self, text: str) -> Subject:
+        if not self.model.config.has_head:
+            return of_vector(self.model, self.preprocessing, text, self.embedding_length)
         return of_masked(self.model, self.preprocessing, text, self._encoded(self.parts(text)))
 
     def _framed(self, ids: list[int]) -> tuple[list[int], int]:

@@ -24,6 +24,7 @@ from glassformer.inspection.over_time import OverTime, Record
 from glassformer.inspection.subject import Subject
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
+from glassformer.runtime.threads import check_wanted
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (
@@ -68,7 +69,20 @@ class LooksBack(Predictor):
         """The subject of a single inspection, whose page looks back, too."""
         if self.folder is None:
             return subject
+        if why := self._no_history(subject):
+            return replace(subject, no_history=why)
         return replace(subject, history=partial(self._looked_back, subject))
+
+    def _no_history(self, subject: Subject) -> str:
+        """Why it is not possible to look back, if it is not; no weights are read."""
+        folder = self.folder
+        if folder is None or not is_run(folder):
+            return _NO_RUN
+        if subject.again is None:
+            return f"a {subject.model} cannot be looked at over time"
+        if not snapshots_of(folder) and not read_metrics(folder / METRICS):
+            return _NO_SNAPSHOTS
+        return ""
 
     def _looked_back(
         self,
@@ -78,18 +92,16 @@ class LooksBack(Predictor):
     ) -> OverTime:
         """Without moments, if the run has curves but no snapshots."""
         folder, again = self.folder, subject.again
-        if folder is None or not is_run(folder):
-            raise _NoHistoryError(_NO_RUN)
-        if again is None:
-            raise _NoHistoryError(f"a {subject.model} cannot be looked at over time")
+        why = self._no_history(subject)
+        if why or folder is None or again is None:
+            raise _NoHistoryError(why)
         record = Record(curves_of(read_metrics(folder / METRICS)), read_samples(folder))
         files = snapshots_of(folder)
-        if not files and not record.metrics:
-            raise _NoHistoryError(_NO_SNAPSHOTS)
         device = next(self.model.parameters()).device
 
         def inspections() -> Iterator[tuple[int, Inspection]]:
             for step, file in reversed(files):
+                check_wanted()  # by a reader of the live page, who may have gone on
                 model = load_snapshot(folder, file).to(device)
                 merge_projections(model)
                 yield step, Inspection(again(model), layers, heads)

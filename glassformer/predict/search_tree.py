@@ -1,8 +1,7 @@
 """What beam search considered: every candidate with its parent, and the way to the winner."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -15,97 +14,54 @@ from glassformer.generation.protocol import Decoder
 BEAMS, STEPS = 4, 10  # of a tree that fits on a page
 
 
-def search_tree(
-    decoder: Decoder,
-    prompt: Sequence[int],
-    name_of: Callable[[int], str],
-    *,
-    end: int | None,
-    device: torch.device,
-    memory: Callable[[], Any] = lambda: None,
-    steps: int = STEPS,
-    prefer_complete: bool = True,
-    forbidden: Sequence[int] = (),
-) -> dict[str, Any]:
-    """The tree of a search with a few beams, the winner, and what greedy decoding would write.
-    `memory` encodes the source, if there is one."""
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a text is continued: by a few beams for the tree, greedily for a comparison."""
 
-    search = partial(
-        _found,
-        decoder,
-        prompt,
-        end=end,
-        device=device,
-        memory=memory,
-        steps=steps,
-        forbidden=forbidden,
-    )
-    trace = Trace()
-    best = search(BEAMS, trace=trace, prefer_complete=prefer_complete)
-    greedy = search(1, prefer_complete=prefer_complete)
-    nodes = [asdict(each) | {"token": name_of(each.token)} for each in trace.nodes]
-    return {
-        "num_beams": BEAMS,
-        "nodes": nodes,
-        "winner": _way(trace, best, end),
-        "best": [name_of(id) for id in best.ids],
-        "greedy": [name_of(id) for id in greedy.ids],
-        "score": best.score,
-        "greedy_score": greedy.score,
-    }
+    decoder: Decoder
+    prompt: Sequence[int]
+    end: int | None
+    device: torch.device
+    memory: Callable[[], Any] = lambda: None
+    """Encodes the source, if there is one."""
+    steps: int = STEPS
+    forbidden: Sequence[int] = ()
+    prefer_complete: bool = True
 
+    def tree(self, name_of: Callable[[int], str]) -> dict[str, Any]:
+        """The tree of a search, the winner, and what greedy decoding would write."""
+        trace = Trace()
+        best, greedy = self._found(BEAMS, trace), self._found(1)
+        nodes = [asdict(each) | {"token": name_of(each.token)} for each in trace.nodes]
+        return {
+            "num_beams": BEAMS,
+            "nodes": nodes,
+            "winner": _way(trace, best, self.end),
+            "best": [name_of(id) for id in best.ids],
+            "greedy": [name_of(id) for id in greedy.ids],
+            "score": best.score,
+            "greedy_score": greedy.score,
+        }
 
-def greedy_ids(
-    decoder: Decoder,
-    prompt: Sequence[int],
-    *,
-    end: int | None,
-    device: torch.device,
-    memory: Callable[[], Any] = lambda: None,
-    steps: int,
-    forbidden: Sequence[int] = (),
-) -> list[int]:
-    """What greedy decoding writes, in at most so many steps."""
-    found = _found(
-        decoder,
-        prompt,
-        1,
-        end=end,
-        device=device,
-        memory=memory,
-        steps=steps,
-        forbidden=forbidden,
-    )
-    return list(found.ids)
+    def greedy_ids(self) -> list[int]:
+        """What greedy decoding writes, whether it comes to an end or not."""
+        return list(replace(self, prefer_complete=False)._found(1).ids)
 
-
-def _found(
-    decoder: Decoder,
-    prompt: Sequence[int],
-    num_beams: int,
-    *,
-    end: int | None,
-    device: torch.device,
-    memory: Callable[[], Any],
-    steps: int,
-    trace: Trace | None = None,
-    prefer_complete: bool = False,
-    forbidden: Sequence[int] = (),
-) -> Hypothesis:
-    """The best sequence that a search finds."""
-    found = beam_search(
-        decoder,
-        [list(prompt)],
-        Beams(num_beams=num_beams),
-        max_new_tokens=steps,
-        end=end,
-        memory=memory(),
-        device=device,
-        trace=trace,
-        prefer_complete=prefer_complete,
-        forbidden=forbidden,
-    )
-    return found[0][0]
+    def _found(self, num_beams: int, trace: Trace | None = None) -> Hypothesis:
+        """The best sequence that a search finds."""
+        found = beam_search(
+            self.decoder,
+            [list(self.prompt)],
+            Beams(num_beams=num_beams),
+            max_new_tokens=self.steps,
+            end=self.end,
+            memory=self.memory(),
+            device=self.device,
+            trace=trace,
+            prefer_complete=self.prefer_complete,
+            forbidden=self.forbidden,
+        )
+        return found[0][0]
 
 
 def _way(trace: Trace, found: Hypothesis, end: int | None) -> list[int]:

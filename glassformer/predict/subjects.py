@@ -6,18 +6,19 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, stacks_of
-from glassformer.inspection.subject import Stream, Subject
+from glassformer.inspection.subject import Entry, Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
 from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
+from glassformer.models.wiring import StreamWiring
 from glassformer.nn.token_embedding import Embedding
-from glassformer.predict.search_tree import greedy_ids, search_tree
+from glassformer.predict.search_tree import Search
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.text.framing import Frame
@@ -25,6 +26,7 @@ from glassformer.text.tokenizers import Tokenizer
 
 SPARE_STEPS = 4  # by which a translation that is searched may exceed the one that is shown
 WRITTEN_STEPS = 40  # tokens by which a text is continued
+CUT_OFF = "the translation reached the maximum length and was cut off"
 
 
 def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: str) -> Subject:
@@ -34,6 +36,13 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
     whole = [*tokenizer.begins_with, *tokenizer.encode(not_empty(text))]
     ids = whole[-model.context_length :]
     row = torch.tensor([ids], device=model.device)
+    search = Search(
+        decoder=model,
+        prompt=ids,
+        end=tokenizer.end_of_text,
+        device=model.device,
+        prefer_complete=False,
+    )
     return Subject(
         model=name_of(model),
         text=text,
@@ -44,19 +53,8 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         predicts="next",
         actual=[*ids[1:], None],
         separator=_separator(tokenizer),
-        search=lambda: search_tree(
-            model,
-            ids,
-            tokenizer.token,
-            end=tokenizer.end_of_text,
-            device=model.device,
-            prefer_complete=False,
-        ),
-        write=lambda: tokenizer.decode(
-            greedy_ids(
-                model, ids, end=tokenizer.end_of_text, device=model.device, steps=WRITTEN_STEPS
-            )
-        ),
+        search=lambda: search.tree(tokenizer.token),
+        write=lambda: tokenizer.decode(replace(search, steps=WRITTEN_STEPS).greedy_ids()),
         again=lambda other: of_language(other, preprocessing, text),
         num_left_out=len(whole) - len(ids),
         part_left_out="beginning",
@@ -89,6 +87,34 @@ def of_masked(
         focus=ids.index(mask) if (mask := preprocessing.mask) in ids else _last(ids, frame),
         preprocessing=preprocessing,
         **_inside(model, "encoder."),
+    )
+
+
+def of_vector(
+    model: Bert, preprocessing: MaskedTextPreprocessing, text: str, limit: int
+) -> Subject:
+    """A text that an encoder without an output layer turns into one vector. Of a text longer than
+    `limit`, the beginning is read, as `embed` does it."""
+    tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(limit)
+    (whole,) = preprocessing.encode([not_empty(text)])
+    ids = [*frame.before, *whole[: frame.room], *frame.after] or [0]
+    row = torch.tensor([ids], device=model.device)
+    inside = _inside(model, "encoder.") | {"module": None, "read_out": None}
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(_stream(model, "text", tokenizer, ids, body="encoder."),),
+        run=lambda: model.embed(row),
+        name_of=tokenizer.token,
+        predicts="vector",
+        actual=(),
+        separator=_separator(tokenizer),
+        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        part_left_out="end",
+        focus=0,
+        first_token=_last(ids, frame),
+        preprocessing=preprocessing,
+        **inside,
     )
 
 
@@ -126,6 +152,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         separator=_separator(tokenizer),
         embedding=_token_table(model, tokenizer),
         positions=_part(model, "positions"),
+        entry=_entry(model),
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
         contributions=None if model.caveat else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
@@ -153,12 +180,26 @@ def of_translation(
     source = _stream(model, "source", preprocessing.source, source_ids, "encoder")
     written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source", is_causal=True)
     taps = () if "decoder" in stacks else model.taps
+    search = Search(
+        decoder=model,
+        prompt=ids[:1],
+        end=preprocessing.end,
+        device=model.device,
+        memory=lambda: model.encode(rows[0]),
+        forbidden=preprocessing.forbidden,
+        steps=len(ids) + SPARE_STEPS,
+    )
     return Subject(
         model=name_of(model),
         text=text,
         streams=(
             source,
-            replace(written, memory_taps=taps, embedding=model.target_embedding),
+            replace(
+                written,
+                memory_taps=taps,
+                memory_score=getattr(model, "score_kind", ""),
+                embedding=model.target_embedding,
+            ),
         ),
         run=lambda: model(*rows)[0],
         run_rows=lambda: model(*rows),
@@ -166,33 +207,16 @@ def of_translation(
         predicts="next",
         actual=ids[1:],
         separator=_separator(tokenizer),
-        search=lambda: search_tree(
-            model,
-            ids[:1],
-            tokenizer.token,
-            end=preprocessing.end,
-            device=model.device,
-            memory=lambda: model.encode(rows[0]),
-            forbidden=preprocessing.forbidden,
-            steps=len(ids) + SPARE_STEPS,
-        ),
-        write=lambda: preprocessing.decode(
-            greedy_ids(
-                model,
-                ids[:1],
-                end=preprocessing.end,
-                device=model.device,
-                memory=lambda: model.encode(rows[0]),
-                forbidden=preprocessing.forbidden,
-                steps=len(ids) + SPARE_STEPS,
-            )
-        ),
+        search=lambda: search.tree(tokenizer.token),
+        write=lambda: preprocessing.decode(search.greedy_ids()),
         again=lambda other: of_translation(other, preprocessing, text, source_ids, ids),
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
+        entry=_entry(model),
         module=model,
         preprocessing=preprocessing,
+        remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
     )
 
 
@@ -256,8 +280,27 @@ def _inside(model: Any, body: str = "") -> dict[str, Any]:
         "module": model,
         "embedding": getattr(embedding, "weight", None),
         "positions": modules.get(f"{body}positions"),
+        "entry": _entry(model),
         "read_out": getattr(model, "read_out", None),
     }
+
+
+def _entry(model: Any) -> Entry:
+    """How the tokens of the last stream enter a model that knows its wiring."""
+    wired = getattr(model, "wiring", None)
+    if wired is None:
+        return Entry()
+    stream: StreamWiring = wired().streams[-1]
+    return Entry(
+        is_widened=_does_something(model, stream.widen),
+        is_scaled=stream.is_scaled,
+        has_segments=stream.segments is not None,
+        is_normed=_does_something(model, stream.embedding_norm),
+    )
+
+
+def _does_something(model: Any, name: str | None) -> bool:
+    return name is not None and not isinstance(model.get_submodule(name), nn.Identity)
 
 
 def _part(model: Labeller, name: str) -> Any:

@@ -19,6 +19,7 @@ from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.translator import Translator
 from glassformer.nn.observe import listening
 from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.text.framing import readable
 from glassformer.text.tokenizers import Tokenizer
 
 END = "<end>"  # how the end of a sentence is shown
@@ -159,7 +160,8 @@ def _copied(
     is_unknown = torch.tensor([id == preprocessing.source.unknown for id in row[:-1]])
     if is_unknown.any():
         weights = weights.masked_fill(~is_unknown, -1)
-    spans = preprocessing.source.spans(source)
+    (text,) = readable(preprocessing.source, [source])  # as it was encoded
+    spans = preprocessing.source.spans(text)
     unknown = preprocessing.target.unknown
     places = [int(weights[step].argmax()) for step, id in enumerate(ids) if id == unknown]
-    return [source[first:last] for first, last in (spans[place] for place in places)]
+    return [text[first:last].strip() for first, last in (spans[place] for place in places)]

@@ -39,6 +39,13 @@ class TargetLength(Config):
         ratio = math.ceil(np.quantile(targets / sources, 0.99) * 1000) / 1000
         return cls(ratio=ratio, offset=max(0, math.ceil((targets - ratio * sources).max())))
 
+    def or_longer(self, before: "TargetLength | None") -> "TargetLength":
+        """The bound of these pairs and of those that a model was trained on before."""
+        if before is None:
+            return self
+        longest = max(self.ratio, before.ratio), max(self.offset, before.offset)
+        return TargetLength(ratio=longest[0], offset=longest[1])
+
     def limit(self, num_source: int) -> int:
         """The most tokens to write for a source of so many: what training saw, and a margin."""
         return math.ceil(_MARGIN * (self.ratio * num_source + self.offset)) + _EXTRA
@@ -118,6 +125,8 @@ class PairPreprocessing(Preprocessing):
             after=(self.end,),
             is_read_as_a_whole=True,
             carries_blanks=self.target.carries_blanks,
+            end=self.end,
+            forbidden=self.forbidden,
         )
         return source, target
 

@@ -42,6 +42,12 @@ class Preprocessing(Config):
         found = ((name, getattr(self, name)) for name in self._tokenizer_fields())
         return {name: tokenizer for name, tokenizer in found if tokenizer is not None}
 
+    def changed(self, **values: Any) -> Self:
+        """The same with other values of some fields."""
+        return type(self)(
+            **{name: getattr(self, name) for name in type(self).model_fields} | values
+        )
+
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
         """How a text becomes what each part of the model reads; empty if it reads no text."""

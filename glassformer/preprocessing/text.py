@@ -1,6 +1,6 @@
 """Texts: a tokenizer, and the special tokens around a text that is read as a whole."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from tempfile import TemporaryFile
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from glassformer.data.corpus import stream_documents
 from glassformer.data.labelled_texts import read_examples, read_texts
 from glassformer.data.tag_schemes import SchemeName
 from glassformer.data.token_windows import Ids, open_tokens, write_tokens
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 from glassformer.preprocessing.preprocessing import tokenizer_field
 from glassformer.preprocessing.text_input import TextInput
@@ -71,7 +71,14 @@ class TextPreprocessing(LabelledInputs):
     def text_inputs(self) -> tuple[TextInput, ...]:
         # An empty prompt begins a text.
         before, end = self.tokenizer.begins_with, self.tokenizer.end_of_text
-        return (TextInput(tokenizer="tokenizer", before=before, if_empty=None if before else end),)
+        return (
+            TextInput(
+                tokenizer="tokenizer",
+                before=before,
+                if_empty=None if before else end,
+                end=end,
+            ),
+        )
 
     @property
     def labelled_input(self) -> TextInput:
@@ -130,6 +137,14 @@ class TextPreprocessing(LabelledInputs):
                 raise GlassformerError("there are fewer than two tokens of text to evaluate on.")
             file.flush()
             return open_tokens(file, self.tokenizer.vocab_size), counter.count
+
+    def is_one(self, content: Any) -> bool:
+        return isinstance(content, str) or not isinstance(content, Iterable)
+
+    def shown(self, content: Any) -> str:
+        if not isinstance(content, str):  # such as the NaN of a data frame
+            raise UsageError(f"{content!r} is a {type(content).__name__}, not a text.")
+        return content
 
     def shown_row(self, row: Any) -> str:
         return self.tokenizer.decode(row.tolist())

@@ -20,3 +20,7 @@ class TextInput:
     is_read_as_a_whole: bool = False
     """As `framing.readable` does it."""
     carries_blanks: bool = False
+    end: int | None = None
+    """The id that completes a text that the model writes."""
+    forbidden: tuple[int, ...] = ()
+    """Ids that are never written."""

@@ -4,7 +4,6 @@ import errno
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause, install
@@ -14,8 +13,14 @@ FIRST_TEXT = "The train slowly left the station"  # for models without a run
 _WAITING = 64  # connections that wait to be accepted
 
 
-def explore(folders: Sequence[Path], port: int, ready: Callable[[str], None]) -> None:
-    """Serve the models until a signal comes. `ready` gets the address, when it can be opened."""
+def explore(
+    folders: Sequence[Path],
+    port: int,
+    ready: Callable[[str], None],
+    note: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Serve the models until a signal comes. `ready` gets the address, when it can be opened, and
+    `note` what the user should know."""
     try:
         import uvicorn
 
@@ -24,10 +29,13 @@ def explore(folders: Sequence[Path], port: int, ready: Callable[[str], None]) ->
         raise GlassformerError(
             f"explore needs FastAPI and uvicorn. Run {install('glassformer[serve]')}."
         ) from None
-    from glassformer.server.explored_models import first_text, load_models
+    from glassformer.server.explored_models import distinct, first_text, load_models
 
     with _bound(port) as listener:  # before the models are read, which takes long
         number = listener.getsockname()[1]
+        folders, repeated = distinct(folders)
+        for each in repeated:
+            note(each)
         models = load_models(folders)
         app = create_app(models, number, first_text(folders) or FIRST_TEXT)
 
@@ -37,9 +45,9 @@ def explore(folders: Sequence[Path], port: int, ready: Callable[[str], None]) ->
                 if self.started:
                     ready(f"http://{HOST}:{number}")
 
-            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
                 app.state.end()  # what is being computed would delay the end
-                super().handle_exit(sig, frame)
+                await super().shutdown(sockets)
 
         config = uvicorn.Config(
             app,

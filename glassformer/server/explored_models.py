@@ -12,17 +12,29 @@ from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
 
 
+def distinct(folders: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Each model once, and a note on those that were given again, perhaps by another name."""
+    first: dict[Path, Path] = {}
+    notes = []
+    for folder in folders:
+        place = folder.resolve()
+        if place in first:
+            again = "given twice" if first[place] == folder else f"the same model as {first[place]}"
+            notes.append(f"{folder} is {again}: it is shown once")
+        first.setdefault(place, folder)
+    return list(first.values()), notes
+
+
 def load_models(folders: Sequence[Path]) -> list[StoryModel]:
-    """The models in these folders, each once, all of which have a story."""
-    once = list({folder.resolve(): folder for folder in folders}.values())
-    for folder in once:  # before the weights are read, which takes long
+    """The models in these folders, all of which have a story."""
+    for folder in folders:  # before the weights are read, which takes long
         kind = predictor_of(folder)
         if VIEW not in kind.views:
             others = "".join(f", {name}" for name in kind.views)
             hint = f" Use glassformer inspect with --view{others[1:]}." if others else ""
             raise GlassformerError(f"{folder} cannot be explored: it has no story.{hint}")
     found = []
-    for folder, name in zip(once, _names(once), strict=True):
+    for folder, name in zip(folders, _names(folders), strict=True):
         predictor = load(folder)
         view = predictor.view(VIEW, folder)
         found.append(StoryModel(name, name_of(predictor.model), predictor, view))

@@ -1,6 +1,6 @@
 """The stories of one model: what a reader asks, and what the page shows of it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from glassformer.inspection.inspection import Inspection
 from glassformer.nn.observe import without_heads
 from glassformer.predict.predictor import Predictor, View
 from glassformer.runtime.threads import check_wanted
-from glassformer.story.story import story_data
+from glassformer.story.story import SLOW, story_data
 
 VIEW = "story"
-SIZES = {"beams": 3_000_000, "effects": 3_000_000, "attribution": 0}
+SIZES = {"beams": 3_000_000, "effects": 3_000_000, "attribution": 0, "history": 0}
 """Parts of a story that run the model many times, and the number of parameters up to which they are
 computed at once. Larger models are asked for them separately."""
 
@@ -57,16 +57,18 @@ class StoryModel:
         size = sum(each.numel() for each in predictor.model.parameters())
         self._slow = [part for part, most in sizes.items() if size > most]
         self._last: tuple[Question, Inspection, list[str]] | None = None
+        self._history: tuple[Question, dict[str, Any]] | None = None
 
     def story(self, question: Question) -> dict[str, Any]:
         """What the page shows, without the parts that take long; `later` names these."""
         seen, notes = self._seen(question)
         with switched_off(seen, question.off):
-            found = _without(seen, self._slow)
+            found = story_data(_watched(seen), without={"live", *self._slow})
         missing = {
             "beams": seen.subject.search is None,
             "effects": not (seen.has_layers or seen.windows()),
             "attribution": seen.subject.run_rows is None,
+            "history": seen.subject.history is None,
         }
         later = [part for part in self._slow if not missing.get(part)]
         if self.reads_image:
@@ -76,13 +78,23 @@ class StoryModel:
     def part(self, question: Question, name: str) -> dict[str, Any]:
         """What one of the parts that take long adds to the story."""
         seen, _ = self._seen(question)
-        if name not in SIZES:
+        if name not in SLOW:
             return {}
-        with switched_off(seen, question.off):
-            known = _without(seen, SIZES)
-            whole = _without(seen, SIZES.keys() - {name})
-        added = {key: value for key, value in whole.items() if known.get(key) is None}
-        return {key: value for key, value in added.items() if value is not None}
+        if name == "history":
+            found = self._past(seen, question)
+        else:
+            with switched_off(seen, question.off):
+                found = SLOW[name](_watched(seen))
+        return {key: value for key, value in found.items() if value is not None}
+
+    def _past(self, seen: Inspection, question: Question) -> dict[str, Any]:
+        """The snapshots of the training are loaded once for an input: all of their heads are on,
+        whichever heads of the model the reader switches off."""
+        asked = replace(question, off=())
+        if self._history is None or self._history[0] != asked:
+            self._history = None
+            self._history = asked, SLOW["history"](seen)
+        return self._history[1]
 
     def _seen(self, question: Question) -> tuple[Inspection, list[str]]:
         """What the model computes, kept until another question is asked, and notes on the input."""
@@ -109,31 +121,23 @@ class StoryModel:
         return image.pixels
 
 
-def _without(seen: Inspection, parts: Collection[str]) -> dict[str, Any]:
-    """The story without these parts, and without the model, which a page on its own would carry.
-    Between two runs of the model, this looks whether somebody still waits."""
+def _watched(seen: Inspection) -> Inspection:
+    """The same, but before each run of the model it looks whether somebody still waits."""
+    subject, found = seen.subject, copy(seen)
 
-    def run() -> Tensor:
-        check_wanted()
-        return seen.subject.run()
+    def watched(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        def run_if_wanted() -> Tensor:
+            check_wanted()
+            return run()
 
-    def run_rows() -> Tensor:
-        check_wanted()
-        if seen.subject.run_rows is None:
-            raise TypeError("only called if there is one")
-        return seen.subject.run_rows()
+        return run_if_wanted
 
-    watched = copy(seen)
-    search = None if "beams" in parts else seen.subject.search
-    # Snapshots of the training would be loaded again for every question.
-    watched.subject = replace(
-        seen.subject,
-        search=search,
-        run=run,
-        run_rows=None if seen.subject.run_rows is None else run_rows,
-        history=None,
+    found.subject = replace(
+        subject,
+        run=watched(subject.run),
+        run_rows=None if subject.run_rows is None else watched(subject.run_rows),
     )
-    return story_data(watched, without={"live", *parts})
+    return found
 
 
 @contextmanager

@@ -41,12 +41,15 @@ class Turns:
         self._most, self._seconds = 1 + most_waiting, seconds
         self._ends: set[threading.Event] = set()
         """One event for each computation that runs or waits; to set it ends the computation."""
+        self._is_over = False
 
     async def take(
         self, work: Callable[[], FoundT], is_unwanted: Callable[[], Awaitable[bool]]
     ) -> FoundT:
         """What `work` returns. It ends early, by NotWantedError, if it calls `check_wanted` after
         `is_unwanted` or the time limit came true."""
+        if self._is_over:
+            raise NotWantedError
         if len(self._ends) >= self._most:
             raise BusyError("the model is busy with other requests. Try again in a second.")
         is_over = threading.Event()
@@ -80,7 +83,11 @@ class Turns:
         )
 
     def end(self) -> None:
-        """End everything that runs or waits, as soon as it looks; nothing can be started again."""
+        """End everything that runs or waits, as soon as it looks; nothing can be started again.
+
+        Like `take`, for the thread of the event loop only: a signal may come while that holds a
+        lock of the pool."""
+        self._is_over = True
         for is_over in list(self._ends):
             is_over.set()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -18,10 +18,14 @@ def compared(names: Sequence[str], reports: Sequence[Report]) -> list[Chapter]:
     if len(reports) < 2:
         return []
     chapters = [_scores(names, reports)]
-    answers = [each["answers"]["rows"] for each in reports]
-    inputs = [[(row["input"], row["expected"]) for row in rows] for rows in answers]
-    if inputs[0] and all(each == inputs[0] for each in inputs):
-        chapters += _differences(names, answers, reports[0]["answers"]["measure"])
+    answers = [
+        {(row["input"], row["expected"]): row for row in each["answers"]["rows"]}
+        for each in reports
+    ]
+    # Of a large model, fewer inputs were examined.
+    if same := [key for key in answers[0] if all(key in rows for rows in answers)]:
+        shared = [[rows[key] for key in same] for rows in answers]
+        chapters += _differences(names, shared, reports[0]["answers"]["measure"])
     return chapters
 
 
@@ -35,7 +39,7 @@ def _scores(names: Sequence[str], reports: Sequence[Report]) -> Chapter:
     kinds = ["label", "label", "count", "count", *["number" for _ in measures]]
     with_answers = next((each["measure"] for each in answered if each["rows"]), None)
     if with_answers:
-        columns += [f"{with_answers}, on the rows of this report", "95% interval"]
+        columns += [f"{with_answers} in this report", "95% interval"]
         kinds += ["number", "interval"]
     rows = []
     for name, each, answers in zip(names, reports, answered, strict=True):

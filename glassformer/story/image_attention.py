@@ -65,11 +65,11 @@ def _figure(found: ImageAttention) -> "Figure":
     left.set_title(shortened(visible(Path(found.image).name), 32), **style)
     _show(right, _lit(found), found)
     right.set_title(title_of(found), **style)
-    lowest, highest = float(found.weights.min()), float(found.weights.max())
+    highest = float(found.weights.max())
     weights = right.imshow(
         found.weights,
         cmap=_colours(),
-        vmin=lowest if lowest < highest else 0,  # equal weights are no pattern
+        vmin=0,
         vmax=highest,
         extent=(0, width, height, 0),
         interpolation="nearest",
@@ -80,12 +80,12 @@ def _figure(found: ImageAttention) -> "Figure":
     right.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="white", linewidth=1.2)
     place = figure.add_axes((1 + 0.12 / (2 * wide), 0, 0.12 / (2 * wide), 1))
     # As many digits as tell the marks of the scale apart, a fifth of it or less from each other.
-    span = max(highest - lowest, 1e-7)
-    digits = max(1, ceil(-log10(span / 5)) - 2)
+    digits = max(1, ceil(-log10(max(highest, 1e-7) / 5)) - 2)
     bar = figure.colorbar(weights, cax=place, format=f"{{x:.{digits}%}}")
-    bar.ax.set_facecolor("black")  # as dark as the image below the weights
+    bar.ax.set_facecolor("#3a3a3a")  # as the image below the weights
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
+    bar.set_label("attention weight", fontsize=9, color=INK)
     about: dict[str, Any] = {"fontsize": 9, "color": INK, "parse_math": False, "va": "top"}
     left.text(0, -0.08 / high, found.about(), transform=left.transAxes, **about)
     return figure
@@ -111,7 +111,7 @@ def _colours() -> "Colormap":
 
     heat = matplotlib.colormaps["inferno"]
     steps = np.linspace(0, 1, 256)
-    return ListedColormap([(*heat(step)[:3], 0.8 * step**0.7) for step in steps])
+    return ListedColormap([(*heat(step)[:3], 0.8 * step**0.6) for step in steps])
 
 
 def page(found: ImageAttention) -> str:

@@ -17,6 +17,7 @@ from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
 from glassformer.models.wiring import StreamWiring, Wiring
 from glassformer.nn.positions import Positions
+from glassformer.nn.quantized import is_quantized
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
@@ -91,6 +92,10 @@ def live_or_error(
 def _fitting_weights(
     model: nn.Module, wiring: Wiring, limit: int, dtype: PackedType | None
 ) -> dict[str, Any]:
+    if is_quantized(model):
+        raise GlassformerError(
+            "the model cannot run in a page: it has 8-bit weights. Use the original model."
+        )
     if not all(each.isfinite().all() for each in model.parameters()):
         raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
     exact = _frequencies(model, wiring)

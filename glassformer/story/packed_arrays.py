@@ -7,12 +7,17 @@ import numpy as np
 
 from glassformer.inspection.capture import Array
 
+MOST_EXACT = 2**16  # numbers, up to which an array is carried as float32
 
-def packed(values: Array, dtype: Any = np.float16) -> dict[str, Any]:
-    """An array as the page reads it. float16 keeps three digits, which is more than a picture
-    shows; its range suffices for all but extreme values, which are then float32."""
-    if dtype == np.float16 and np.abs(values).max(initial=0) > np.finfo(np.float16).max:
-        dtype = np.float32
+
+def packed(values: Array, dtype: Any = None) -> dict[str, Any]:
+    """An array as the page reads it: float32, so that sums that are written out have the digits of
+    the model. Large arrays are float16, which keeps three digits and suffices for a picture,
+    unless they have extreme values."""
+    if dtype is None:
+        is_large = values.size > MOST_EXACT
+        fits = np.abs(values).max(initial=0) <= np.finfo(np.float16).max
+        dtype = np.float16 if is_large and fits else np.float32
     data = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
     return {
         "dtype": np.dtype(dtype).name,

@@ -10,7 +10,7 @@ from typing import Any
 DIGITS = 6  # of a number on a page: more than a picture can show
 
 SHARED = (  # scripts of every page on what a model does with an input
-    *("elements.js", "scales.js", "heat_map.js"),
+    *("elements.js", "scales.js"),
     *("story/arrays.js", "story/state.js", "story/keyboard.js", "story/sources.js"),
     *("story/figures.js", "story/saving.js", "story/prose.js", "story/matrix.js"),
 )

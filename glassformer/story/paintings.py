@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".svg", ".json")
 CELL, LEAST, WIDEST = 1.1, 0.35, 14.0  # inches: of an image, at least, and of the picture
-LINE = "#d62728"  # marks where painting began
+LINE, FRAME = "#d62728", "#8c959f"  # the first marks where painting began
 
 
 def check_ending(path: Path) -> None:
@@ -89,3 +89,5 @@ def _grid(rows: int, columns: int, image: Pixels) -> "tuple[Figure, list[Axes]]"
 
 def _show(place: "Axes", image: Pixels) -> None:
     place.imshow(coloured(image), interpolation="nearest", aspect="auto")
+    for edge in place.spines.values():  # a white image ends somewhere on white paper
+        edge.set(visible=True, color=FRAME, linewidth=0.6)

@@ -46,10 +46,11 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
 
 
 def effects_of(seen: Inspection, group: str | None = None) -> dict[str, Any]:
-    """What the prediction loses without each head; null where a layer has fewer heads. `group`:
-    the heads of another stream, or those that look at it."""
+    """What the output loses without each head; null where a layer has fewer heads. `group`: the
+    heads of another stream, or those that look at it."""
     effects = seen.effects(of=group)
-    return {"divergence": _nested(effects.divergence), "change": _nested(effects.change)}
+    change = None if effects.change is None else _nested(effects.change)
+    return {"divergence": _nested(effects.divergence), "change": change}
 
 
 def contributions_of(seen: Inspection) -> dict[str, Any] | None:

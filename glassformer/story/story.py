@@ -4,7 +4,7 @@ The page draws from plain data: tokens, and for every layer the queries, keys an
 it computes the attention of a head when the reader looks at it. Large arrays are binary.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.contexts import Contexts
+from glassformer.inspection.directions import map_of
 from glassformer.inspection.embeddings import embedding_facts
 from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.spelling import spelling
 from glassformer.inspection.subject import Stream
 from glassformer.inspection.window_capture import WindowLayer
+from glassformer.nn.blocks import Block, Stack
 from glassformer.story.attribution import attribution_data
 from glassformer.story.history import history_data
 from glassformer.story.live import LIVE_SCRIPTS, live
@@ -85,9 +87,42 @@ def page(seen: Inspection) -> str:
     return assembled(title, part("story/story.html"), STYLES, SCRIPTS, story_data(seen))
 
 
+def beams_of(seen: Inspection) -> dict[str, Any]:
+    return {"beams": None if seen.subject.search is None else seen.subject.search()}
+
+
+def effects_of_heads(seen: Inspection) -> dict[str, Any]:
+    """What the prediction loses without each head; nothing of a model with very many."""
+    found: dict[str, Any] = {"effects": None, "more_effects": None}
+    groups = seen.head_groups
+    in_windows = sum(len(layer.heads) for layer in seen.windows())
+    num_heads = sum(each.num_heads for layers in groups.values() for each in layers) or in_windows
+    if num_heads > MOST_SWITCHED:
+        return found
+    if seen.has_layers:
+        others = [name for name in groups if name != seen.stream.name]
+        found["more_effects"] = {name: effects_of(seen, name) for name in others}
+    if seen.has_layers or in_windows:
+        found["effects"] = effects_of(seen)
+    return found
+
+
+def history_of(seen: Inspection) -> dict[str, Any]:
+    history = seen.subject.history
+    return {"history": None if history is None else history_data(history())}
+
+
+SLOW: dict[str, Callable[[Inspection], dict[str, Any]]] = {
+    "beams": beams_of,
+    "effects": effects_of_heads,
+    "attribution": lambda seen: {"attribution": attribution_data(seen)},
+    "history": history_of,
+}
+"""Parts of a story for which the model runs many times, or the models of its snapshots."""
+
+
 def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the page shows; `without` names keys whose values would take long: live, effects,
-    attribution."""
+    """What the page shows; `without` names slow parts, and "live", the model itself."""
     subject = seen.subject
     found: dict[str, Any] = {
         "model": subject.model,
@@ -102,55 +137,42 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "distribution": _distribution(seen),
         "totals": _totals(seen),
         "embeddings": _embeddings(seen),
-        "beams": None if subject.search is None else subject.search(),
-        "focus": subject.focus % len(seen.predictions),
+        "focus": subject.focus % max(1, len(seen.predictions)),
         "first_token": subject.first_token,
         "labels": list(subject.labels),
         "contributions": contributions_of(seen),
         "rollout": None if subject.rollout is None else subject.rollout().tolist(),
         "lens": None,
-        "effects": None,
-        "more_effects": None,
         "path": None,
         "live": None,
-        "attribution": None if "attribution" in without else attribution_data(seen),
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
-        "history": None,
     }
-    if subject.history is not None:
-        try:
-            found["history"] = history_data(subject.history())
-        except GlassformerError as error:
-            why = str(error).removesuffix(".")
-            found["notes"].append(f"the chapter “While it learned” is left out: {why}")
     if subject.module is not None and "live" not in without:
         found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
-    return found | _layer_by_layer(seen, "effects" not in without)
-
-
-def _layer_by_layer(seen: Inspection, with_effects: bool) -> dict[str, Any]:
-    """How the vectors move, what each layer would predict, what is lost without each head."""
-    subject, found = seen.subject, dict[str, Any]()
     if seen.has_layers:
         found["path"] = _path(seen.hidden)
-        options = len(seen.predictions[0].options) if subject.predicts == "whole" else 5
         if subject.read_out is not None:
-            found["lens"] = [
-                [[[each.token, each.probability] for each in place[:options]] for place in layer]
-                for layer in seen.lens
-            ]
-            found["lens_totals"] = seen.lens_totals.tolist()
-        groups = seen.head_groups
-        num_heads = sum(each.num_heads for layers in groups.values() for each in layers)
-        if num_heads <= MOST_SWITCHED and with_effects:
-            found["effects"] = effects_of(seen)
-            others = [name for name in groups if name != seen.stream.name]
-            found["more_effects"] = {name: effects_of(seen, name) for name in others}
-    elif windows := seen.windows():
-        num_heads = sum(len(layer.heads) for layer in windows)
-        if num_heads <= MOST_SWITCHED and with_effects:
-            found["effects"] = effects_of(seen)
-    return found
+            found |= {"lens": _lens(seen), "lens_totals": seen.lens_totals.tolist()}
+    later = dict.fromkeys(("beams", "effects", "more_effects", "attribution", "history"))
+    why = subject.no_history
+    for name in [name for name in SLOW if name not in without]:
+        try:
+            later |= SLOW[name](seen)
+        except GlassformerError as error:  # of a history that is too large for a page
+            if name != "history":
+                raise
+            why = str(error).removesuffix(".")
+    if why:
+        found["notes"].append(f"the chapter “While it learned” is left out: {why}")
+    return found | later
+
+
+def _lens(seen: Inspection) -> list[list[list[list[Any]]]]:
+    options = len(seen.predictions[0].options) if seen.subject.predicts == "whole" else 5
+    return [
+        [[[each.token, each.probability] for each in place[:options]] for place in layer]
+        for layer in seen.lens
+    ]
 
 
 def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
@@ -159,9 +181,11 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
         "tokens": stream.tokens,
         "ids": stream.ids,
         "memory": stream.memory,
+        "memory_score": stream.memory_score,
         "causal": stream.is_causal,
         "picture": picture_of(seen, stream),
         "layers": None,
+        "pre_norm": None if stream.stack is None else _is_pre_norm(stream.stack),
         "cross": None,
         "spelling": None if stream.tokenizer is None else spelling(stream.tokenizer, stream.ids),
     }
@@ -184,6 +208,10 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     return found
 
 
+def _is_pre_norm(stack: Stack) -> bool:
+    return all(block.pre_norm for block in stack if isinstance(block, Block))
+
+
 def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
     return [
         {"query": packed(query), "key": packed(key), "value": packed(value)}
@@ -193,6 +221,19 @@ def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
 
 def absent(seen: Inspection) -> str:
     """Why chapters are missing that other models have, if any are."""
+    layers, past = _absent_layers(seen), ""
+    if seen.subject.input_name == "image":
+        past = "The chapter “While it learned” is there for models of text only."
+    return " ".join(filter(None, (layers, past)))
+
+
+def _absent_layers(seen: Inspection) -> str:
+    if seen.vector is not None:
+        return (
+            "This model has no output layer: it turns a text into one vector and predicts nothing, "
+            "so the chapters on predictions are absent. Heads are judged by how far this vector "
+            "turns without them."
+        )
     if seen.has_layers:
         return ""
     if seen.windows():
@@ -219,6 +260,8 @@ def _check_size(*captures: Capture | WindowLayer) -> None:
 
 def _distribution(seen: Inspection) -> dict[str, Any] | None:
     """All logits of the prediction in focus, the highest first, and the names of the first ones."""
+    if not len(seen.logits):
+        return None
     logits = seen.logits[seen.subject.focus]
     order = np.argsort(-logits, kind="stable")
     names = [seen.subject.name_of(int(id)) for id in order[:200]]
@@ -227,8 +270,8 @@ def _distribution(seen: Inspection) -> dict[str, Any] | None:
 
 def _totals(seen: Inspection) -> list[float] | None:
     """log Σ e^logit of each prediction: a probability is e^(logit - it). None: each label has a
-    probability of its own."""
-    if seen.subject.has_several_labels:
+    probability of its own, or nothing is predicted."""
+    if seen.subject.has_several_labels or not len(seen.logits):
         return None
     most = seen.logits.max(-1).astype(np.float64)  # (P,)
     return list(most + np.log(np.exp(seen.logits - most[:, None]).sum(-1)))
@@ -238,6 +281,7 @@ def _embeddings(seen: Inspection) -> dict[str, Any] | None:
     found = embedding_facts(seen.subject)
     if found is not None:
         found |= {name: packed(found[name]) for name in ("vectors", "mean", "directions")}
+        found["entry"] = asdict(seen.subject.entry)
     return found
 
 
@@ -246,13 +290,9 @@ def _path(hidden: Array) -> dict[str, Any]:
     norms = np.linalg.norm(hidden, axis=-1)  # (N + 1, T)
     unit = hidden / np.maximum(norms, 1e-9)[..., None]
     similar = (unit[1:] * unit[:-1]).sum(-1)  # (N, T) cosine to the layer before
-    flat = unit.reshape(-1, hidden.shape[-1]).astype(np.float64)
-    flat -= flat.mean(0)
-    _, scales, directions = np.linalg.svd(flat, full_matrices=False)
-    places = (flat @ directions[:2].T).reshape(*norms.shape, -1)  # (N + 1, T, 2)
-    share = float((scales[:2] ** 2).sum() / max((scales**2).sum(), 1e-12))
+    places, share = map_of(unit)  # (N + 1, T, 2)
     return {
-        "places": np.pad(places, [(0, 0), (0, 0), (0, 2 - places.shape[-1])]).tolist(),
+        "places": places.tolist(),
         "share": share,
         "norms": norms.tolist(),
         "similar": similar.tolist(),
@@ -260,4 +300,11 @@ def _path(hidden: Array) -> dict[str, Any]:
 
 
 def _contexts(found: Contexts) -> dict[str, Any]:
-    return found.as_json() | {"names": found.names, "vectors": None}
+    places, share = found.places
+    return {
+        "word": found.word,
+        "names": found.names,
+        "cosine": found.cosine.tolist(),
+        "map": places.tolist(),
+        "map_share": share,
+    }

@@ -33,7 +33,8 @@ BLUE, ORANGE = "#3182bd", "#e6550d"  # more and less, as on the page
 # Of several words: they differ for eyes that do not tell red from green, too (Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6b00", "#555555")
 MOST_USES = len(COLOURS)
-LABELLED = 32  # tokens, up to which the maps have their names on the axes
+FEW_MAPS = 16  # up to which each map has the names of the tokens at its sides; else the outer ones
+NAME = 0.115  # inches from one name to the next, at least
 MOST_CELLS = 60  # columns of a lens
 
 
@@ -66,6 +67,17 @@ def _title(figure: "Figure", text: str, about: str, high: float, above: float = 
     figure.text(0, 1 + (0.12 + above) / high, about, fontsize=9, **style)
 
 
+def _scale(figure: "Figure", drawn: Any, name: str, wide: float, high: float) -> None:
+    """The colours of a map, to the right of all axes."""
+    bar_high = min(high - 0.3, 3.0)
+    corner = (1 + 0.2 / wide, 1 - (0.3 + bar_high) / high)
+    place = figure.add_axes((*corner, 0.12 / wide, bar_high / high))
+    bar = figure.colorbar(drawn, cax=place, format="{x:.0%}")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8, labelcolor=INK)
+    bar.set_label(name, fontsize=8, color=INK)
+
+
 # --- attention ---
 
 
@@ -81,10 +93,10 @@ def heads_figure(view: HeadsView) -> "Figure":
         rows = math.ceil(heads / columns)
     else:
         rows, columns = layers, heads
-    names = _names(tokens)
-    has_names = len(tokens) <= LABELLED and rows * columns <= 16
-    size = min(5.5, max(1.1, 0.2 * len(tokens))) if has_names else min(1.6, 12 / columns)
-    gap = 0.6 if has_names else 0.14
+    are_few = rows * columns <= FEW_MAPS
+    room = max(1.6, 14 / columns) if are_few else min(1.6, 12 / columns)
+    size = min(5.5, max(1.1, 0.2 * len(tokens)), room)
+    gap = 0.75 if are_few else 0.14
     wide, high = columns * size + (columns - 1) * gap, rows * (size + 0.3) + (rows - 1) * gap
     figure = Figure(figsize=(wide, high), facecolor="white")
     for number, (layer, head) in enumerate(view.titles):
@@ -92,16 +104,30 @@ def heads_figure(view: HeadsView) -> "Figure":
         top = 1 - (row * (size + 0.3 + gap) + 0.3) / high
         place = (column * (size + gap) / wide, top - size / high, size / wide, size / high)
         axes = figure.add_axes(place)
-        axes.imshow(weights.reshape(-1, *weights.shape[2:])[number], cmap="Blues", vmin=0, vmax=1)
+        each = weights.reshape(-1, *weights.shape[2:])[number]
+        drawn = axes.imshow(each, cmap="Blues", vmin=0, vmax=weights.max())
         axes.set_title(f"layer {layer}, head {head}", fontsize=8, color=INK, loc="left", pad=3)
-        _plain(axes)
-        places = range(len(tokens)) if has_names else ()
-        shown = names if has_names else ()
-        axes.set_xticks(places, shown, rotation=90, fontsize=7, parse_math=False)
-        axes.set_yticks(places, shown, fontsize=7, parse_math=False)
+        is_lowest = number + columns >= len(view.titles)
+        _name_tokens(axes, tokens, size, are_few or is_lowest, are_few or column == 0)
+    _scale(figure, drawn, "attention weight", wide, high)
     about = f"attention of {view.seen.subject.model}: rows look, columns are looked at"
     _title(figure, view.seen.subject.text, about, high)
     return figure
+
+
+def _name_tokens(
+    axes: "Axes", tokens: Sequence[str], size: float, below: bool, beside: bool
+) -> None:
+    """The names of the tokens at a map of `size` inches: of every n-th, with a tick, if they are
+    many."""
+    _plain(axes)
+    places = range(0, len(tokens), math.ceil(NAME * len(tokens) / size))
+    names = _names([tokens[place] for place in places])
+    style: dict[str, Any] = {"fontsize": 7, "parse_math": False}
+    axes.set_xticks(places if below else (), names if below else (), rotation=90, **style)
+    axes.set_yticks(places if beside else (), names if beside else (), **style)
+    if len(places) < len(tokens):
+        axes.tick_params(length=2, color=INK)
 
 
 # --- lens ---
@@ -120,14 +146,16 @@ def lens_figure(view: LensView) -> "Figure":
     layers = seen.lens
     best = [[place[0] for place in layer] for layer in layers]
     p = np.array([[each.probability for each in row] for row in best])  # (N + 1, T)
-    wide, high = max(2.5, 0.95 * p.shape[1]), 0.34 * p.shape[0]
+    written = [each.token for row in best for each in row]
+    letters = max(map(len, _names([*seen.tokens, *written], 11)))
+    wide, high = max(2.5, min(0.95, 0.25 + 0.075 * letters) * p.shape[1]), 0.34 * p.shape[0]
     figure = Figure(figsize=(wide, high), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.pcolormesh(p, cmap="Blues", vmin=0, vmax=1.25, edgecolors="white", linewidth=2)
+    drawn = axes.pcolormesh(p, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=2)
     for row, cells in enumerate(best):
         for column, each in enumerate(cells):
             name = shortened(visible(each.token), 11)
-            colour = "white" if each.probability > 0.75 else INK
+            colour = "white" if each.probability > 0.55 else "black"
             axes.text(
                 column + 0.5,
                 row + 0.5,
@@ -144,6 +172,7 @@ def lens_figure(view: LensView) -> "Figure":
     axes.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=9, parse_math=False)
     steps = ["input", *(f"layer {n}" for n in range(len(layers) - 1))]
     axes.set_yticks(np.arange(len(steps)) + 0.5, steps)
+    _scale(figure, drawn, "probability", wide, high + 0.3)
     _title(figure, seen.subject.text, "what each layer would predict, were it the last", high)
     return figure
 
@@ -152,7 +181,7 @@ def lens_figure(view: LensView) -> "Figure":
 
 
 def ablation_figure(view: AblationView) -> "Figure":
-    """The effect of each head on the last prediction."""
+    """The effect of each head on the last prediction, or on the vector of the text."""
     from matplotlib.figure import Figure
 
     table = view.effects.divergence  # (N, H)
@@ -169,7 +198,10 @@ def ablation_figure(view: AblationView) -> "Figure":
     _plain(axes)
     axes.set_xticks(np.arange(table.shape[1]) + 0.5, [f"head {n}" for n in range(table.shape[1])])
     axes.set_yticks(np.arange(table.shape[0]) + 0.5, [f"layer {n}" for n in range(len(table))])
-    about = f"KL divergence of what is predicted {_place(view)}, without each head"
+    if view.effects.change is None:
+        about = "cosine distance of the vector of the text, without each head"
+    else:
+        about = f"KL divergence of what is predicted {_place(view)}, without each head"
     _title(figure, view.seen.subject.text, about, high)
     return figure
 

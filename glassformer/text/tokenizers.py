@@ -105,6 +105,41 @@ class Tokenizer:
             backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         return Tokenizer(backend)
 
+    def with_tokens(self, tokens: Sequence[str]) -> "Tokenizer":
+        """The same with more tokens, which a text can spell and which take the next ids. A token of
+        letters matches whole words only."""
+        values, next_id = self.as_json(), self.vocab_size
+        for token in tokens:
+            if not token or token != token.strip() or len(token.split()) > 1:
+                raise GlassformerError(
+                    f"{token!r} cannot be added to a vocabulary: a token has no blanks."
+                )
+            if self._backend.token_to_id(token) is not None:
+                raise GlassformerError(f"{token!r} is in the vocabulary of the model already.")
+        if self.kind == "char":
+            if longer := [token for token in tokens if len(token) > 1]:
+                raise GlassformerError(
+                    f"{longer[0]!r} cannot be added to a vocabulary of single characters."
+                )
+            # Special tokens that are not in this table would be numbered after it.
+            new = {token: next_id + number for number, token in enumerate(tokens)}
+            values["model"]["vocab"] |= self.special_tokens | new
+            backend = Backend.from_str(json.dumps(values))
+        else:
+            backend = Backend.from_str(json.dumps(values))
+            backend.add_tokens(
+                [AddedToken(each, single_word=each.isalnum(), normalized=True) for each in tokens]
+            )
+        found = Tokenizer(backend)
+        for number, token in enumerate(tokens):
+            ids = found.encode(token)
+            if ids != [next_id + number] or found.decode(ids).strip().lower() != token.lower():
+                raise GlassformerError(
+                    f"{token!r} cannot be added to this vocabulary: it would be read back as "
+                    f"{found.decode(ids)!r}."
+                )
+        return found
+
     def as_json(self) -> dict[str, Any]:
         """The content of its `tokenizer.json`."""
         values: dict[str, Any] = json.loads(self._backend.to_str())

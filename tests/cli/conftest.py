@@ -113,6 +113,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_labelled_data(home)
     learner = ["--set", "training.learning_rate=0.03", "--set", "training.warmup_steps=2"]
     learner += ["--set", "training.per_device_train_batch_size=16"]
+    learner += ["--set", "data.validation_fraction=0.1"]  # there is little to learn from
     for name, model, *data in (
         ("reviews", "bag", "reviews.csv"),
         ("pairs", "bag", "pairs.csv", "--text-column", "title", "--text-column", "body"),

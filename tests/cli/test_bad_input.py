@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.training.run_lock import locked
+from glassformer.folder_lock import locked
 
 
 def names(folder: Path) -> list[str]:
@@ -346,3 +346,9 @@ def test_defaults_of_generation_that_would_fill_the_memory(
     error = glassformer("generate", tmp_path / "copy", "the").error
     assert "num_return_sequences" in error
     assert "10000" in error
+
+
+def test_a_text_without_quotes_is_recognised(glassformer: Any) -> None:
+    result = glassformer("translate", "runs/x", "A", "man", "sleeps.")
+    assert result.code == 2
+    assert result.error.endswith("(man sleeps.). A text with spaces needs quotes.")

@@ -13,11 +13,20 @@ from glassformer.cli.main import app
 LISTING = Path(__file__).with_name("command_line.txt")
 
 
+def verbs(group: Any, before: str = "") -> dict[str, Any]:
+    """Every verb by its name; those of a group follow the name of the group."""
+    found: dict[str, Any] = {}
+    for name, verb in group.commands.items():
+        inside = verbs(verb, f"{before}{name} ") if hasattr(verb, "commands") else {}
+        found |= inside or {f"{before}{name}": verb}
+    return found
+
+
 def command_line() -> list[str]:
     """Every verb with its arguments and options, one to a line."""
     group: Any = typer.main.get_command(app)
     lines = [f"glassformer {option}" for param in group.params for option in param.opts]
-    for name, verb in group.commands.items():
+    for name, verb in verbs(group).items():
         for param in verb.params:
             words = param.opts if param.param_type_name == "option" else [param.name.upper()]
             lines += [f"{name} {word}" for word in words]
@@ -31,7 +40,7 @@ def test_the_verbs_and_options_are_those_that_users_know() -> None:
 
 def test_every_option_is_explained() -> None:
     group: Any = typer.main.get_command(app)
-    for verb in group.commands.values():
+    for verb in verbs(group).values():
         assert verb.help
         assert [param.name for param in verb.params if not getattr(param, "help", "")] == []
 

@@ -5,13 +5,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
+from chromium_pipe import CHROMIUM, Browser
 
 
 @contextmanager
@@ -31,10 +37,9 @@ def exploring(*words: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
-def story(address: str, **question: Any) -> dict[str, Any]:
-    request = Request(
-        f"{address}/api/story", json.dumps(question).encode(), {"content-type": "application/json"}
-    )
+def story(address: str, part: str = "", **question: Any) -> dict[str, Any]:
+    headers = {"content-type": "application/json"}
+    request = Request(f"{address}/api/story{part}", json.dumps(question).encode(), headers)
     with urlopen(request, timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
@@ -124,7 +129,7 @@ def test_without_fastapi_the_command_to_install_it_is_shown(
 
 
 def test_models_of_the_same_name_are_told_apart(run: Any, tmp_path: Path) -> None:
-    from glassformer.server.explored_models import load_models
+    from glassformer.server.explored_models import distinct, load_models
 
     other = tmp_path / "gpt-notes"
     other.symlink_to(run.folder)  # the same model
@@ -133,5 +138,102 @@ def test_models_of_the_same_name_are_told_apart(run: Any, tmp_path: Path) -> Non
     for file in run.folder.iterdir():
         if file.is_file():
             (copy / file.name).write_bytes(file.read_bytes())
-    names = [each.name for each in load_models([run.folder, other, copy])]
-    assert names == [str(other), str(copy)]
+    folders, notes = distinct([run.folder, other, copy, copy])
+    assert [each.name for each in load_models(folders)] == [str(run.folder), str(copy)]
+    assert notes == [
+        f"{other} is the same model as {run.folder}: it is shown once",
+        f"{copy} is given twice: it is shown once",
+    ]
+
+
+def test_a_model_that_is_given_twice_is_noted(run: Any, tmp_path: Path) -> None:
+    with exploring(run.folder, run.folder, cwd=tmp_path) as (process, address):
+        with urlopen(f"{address}/api/models", timeout=60) as answer:
+            assert [each["name"] for each in json.load(answer)["models"]] == ["gpt-notes"]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    note = f"note: {run.folder} is given twice: it is shown once\n"
+    assert (process.returncode, err) == (130, f"{note}stopped.\n")
+
+
+@pytest.mark.parametrize("moments", [range(2)])
+def test_ctrl_c_while_models_compute_ends_it(run: Any, tmp_path: Path, moments: range) -> None:
+    """At several moments of a request: a lock that a signal handler waits for would be met sooner
+    or later."""
+    (tmp_path / "again").mkdir()
+    for file in run.folder.iterdir():
+        if file.is_file():
+            (tmp_path / "again" / file.name).write_bytes(file.read_bytes())
+    ends = []
+    for moment in moments:
+        with exploring(run.folder, "again", cwd=tmp_path) as (process, address):
+            threads = [
+                threading.Thread(target=keep_asking, args=(address, name, process))
+                for name in ("gpt-notes", "again") * 2
+            ]
+            for each in threads:
+                each.start()
+            time.sleep(0.05 + 0.013 * moment)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+            for each in threads:
+                each.join(timeout=30)
+            ends.append((process.returncode, err))
+    assert ends == [(130, "stopped.\n")] * len(moments)
+
+
+def keep_asking(address: str, model: str, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None:
+        with suppress(OSError, HTTPException):
+            story(address, model=model, text="the quick brown fox")
+        time.sleep(0.002)
+
+
+def test_two_servers_at_once_do_not_meet(run: Any, tmp_path: Path, glassformer: Any) -> None:
+    with (
+        exploring(run.folder, cwd=tmp_path) as (_, one),
+        exploring(run.folder, cwd=tmp_path) as (_, other),
+    ):
+        assert one != other
+        text = "a lazy dog"
+        first, second = (story(each, model="gpt-notes", text=text) for each in (one, other))
+        assert first == second
+        taken = glassformer("explore", run.folder, "--port", one.rsplit(":", 1)[1])
+        assert taken.code == 1
+        assert "is in use" in taken.error
+
+
+def test_the_snapshots_of_a_run_can_be_asked_for(run: Any, in_process: Any, tmp_path: Path) -> None:
+    text = "the quick brown fox"
+    words = ("inspect", run.folder, text, "--over-time", "--json")
+    expected = json.loads(in_process(*words, cwd=tmp_path).out)
+    with exploring(run.folder, cwd=tmp_path) as (_, address):
+        asked = {"model": "gpt-notes", "text": text}
+        whole = story(address, **asked)
+        assert "history" in whole["later"]
+        assert whole["history"] is None
+        found = story(address, "/history", **asked)["history"]
+        without = story(address, "/history", **asked, off=[[0, 1]])["history"]
+    assert found["steps"] == expected["steps"]
+    assert len(found["steps"]) > 2
+    assert found["metrics"].keys() == expected["metrics"].keys()
+    last = expected["moments"][-1]["predictions"][-1]["options"][0]
+    token, probability = found["options"][-1][-1][0]
+    assert token == last["token"]
+    assert probability == pytest.approx(last["probability"], rel=1e-4)
+    assert without == found  # snapshots have all of their heads
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+def test_the_page_looks_back_when_the_reader_comes_to_it(run: Any, tmp_path: Path) -> None:
+    with (
+        exploring(run.folder, cwd=tmp_path) as (_, address),
+        Browser(tmp_path / "profile") as browser,
+    ):
+        browser.open(f"{address}/#text=the+quick")
+        browser.wait("document.getElementById('prediction') !== null")
+        assert browser.value("document.getElementById('history') === null")
+        browser.value("document.getElementById('prediction').scrollIntoView()")
+        browser.wait("document.getElementById('history') !== null")
+        browser.wait("document.querySelector('#history .timeline') !== null")
+        assert browser.problems == []

@@ -7,6 +7,7 @@ import pytest
 
 from glassformer import tasks
 from glassformer.predict.classify import ClassifyPredictor
+from glassformer.wording import as_argument
 
 
 @pytest.fixture
@@ -38,6 +39,18 @@ def test_a_file_is_read(
     assert note not in by_text.err
 
 
+@pytest.mark.parametrize(
+    ("verb", "model"), [("classify", "reviews"), ("tag", "names"), ("score", "gpt")]
+)
+def test_a_text_that_begins_like_an_option(
+    glassformer: Any, shelf: Path, verb: str, model: str
+) -> None:
+    """As the last line of a training writes it."""
+    assert as_argument("a fine film") == ("a fine film",)
+    result = glassformer(verb, shelf / "runs" / model, *as_argument("- a fine film"))
+    assert (result.code, result.err) == (0, "")
+
+
 def test_fill_reads_the_lines_of_a_file(glassformer: Any, shelf: Path, tmp_path: Path) -> None:
     (tmp_path / "masked.txt").write_text("a [MASK] film\nnone\n")
     result = glassformer("fill", shelf / "runs/bert", "masked.txt", "--json")
@@ -60,6 +73,25 @@ def test_a_binary_file_is_refused(glassformer: Any, shelf: Path, tmp_path: Path)
     assert result.error == "a.png is a binary file, not text. Pass a text file or a table."
 
 
+@pytest.mark.parametrize(("verb", "model"), [("classify", "reviews"), ("tag", "names")])
+def test_the_rows_of_a_table_are_not_one_text(
+    glassformer: Any, shelf: Path, tmp_path: Path, verb: str, model: str
+) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na fine film,pos\n")
+    result = glassformer(verb, shelf / "runs" / model, "a.csv")
+    assert (result.code, result.out) == (2, "")
+    assert result.error == "a.csv is a table. To use its rows, pass --data a.csv."
+
+
+def test_a_text_that_looks_like_a_missing_file_is_pointed_out(
+    glassformer: Any, shelf: Path
+) -> None:
+    result = glassformer("classify", shelf / "runs/reviews", "film.txt")
+    assert result.code == 0
+    assert "note: there is no file film.txt: the argument itself is read as the text." in result.err
+    assert "note" not in glassformer("classify", shelf / "runs/reviews", "the end of film.txt").err
+
+
 def test_several_files_may_follow_one_option(glassformer: Any, small: Any, tmp_path: Path) -> None:
     for name in ("a.txt", "b c.txt"):
         (tmp_path / name).write_text(f"{name} and more words\n" * 400)
@@ -72,5 +104,5 @@ def test_a_model_that_has_a_verb_is_never_refused_for_it(monkeypatch: pytest.Mon
     class Own:
         verbs = ("classify",)
 
-    monkeypatch.setattr(tasks, "load", lambda path: Own())
+    monkeypatch.setattr(tasks, "load", lambda path, quantize=None: Own())
     assert isinstance(tasks.load_for("runs/x", ClassifyPredictor, "classify"), Own)

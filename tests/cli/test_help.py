@@ -9,19 +9,21 @@ from typing import Any
 
 import pytest
 import typer
+from test_command_line import verbs
 
 from glassformer.cli.main import app
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import MODELS, ModelRow, trainable
 from glassformer.predict.translations import TranslationSettings
 from glassformer.predict.writing import GenerationSettings
-from glassformer.tasks.recipe import FinetuneConfig, TrainingConfig
+from glassformer.tasks.recipe import TrainingConfig
 
 GROUP: Any = typer.main.get_command(app)
-VERBS = list(GROUP.commands)
+VERBS = verbs(GROUP)
+GROUPS = [name for name, verb in GROUP.commands.items() if hasattr(verb, "commands")]
 HEADINGS = {
-    "train": ["Arguments", "Data", "Model", "Training", "Run", "Options"],
-    "finetune": ["Arguments", "Fine-tuning", "Data", "Training", "Run", "Options"],
+    "train": ["Arguments", "Data", "Model", "Fine-tuning", "Training", "Devices", "Run", "Options"],
+    "finetune": ["Arguments", "Fine-tuning", "Data", "Training", "Devices", "Run", "Options"],
     "generate": ["Arguments", "Sampling", "Beam search", "Output", "Options"],
     "translate": ["Arguments", "Beam search", "Output", "Options"],
     "classify": ["Arguments", "Data", "Output", "Options"],
@@ -63,7 +65,7 @@ def modules_after(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_help_has_headings_and_two_or_three_examples(glassformer: Any, verb: str) -> None:
-    result = glassformer(verb, "--help")
+    result = glassformer(*verb.split(), "--help")
     assert result.code == 0
     found = sections(result.out)
     if verb in HEADINGS:
@@ -75,21 +77,30 @@ def test_every_help_has_headings_and_two_or_three_examples(glassformer: Any, ver
     assert result.out.count("Examples:") == 1
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_help_of_a_group_lists_its_verbs(glassformer: Any, group: str) -> None:
+    result = glassformer(group, "--help")
+    assert result.code == 0
+    listed = [line.split()[0] for line in sections(result.out)["Commands"]]
+    assert set(GROUP.commands[group].commands) <= set(listed)
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_stands_in_the_help_once(glassformer: Any, verb: str) -> None:
-    found = sections(glassformer(verb, "--help").out)
+    found = sections(glassformer(*verb.split(), "--help").out)
     names = [line.split()[0].rstrip(",") for each in found.values() for line in each]
-    for param in GROUP.commands[verb].params:
+    for param in VERBS[verb].params:
         name = param.opts[0] if param.param_type_name == "option" else param.metavar
         assert names.count(name) == 1, name
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_examples_are_commands_that_the_verb_takes(glassformer: Any, verb: str) -> None:
-    for example in sections(glassformer(verb, "--help").out)["Examples"]:
+    for example in sections(glassformer(*verb.split(), "--help").out)["Examples"]:
         typed = shlex.split(re.sub(r" [<>] \S+", "", example))  # a shell takes these away
-        assert typed[:2] == ["glassformer", verb]
-        context = GROUP.commands[verb].make_context(verb, typed[2:])
+        name = ["glassformer", *verb.split()]
+        assert typed[: len(name)] == name
+        context = VERBS[verb].make_context(verb, typed[len(name) :])
         if verb == "train" and context.params["model"] is not None:
             assert context.params["model"] in trainable()
 
@@ -100,14 +111,13 @@ def test_examples_are_commands_that_the_verb_takes(glassformer: Any, verb: str) 
         ("generate", GenerationSettings),
         ("translate", TranslationSettings),
         ("train", TrainingConfig),
-        ("finetune", FinetuneConfig),
     ],
 )
 def test_the_defaults_in_the_help_are_those_of_the_settings(verb: str, settings: Any) -> None:
     defaults = {name: field.default for name, field in settings.model_fields.items()}
     defaults["diversity_penalty"] = Beams().diversity
     checked = 0
-    for param in GROUP.commands[verb].params:
+    for param in VERBS[verb].params:
         default = defaults.get(param.name)
         if isinstance(default, int | float | str) and not isinstance(default, bool) and default:
             assert f"(default: {default})" in param.help
@@ -150,8 +160,8 @@ def test_tasks_come_from_the_table(glassformer: Any, monkeypatch: pytest.MonkeyP
 # --- speed ---
 
 
-@pytest.mark.parametrize("verb", ["train", "finetune", "generate"])
+@pytest.mark.parametrize("verb", ["train", "finetune", "generate", "corpus links"])
 def test_the_help_of_a_verb_loads_nothing_heavy(verb: str) -> None:
-    loaded = modules_after(verb, "--help")
+    loaded = modules_after(*verb.split(), "--help")
     assert "typer" in loaded
     assert not loaded & HEAVY

@@ -180,6 +180,40 @@ def test_one_head_narrows_the_numbers_of_a_story_and_not_its_page(
     assert not (tmp_path / "story.html").exists()
 
 
+def test_a_text_of_512_tokens_prints_what_was_asked_for(
+    glassformer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = train_tokenizer("word", ["one two three four five"] * 3, None, list(BERT_TOKENS))
+    shape = {"num_layers": 4, "d_model": 16, "num_heads": 4, "context_length": 512}
+    model = Bert(BertConfig(vocab_size=tokenizer.vocab_size, **shape))
+    found = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
+    monkeypatch.setattr(tasks, "load", lambda path: found)
+    words = ("inspect", "run", "one two three four five " * 120, "--json")
+    sizes = {}
+    for name, more in {
+        "all": (),
+        "layer": ("--layer", "1"),
+        "head": ("--layer", "1", "--head", "2"),
+        "heads": ("--view", "heads", "--layer", "3", "--head", "0"),
+        "prediction": ("--view", "prediction"),
+    }.items():
+        result = glassformer(*words, *more)
+        assert result.code == 0
+        assert "512 tokens; 90 from the middle of the text are left out" in result.err
+        sizes[name] = len(result.out)
+        numbers = json.loads(result.out)
+        if name in ("head", "heads"):
+            assert np.shape(numbers["attention"]) == (1, 1, 512, 512)
+            assert np.sum(numbers["attention"][0][0], axis=1) == pytest.approx(np.ones(512))
+    assert sizes["layer"] < 0.3 * sizes["all"]
+    assert sizes["head"] < 0.1 * sizes["all"]
+    assert sizes["prediction"] < 0.02 * sizes["all"]
+    for more in (("--layer", "4"), ("--head", "4"), ("--view", "heads", "--layer", "9")):
+        result = glassformer(*words, *more)
+        assert result.code == 2
+        assert "the last one is 3" in result.error
+
+
 @pytest.fixture
 def masked(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = train_tokenizer("word", ["one two three four five"] * 3, None, list(BERT_TOKENS))

@@ -119,11 +119,22 @@ def test_chat_answers_an_argument_or_each_line(glassformer: Any, folders: Path) 
     assert one["message"] == "w1 w2"
     several = glassformer("chat", folders / "gpt2", *options, stdin="w1\n\nw2 w3\n")
     assert [each["message"] for each in lines(several)] == ["w1", "w2 w3"]
-    assert "no chat template of its own" in several.err
+    assert "only a model trained on such texts answers well" in several.err
+    long = glassformer("chat", folders / "gpt2", *options, stdin="w1 w2 w3 w4 w5 w6\n" * 4)
+    assert "no longer fits in the context of 32 tokens" in long.err
+    assert len(lines(long)) == 4
     wrong = glassformer("chat", folders / "bert", "w1")
     assert (wrong.code, "cannot chat" in wrong.error) == (2, True)
 
 
 def test_export_refuses_an_unknown_format(glassformer: Any, folders: Path) -> None:
     result = glassformer("export", folders / "gpt2", "--format", "onyx")
-    assert (result.code, "hf, safetensors" in result.error) == (2, True)
+    assert (result.code, "hf, onnx, ctranslate2, gguf" in result.error) == (2, True)
+
+
+def test_export_names_what_does_not_fit_a_format(glassformer: Any, folders: Path) -> None:
+    refused = glassformer("export", folders / "gpt2", "--format", "gguf", "--out", "exports/g")
+    assert (refused.code, "positions is learned" in refused.error) == (1, True)
+    wrong = glassformer("export", folders / "gpt2", "--format", "gguf", "--dtype", "Q4_0")
+    assert (wrong.code, "F32, F16, Q8_0" in wrong.error) == (2, True)
+    assert not Path("exports/g").exists()

@@ -50,6 +50,7 @@ def test_a_label_that_is_missing_is_missed(glassformer: Any, series: Path) -> No
     [
         ("t.conll", "it contains tagged words. Use train tagger"),
         ("t.txt", "and its lines are not text, tab, label. Pass one of these, or a folder"),
+        ("tabs", "Rename it to tabs.tsv to have it read as a table."),
         ("s.npz", "it contains time series"),
     ],
 )
@@ -57,6 +58,7 @@ def test_what_holds_no_labelled_texts_points_to_what_does(
     glassformer: Any, shelf: Path, series: Path, name: str, said: str
 ) -> None:
     written(series / "t.conll", "Ada\tB-NAME", "runs\tO", "", "the\tO", "fox\tO")
+    written(series / "tabs", "a fox\tyes\t1", "a dog\tno\t2")
     written(series / "t.txt", "the quick brown fox", "jumps over a lazy dog")
     result = glassformer("evaluate", shelf / "runs/reviews", "--data", name)
     assert (result.code, result.out) == (2, "")

@@ -8,7 +8,7 @@ import pytest
 from written_files import written
 
 from glassformer.data.chats import TEMPLATE, before_answer
-from glassformer.data.corpus import CorpusConfig, read_documents
+from glassformer.data.corpus import CorpusConfig, columns_of, read_documents
 from glassformer.data.labelled_texts import read_examples
 from glassformer.data.reading_report import collecting
 from glassformer.data.tables import open_table
@@ -39,10 +39,68 @@ def test_a_row_of_messages_is_a_document(tmp_path: Path) -> None:
 def test_other_keys_and_parts_of_messages(tmp_path: Path) -> None:
     shared = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": None}]
     parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}]
-    assert texts(written(tmp_path / "a.jsonl", lines({"conversations": shared}))) == [
-        "<|human|>\nHi\n<|gpt|>\n\n"
-    ]
+    with collecting() as report:
+        assert texts(written(tmp_path / "a.jsonl", lines({"conversations": shared}))) == [
+            "<|user|>\nHi\n<|assistant|>\n\n"
+        ]
+    assert report.notes()[1] == "the roles human and gpt are written as user and assistant"
     assert texts(written(tmp_path / "b.jsonl", lines({"messages": parts}))) == ["<|user|>\na\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", lines(CHAT, CHAT)),
+        ("a.json", json.dumps([CHAT, CHAT])),
+        ("a.json", json.dumps({"version": 2, "data": {"threads": [{"messages": CHAT}] * 2}})),
+        ("a.json", json.dumps({"chats": [CHAT, CHAT], "users": [1, 2]}, indent=1)),
+        ("a.jsonl", lines(*[{"conversation": {"turns": CHAT, "n": 2}}] * 2)),
+        ("a.jsonl", lines(*[{"title": "Of some greetings, title", "chat_history": CHAT}] * 2)),
+    ],
+)
+def test_conversations_are_found_wherever_they_are(tmp_path: Path, name: str, content: str) -> None:
+    assert texts(written(tmp_path / name, content)) == [TEXT, TEXT]
+
+
+def test_one_conversation_in_a_file(tmp_path: Path) -> None:
+    assert texts(written(tmp_path / "a.json", json.dumps({"messages": CHAT}, indent=1))) == [TEXT]
+
+
+def test_a_tree_of_messages_is_read_along_its_last_branch(tmp_path: Path) -> None:
+    def node(parent: str | None, role: str, *parts: Any) -> dict[str, Any]:
+        message = {"author": {"role": role}, "content": {"content_type": "text", "parts": parts}}
+        return {"parent": parent, "children": [], "message": message}
+
+    tree = {
+        "root": {"parent": None, "children": ["s"], "message": None},
+        "s": node("root", "system", ""),
+        "q": node("s", "user", "Hi"),
+        "first": node("q", "assistant", "An answer that was written again"),
+        "again": node("q", "assistant", {"asset": "a picture"}, "Hello {role}!"),
+    }
+    rows = [{"title": f"Greetings in a chat {n}", "mapping": tree} for n in range(2)]
+    assert texts(written(tmp_path / "a.json", json.dumps(rows))) == [TEXT, TEXT]
+
+
+def test_senders_and_their_texts(tmp_path: Path) -> None:
+    chat = [{"sender": "human", "text": "Hi", "content": []}, {"sender": "assistant", "text": "Ho"}]
+    rows = [{"name": "A chat about one thing", "chat_messages": chat}]
+    path = written(tmp_path / "a.json", json.dumps(rows))
+    assert texts(path) == ["<|user|>\nHi\n<|assistant|>\nHo\n"]
+
+
+def test_other_texts_beside_a_conversation_can_be_named(tmp_path: Path) -> None:
+    rows = [{"title": f"Of {n} greetings", "text": "Hi", "messages": CHAT} for n in range(9)]
+    path = written(tmp_path / "a.jsonl", lines(*rows))
+    assert texts(path)[0] == TEXT
+    assert texts(path, text_column=["title", "messages"])[0] == f"Of 0 greetings\n{TEXT}"
+
+
+def test_json_that_is_read_as_it_is_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", json.dumps({"data": [{"text": "a"}]}, indent=1))
+    assert columns_of(CorpusConfig(paths=(path,))) == [
+        f"{path} is read as text as it is: it is no array of objects, or of messages"
+    ]
 
 
 def test_messages_in_rows_are_one_conversation(tmp_path: Path) -> None:

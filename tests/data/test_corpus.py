@@ -156,6 +156,13 @@ def test_a_column_of_something_else_than_text_is_refused(tmp_path: Path) -> None
     assert f'{path}:2: column "text" contains a value of type list' in complaint(path)
 
 
+@pytest.mark.parametrize("line", ['{"dialogue": ["Hi.", "Yes?"]}', '["Hi.", "Yes?"]'])
+def test_messages_without_roles_are_refused_with_the_cure(tmp_path: Path, line: str) -> None:
+    said = complaint(written(tmp_path / "a.jsonl", f"{line}\n{line}\n"))
+    assert 'Write each message of a conversation as {"role": "user", "content": "…"}' in said
+    assert "--text-column" not in said
+
+
 def test_an_unknown_encoding_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown encoding 'utf9'"):
         texts(written(tmp_path / "a.txt", "a"), encoding="utf9")

@@ -3,20 +3,40 @@
 import codecs
 from pathlib import Path
 
+import numpy as np
 import pytest
 from written_files import written
 
 from glassformer.data.corpus import read_documents
 from glassformer.data.encoding_detection import likely_encodings
 from glassformer.data.reading_report import collecting
+from glassformer.errors import GlassformerError
 
 RUSSIAN = "Все счастливые семьи похожи друг на друга."
 SAMPLES = {
     "windows-1252": ["Une journée d'été à la plage", "Größe", "“it’s” – so…", "à"],
     "windows-1251": [RUSSIAN, "Привет", "МОСКВА ГОВОРИТ", "Україна, ми любимо її"],
-    "koi8-r": [RUSSIAN, "Привет, как дела? Мы живём в Москве."],
-    "shift_jis": ["吾輩は猫である。名前はまだ無い。", "コンピュータのプログラム"],
-    "euc_jp": ["吾輩は猫である。名前はまだ無い。"],
+    "koi8-r": [RUSSIAN, "Привет, как дела? Мы живём в Москве.", "лаосский\nчешский\nканнада"],
+    "windows-1250": [
+        "Příliš žluťoučký kůň úpěl ďábelské ódy.",
+        "Árvíztűrő tükörfúrógép",
+        "Proszę zamknąć książkę, żeby światło świeciło.",
+    ],
+    "iso8859-2": ["gęślą jaźń", "Škoda že niečo také ľúbi"],
+    "windows-1254": ["Şimdi bütün dosyaları açıyor, sonra kapatıyor."],
+    "windows-1257": ["Nepavyko atidaryti failo: klaidą pranešė įrenginys, čia žinutė."],
+    "windows-1253": ["Καλημέρα κόσμε"],
+    "windows-1255": ["שלום לכולם, זה הקובץ הראשון של התיקייה"],
+    "windows-1256": ["لا يمكن فتح الملف لأن المجلد غير موجود"],
+    "shift_jis": [
+        "吾輩は猫である。名前はまだ無い。",
+        "コンピュータのプログラム",
+        "場所を指定する\n黒\n中国",
+    ],
+    "euc_jp": [
+        "吾輩は猫である。名前はまだ無い。",
+        "引数はプロセスIDかジョブIDでなければいけません",
+    ],
     "gb18030": ["我们在中国的学校里学习,他说这是一个好主意。"],
     "big5": ["我們在學校裡學習,他說這是一個好主意。"],
     "euc_kr": ["나는 학교에 갑니다. 오늘은 날씨가 좋습니다."],
@@ -37,10 +57,26 @@ def test_the_encoding_of_a_text_is_detected(codec: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "text"),
-    [("cp850", "café"), ("cp1253", "Καλημέρα κόσμε"), ("iso8859-2", "gęślą jaźń")],
+    [("cp850", "café"), ("cp737", "Καλημέρα κόσμε"), ("tis-620", "สวัสดีชาวโลก")],
 )
 def test_no_encoding_is_better_than_a_wrong_one(codec: str, text: str) -> None:
     assert likely_encodings(text.encode(codec)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Voilà où naît l'été: ça brûle, même à Noël.",
+        "Não há informação: avô, pães, você.",
+        "Æblerne på øen så ærligt ud.",
+        "Þetta er ágætt veður í dag, sagði hún.",
+        "Perché così, è già più di metà.",
+        "Õhtul läheb külmaks, ütles mõni.",
+        "Straße für Français, señor; über Köln nach Orléans.",
+    ],
+)
+def test_languages_of_the_west_are_not_taken_for_others(text: str) -> None:
+    assert likely_encodings(text.encode("windows-1252"))[0] == "windows-1252"
 
 
 def test_an_encoding_that_is_passed_is_for_files_that_are_not_utf_8(tmp_path: Path) -> None:
@@ -54,6 +90,36 @@ def test_an_encoding_that_is_passed_is_for_files_that_are_not_utf_8(tmp_path: Pa
 def test_a_byte_order_mark_decides(tmp_path: Path, codec: str) -> None:
     path = written(tmp_path / "a.txt", RUSSIAN.encode(codec))
     assert text_of(path) == text_of(path, "latin-1") == RUSSIAN
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text", ["plain text\n", RUSSIAN, "日本語の本文\n" * 9, "smile 😀\n" * 9000]
+)
+def test_utf_16_without_a_mark_is_detected(tmp_path: Path, codec: str, text: str) -> None:
+    written(tmp_path / "a.txt", text.encode(codec))
+    with collecting() as report:
+        (document,) = read_documents([str(tmp_path)])
+    assert document.text == text
+    assert codec in " ".join(report.notes())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        np.arange(3000, dtype="<u2").tobytes(),
+        np.arange(3000, dtype="<u4").tobytes(),
+        np.sin(np.arange(3000)).astype("<f4").tobytes(),
+        b"text\0text\0 and more",
+        b"a,b\n1,2\n\0,2\n",
+        b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\0\x3e\0",
+    ],
+)
+def test_numbers_are_not_utf_16(tmp_path: Path, content: bytes) -> None:
+    written(tmp_path / "a.txt", content)
+    with collecting() as report, pytest.raises(GlassformerError, match="no files to read"):
+        list(read_documents([str(tmp_path)]))
+    assert report.notes() == ["skipped 1 .txt (binary)"]
 
 
 def test_utf_16_without_a_mark_is_read_if_it_is_passed(tmp_path: Path) -> None:

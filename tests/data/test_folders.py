@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -74,6 +75,49 @@ def test_a_table_without_text_does_not_stop_a_folder(tmp_path: Path) -> None:
     texts, notes = read(str(tmp_path))
     assert texts == ["text", '{\n  "name": "x"\n}\n']
     assert notes == ["read 1 .json, 1 .txt; skipped 1 .csv (no text column)"]
+
+
+MALFORMED = {
+    "ragged.csv": "a,b\n1,2,3\n",
+    "quote.csv": 'a,b\n"x\n',
+    "twice.csv": "a,a\n1,2\n",
+    "short.tsv": "x\ty\n1\n",
+    "bad.jsonl": '{"text": "a"}\nnot JSON\n',
+    "mixed.json": '[{"text": "a"}, 7]',
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_table_does_not_stop_a_folder(tmp_path: Path, name: str) -> None:
+    """The test data of a program often contains one."""
+    written(tmp_path / "a.py", "pass")
+    path = written(tmp_path / name, MALFORMED[name])
+    texts, notes = read(str(tmp_path))
+    assert texts == ["pass"]
+    assert notes == [
+        f"read 1 .py; skipped 1 {Path(name).suffix} (malformed table)",
+        f"skipped (malformed table): {path}",
+    ]
+    for one in (path, str(tmp_path / "*.[cjt]s*")):  # alone, or nothing but such files
+        with pytest.raises(GlassformerError, match=re.escape(path)):
+            read(one)
+
+
+def test_a_table_that_is_malformed_far_down_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "a.py", "pass")
+    rows = "".join(f"some words and number {n}\n" for n in range(300))
+    written(tmp_path / "long.csv", f"text\n{rows}one, two\n")
+    with pytest.raises(GlassformerError, match=r"long\.csv:302: expected 1 field"):
+        read(str(tmp_path))
+
+
+def test_files_in_an_unknown_encoding_are_named(tmp_path: Path) -> None:
+    written(tmp_path / "a.txt", "plain")
+    path = written(tmp_path / "b.txt", "café".encode("cp850"))
+    assert read(str(tmp_path))[1] == [
+        "read 1 .txt; skipped 1 .txt (encoding not recognised)",
+        f"skipped (encoding not recognised): {path}",
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

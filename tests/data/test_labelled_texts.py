@@ -23,12 +23,25 @@ def table(path: Path, **sizes: int) -> str:
 
 
 def test_a_tenth_of_every_label_is_held_out(tmp_path: Path) -> None:
-    found = split(table(tmp_path / "a.csv", common=200, rare=10, pair=2))
+    found = split(table(tmp_path / "a.csv", common=400, rare=10, pair=2))
     counts = Counter(example.labels[0] for example in found.validation)
-    assert counts == {"common": 20, "rare": 1, "pair": 1}
-    assert len(found.training) == 190
-    assert found.held_out == "22 of 212 examples, a random sample of every label"
+    assert counts == {"common": 40, "rare": 1, "pair": 1}
+    assert len(found.training) == 370
+    assert found.held_out == "42 of 412 examples, a random sample of every label"
     assert (found.labels, found.notes) == (("common", "pair", "rare"), [])
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(30, 10), (60, 20), (100, 20), (200, 20), (1000, 100)]
+)
+def test_of_few_texts_a_larger_share_is_held_out(
+    tmp_path: Path, number: int, expected: int
+) -> None:
+    path = table(tmp_path / "a.csv", pos=number // 2, neg=number // 2)
+    found = split(path)
+    assert abs(len(found.validation) - expected) <= 1  # each label is rounded
+    assert found.held_out.startswith(f"{len(found.validation)} of {number:,} examples")
+    assert len(split(path, validation_fraction=0.2).validation) == number // 5
 
 
 def test_the_split_depends_on_the_seed_only(tmp_path: Path) -> None:
@@ -38,8 +51,8 @@ def test_the_split_depends_on_the_seed_only(tmp_path: Path) -> None:
 
 
 def test_neither_order_nor_other_labels_change_the_split(tmp_path: Path) -> None:
-    first = split(table(tmp_path / "a.csv", pos=50, neg=50))
-    second = split(table(tmp_path / "b.csv", new=30, neg=50, pos=50))
+    first = split(table(tmp_path / "a.csv", pos=50, neg=50), validation_fraction=0.1)
+    second = split(table(tmp_path / "b.csv", new=30, neg=50, pos=50), validation_fraction=0.1)
     assert {example.text for example in first.validation} == {
         example.text for example in second.validation if example.labels != ("new",)
     }
@@ -171,7 +184,7 @@ def test_several_labels_are_split_by_the_rarest(tmp_path: Path) -> None:
     ]
     found = split(written(tmp_path / "a.jsonl", "\n".join(rows)))
     counts = Counter(example.labels for example in found.validation)
-    assert counts == {(): 3, ("1",): 3, ("1", "2"): 3}
+    assert counts == {(): 7, ("1",): 7, ("1", "2"): 7}
     assert (found.is_multi_label, found.labels) == (True, ("1", "2"))
 
 
@@ -191,7 +204,8 @@ def test_texts_that_differ_in_case_blanks_or_unicode_stay_on_one_side(tmp_path: 
     rows = [f"{text},{'pos' if n % 2 else 'neg'}" for n in range(40) for text in (
         f"Straße ﬁne {n}", f"STRASSE fine {n}", f"  strasse   FINE {n} "
     )]  # fmt: skip
-    found = split(written(tmp_path / "a.csv", "\n".join(["text,label", *rows])))
+    path = written(tmp_path / "a.csv", "\n".join(["text,label", *rows]))
+    found = split(path, validation_fraction=0.1)
     sides = [
         {each.text.split()[-1] for each in part} for part in (found.training, found.validation)
     ]
@@ -240,3 +254,13 @@ def test_a_table_whose_first_line_may_be_no_header_is_pointed_out(tmp_path: Path
         f'the label column is named "0", which is also one of its labels. If {path} has no header, '
         "its first line was taken for one: add a header"
     )
+
+
+def test_the_number_of_a_column_without_a_header_is_not_taken_for_a_label(tmp_path: Path) -> None:
+    rows = [f"{n % 2},This is the text with the number {n}" for n in range(20)]
+    path = written(tmp_path / "a.csv", "\n".join(rows))
+    found = split(path)
+    assert (found.label_column, found.labels) == ("1", ("0", "1"))
+    assert [note for note in found.notes if "header" in note] == [
+        f"{path} has no header: its first line is read as a row, and its columns are called 1, 2"
+    ]

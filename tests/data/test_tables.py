@@ -1,9 +1,11 @@
 """Rows come out as they were written, and whatever is wrong with a table is said with its place."""
 
+import csv
 import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -40,6 +42,8 @@ def table(*columns: str, worded: tuple[str, ...] = ()) -> Table:
         ("a.csv", 'text,stars\n"Fine, really.",4\nBad.,1\n'),
         ("a.CSV", '\ufefftext,stars\r\n"Fine, really.",4\r\nBad.,1'),
         ("a.csv", "text;stars\nFine, really.;4\n\nBad.;1\n"),
+        ("a.csv", "text\tstars\nFine, really.\t4\nBad.\t1\n"),
+        ("a.csv", '"text"|"stars"\n"Fine, really."|"4"\n"Bad."|"1"\n'),
         ("a.tsv", "text\tstars\nFine, really.\t4\nBad.\t1\n"),
         ("a.jsonl", '{"text": "Fine, really.", "stars": "4"}\n\n{"text": "Bad.", "stars": "1"}'),
     ],
@@ -50,6 +54,32 @@ def test_every_text_format_gives_the_same_rows(
 ) -> None:
     path = written(tmp_path / (name + zipped), content)
     assert values(path) == [{"text": "Fine, really.", "stars": "4"}, {"text": "Bad.", "stars": "1"}]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_a_csv_without_a_header_is_divided_at_its_own_separator(
+    tmp_path: Path, separator: str, quoting: Literal[0, 1]
+) -> None:
+    """Whatever other separators are in its texts, also in the first one."""
+    texts = ["One, two; three\tfour | five", "a, b, c", "x;y;z\nand | so\ton", 'say "no"'] * 5
+    rows = [(text, str(number % 2), "1,5") for number, text in enumerate(texts)]
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=separator, quoting=quoting).writerows(rows)
+    assert [tuple(row.values()) for row in values(path)] == rows
+
+
+def test_a_bad_line_does_not_change_the_separator(tmp_path: Path) -> None:
+    rows = [f"Number {n}, as it is;{n % 2}" for n in range(30)]
+    rows[20] = "a; b;1"
+    path = written(tmp_path / "a.csv", "\n".join(["text;label", *rows]))
+    with pytest.raises(GlassformerError) as error:
+        values(path)
+    assert str(error.value) == (
+        f"{path}:22: expected 2 fields (text, label), found 3. Quote fields that contain a "
+        "semicolon."
+    )
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -179,6 +209,14 @@ def test_missing_column_names_the_columns_there_are() -> None:
 def test_a_misspelt_column_suggests_the_nearest() -> None:
     with pytest.raises(GlassformerError, match=r"Pass --text-column review\.$"):
         column(table("id", "stars", "review"), "reviwe", ("text",))
+
+
+def test_a_column_that_fits_is_suggested_for_a_wrong_name(tmp_path: Path) -> None:
+    rows = (f"{n % 2},A text with the number {n} in it" for n in range(20))
+    opened = open_table(written(tmp_path / "a.csv", "\n".join(rows)), "utf-8")
+    for role, number in (("label", 1), ("text", 2)):
+        with pytest.raises(GlassformerError, match=rf"Pass --{role}-column {number}\."):
+            column(opened, "topic", (), role)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,11 @@ def test_another_seed_is_another_order() -> None:
 def test_beginning_at_a_step_equals_skipping_the_ones_before(
     steps: int, first: int, accumulation: int
 ) -> None:
-    config = SimpleNamespace(max_steps=steps, gradient_accumulation_steps=accumulation)
+    config = SimpleNamespace(
+        max_steps=steps,
+        gradient_accumulation_steps=accumulation,
+        batches_per_update=accumulation,
+    )
     objective: Any = SimpleNamespace(config=config, batch=lambda number: number)
     objective.num_targets = lambda batch: 1
     whole, resumed = Batches(objective), Batches(objective, first)

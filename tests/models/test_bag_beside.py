@@ -55,6 +55,19 @@ def test_the_logits_are_the_weighted_sum_of_a_model_without_a_bag_and_of_a_bag(k
 
 
 @pytest.mark.parametrize("kind", MODELS)
+def test_pairs_in_the_bag_count_as_much_as_the_config_says(kind):
+    text = torch.tensor([[1, 2, 3]])
+    found = {}
+    for weight in (0.0, 0.3, 1.0):
+        model = made(kind, bag=True, bag_ngram_weight=weight)
+        model.see(TEXTS)  # pieces have no spelling
+        torch.nn.init.zeros_(model.bag.embedding.weight)
+        torch.nn.init.ones_(model.bag.embedding.weight[17:])  # the pairs
+        found[weight] = model.bag.represent(text).sum().item()
+    assert found[0.0] == 0 < found[0.3] < found[1.0]
+
+
+@pytest.mark.parametrize("kind", MODELS)
 def test_a_config_without_the_field_has_no_bag(kind):
     model = made(kind)
     assert not [name for name in model.state_dict() if "bag" in name or "shares" in name]

@@ -146,6 +146,17 @@ def test_a_transformer_translator_has_two_streams_and_attention_between_them():
     assert np.allclose(aligned.weights, seen.cross_attention[1, 0], atol=1e-6)
 
 
+def test_a_translation_that_is_cut_off_is_noted():
+    predictor = translator(target_length={"ratio": 1.0, "offset": 0})
+    note = "the translation reached the maximum length and was cut off"
+    with torch.no_grad():
+        predictor.model.head.bias[predictor.preprocessing.end] = -100
+    seen = predictor.inspect("one two three")
+    assert seen.notes == (note,)
+    assert note in repr(seen)
+    assert predictor.inspect("one two three", target="two one").notes == ()
+
+
 def test_a_recurrent_translator_has_only_attention_to_the_source():
     seen = translator("rnn").inspect("one two three", target="two one")
     assert seen.cross_attention.shape == (1, 1, 3, 4)

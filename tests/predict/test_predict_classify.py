@@ -329,3 +329,13 @@ def test_the_first_of_two_spellings_in_a_model_is_the_exact_one() -> None:
     examples = [Example("a", ("1",), "x:1"), Example("b", ("2",), "x:2")]
     assert targets_of(examples, ["1.0", "1", "2.0"], is_multi_label=False) == [1, 2]
     assert targets_of(examples, ["1.0", "1", "2.0"], is_multi_label=True) == [[0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"), [(float("nan"), "float"), (None, "NoneType"), (7, "int")]
+)
+def test_what_is_no_text_is_refused_in_words(tmp_path: Path, wrong: Any, kind: str) -> None:
+    predictor = make("bag", tmp_path)
+    for content in (wrong, ["good", wrong]):
+        with pytest.raises(GlassformerError, match=f"{wrong} is a {kind}, not a text"):
+            predictor.classify(content)

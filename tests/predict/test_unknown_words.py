@@ -2,9 +2,11 @@
 
 import pytest
 import torch
-from translators import KINDS, translator, writes
+from translators import KINDS, random_model, translator, vocabulary, writes
 
 from glassformer.errors import UsageError
+from glassformer.predict.word_alignment import decode_with_unknown
+from glassformer.preprocessing.pair import PairPreprocessing
 
 
 @pytest.mark.parametrize("copies", [True, False])
@@ -43,3 +45,19 @@ def test_a_beginning_stays_as_it_was_told(copies: bool) -> None:
 def test_there_is_nothing_to_copy_where_every_word_is_known() -> None:
     with pytest.raises(UsageError, match="copy_unknown has no effect"):
         translator(tokens="bpe").translate("one", copy_unknown=True)
+
+
+def test_words_are_copied_from_a_source_of_subwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = vocabulary("bpe", "one two three"), vocabulary("word", "eight nine")
+    both = PairPreprocessing(tokenizer=source, target_tokenizer=target)
+    (row,) = both.encode_source(["qqq z"])
+    looks = torch.zeros(1, 1, 2, len(row))
+    looks[..., -2] = 1  # at the last letter, before the end
+    monkeypatch.setattr(
+        "glassformer.predict.word_alignment.attention_of_heads", lambda *each: looks
+    )
+    model = random_model("transformer", source)
+    unknown = target.unknown
+    assert unknown is not None
+    found = decode_with_unknown(model, both, "qqq z", "", [unknown] * 2, copies=True)
+    assert found == "z z"

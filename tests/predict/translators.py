@@ -70,9 +70,10 @@ def sentences(count: int, longest: int = 9, seed: int = 0) -> list[str]:
 
 @cache
 def pupil(kind: str = "transformer") -> TranslatePredictor:
-    """It has learned for a second to copy words, so that it is in two minds about most."""
+    """It has learned for a second to copy words, so that it is in two minds about most. In double
+    precision: in single, every kind of processor would teach it something else."""
     predictor = translator(kind, context_length=64)
-    pairs, model = predictor.preprocessing, predictor.model.train()
+    pairs, model = predictor.preprocessing, predictor.model.double().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for step in range(40):
         texts = sentences(16, seed=step + 1)
@@ -85,7 +86,7 @@ def pupil(kind: str = "transformer") -> TranslatePredictor:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    model.eval()
+    model.float().eval()
     return predictor
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,30 @@ def test_a_text_may_be_long_but_not_endless(client: TestClient) -> None:
     ]
     longest = refused(client, 400, json={"model": "before", "text": "a" * (LONGEST_TEXT + 1)})
     assert longest == "the text has 20,001 characters. Use at most 20,000."
+    pasted = refused(client, 400, json={"model": "before", "text": "a bad day\n" * 20_000})
+    assert pasted == "the text has 200,000 characters. Use at most 20,000."
+    assert asked(client, "before", "a bad day")["notes"] == []
+
+
+def test_five_models_answer_at_the_same_time() -> None:
+    models = {f"model {n}": small_gpt(2, seed=n) for n in range(5)}
+    expected = {name: each.inspect(TEXT).logits[-1].max() for name, each in models.items()}
+    app = create_app([story_model(name, each) for name, each in models.items()], PORT)
+
+    def answer(name: str) -> tuple[str, float]:
+        logits = unpacked(asked(client, name)["distribution"]["logits"])
+        asked(client, name, path="/attribution")
+        return name, float(logits.max())
+
+    with (
+        TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client,
+        ThreadPoolExecutor(5) as pool,
+    ):
+        found = list(pool.map(answer, [*models] * 3))
+    assert len(found) == 15
+    for name, value in found:
+        assert value == pytest.approx(float(expected[name]), rel=1e-5)
+    assert len(set(expected.values())) == 5
 
 
 def test_an_unknown_model_is_not_found(client: TestClient) -> None:

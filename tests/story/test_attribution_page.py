@@ -31,6 +31,30 @@ def test_a_short_text_has_every_prediction_explained() -> None:
         assert abs(each["error"]) < 0.01 * max(1, abs(difference))
 
 
+def test_the_page_has_the_numbers_of_the_view() -> None:
+    model = predictor(TEXT)
+    seen = model.inspect("a bad day")
+    explained = story_data(seen)["attribution"]["explained"]
+    view = model.attribution("a bad day")
+    shown = explained[str(view.found.prediction)]
+    assert shown["num_steps"] == view.found.num_steps
+    for name, values in view.found.methods.items():
+        assert shown["values"][name] == values.tolist()
+    for number, each in explained.items():
+        (alone,) = attributions(seen, [int(number)])
+        assert each["values"]["integrated_gradients"] == alone.integrated_gradients.tolist()
+
+
+def test_a_single_token_is_explained_in_a_few_words() -> None:
+    view = predictor(TEXT).attribution("a")
+    text = view.text()
+    assert "none" not in text
+    assert text.endswith("three are needed to order them.")
+    assert view.found.attention == pytest.approx([1.0])
+    assert view.found.integrated_gradients.sum() == pytest.approx(view.found.left_out[0], abs=0.01)
+    assert {each["correlation"] for each in view.as_json()["rank_correlations"]} == {None}
+
+
 def test_a_long_text_has_only_the_focus_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = predictor(TEXT).inspect("a bad day")
     work = 30 * 9 * sum(each.numel() for each in seen.subject.module.parameters())  # type: ignore[union-attr]

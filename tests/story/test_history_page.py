@@ -66,6 +66,11 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
     found: OverTime, tmp_path: Path
 ) -> None:
     script = """[0, 1, 2, 3].map((moment) => {
+      const weightsOn = (canvas) => { // back from the opacity of its pixels
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const shares = Array.from({ length: data.length / 4 }, (_, n) => data[4 * n + 3] / 255);
+        return shares.map((share) => scene.history.maps.own.most * share ** 2);
+      };
       const all = (name) => [...document.querySelectorAll(name)];
       const slider = document.querySelector(".timeline input");
       slider.value = moment;
@@ -76,7 +81,7 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
         said: document.querySelector(".timeline .said").textContent,
         bars: all(".options .bars tbody tr").map((row) => row.lastChild.textContent),
         names: all(".options .bars tbody th").map((name) => name.textContent),
-        tiles: all(".past-head .share").map((tile) => Number(tile.getAttribute("fill-opacity"))),
+        weights: weightsOn(document.querySelector(".past-head canvas")),
         own: document.querySelector(".own-words").textContent,
         address: location.hash,
       };
@@ -90,7 +95,7 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
         assert now["names"][0] == (best[0].token.strip() or "␣")
         assert moment.attention is not None
         weights = moment.attention[layer, head].ravel()
-        assert np.allclose(now["tiles"], weights, atol=1e-3)
+        assert np.allclose(now["weights"], weights, atol=5e-3)  # 255 shades
         assert now["own"] == moment.written
         assert f"moment={number}" in now["address"]
 
@@ -226,6 +231,26 @@ def test_a_long_text_is_shown_with_fewer_pixels_whose_rows_still_sum_to_one(tmp_
     weights = unpacked(maps["weights"]).astype(np.float64)
     assert weights.shape == (1, 2, 4, 64, 64)
     assert np.allclose(weights.sum(-1), 1, atol=5e-3)
+
+
+@needs_chromium
+def test_one_curve_stands_out_with_its_name_even_after_the_last_token(
+    found: OverTime, tmp_path: Path
+) -> None:
+    script = """[8, 3].map((token) => {
+      choose({ token });
+      const chart = [...document.querySelectorAll(".over-time")]
+        .find((each) => each.querySelector(".chosen-line"));
+      const lines = [...chart.querySelectorAll("path.many")];
+      const chosen = lines.filter((each) => each.matches(".chosen"));
+      return { chosen: chosen.length, isOnTop: lines.at(-1) === chosen[0],
+        name: chart.querySelector(".chosen-line").textContent,
+        caption: chart.closest("figure").querySelector("figcaption").textContent };
+    })"""
+    last, fourth = shown(page(found), script, tmp_path)
+    assert (last["chosen"], last["isOnTop"], last["name"]) == (1, True, "y")  # of "a bad day"
+    assert (fourth["chosen"], fourth["isOnTop"], fourth["name"]) == (1, True, "d")
+    assert "d” stands out" in fourth["caption"].replace("\u2069", "")
 
 
 @needs_chromium

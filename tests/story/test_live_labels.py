@@ -123,12 +123,28 @@ def test_a_typed_text_gets_the_labels_of_python(name: str, text: str, tmp_path: 
 
 
 @needs_chromium
+@pytest.mark.parametrize("name", ["mean", "idf"])
+def test_what_each_token_adds_follows_the_keyboard(name: str, tmp_path: Path) -> None:
+    own = predictor(name)
+    script = (
+        LIVE
+        % """type("six five six");
+      return [scene.contributions, document.querySelector("#prediction .step").textContent];"""
+    )
+    found, step = shown(page(own.inspect("one two")), script, tmp_path)
+    expected = story_data(own.inspect("six five six"))["contributions"]
+    assert np.allclose(found["values"], expected["values"], atol=1e-3)
+    assert np.allclose(found["logits"], expected["logits"], atol=1e-3)
+    assert step.startswith(f"all {len(found['values'][0])} tokens ")
+
+
+@needs_chromium
 def test_the_bars_of_the_labels_follow_the_keyboard(tmp_path: Path) -> None:
     own = predictor("mean")
     script = (
         LIVE
         % """type("six five");
-      return [...document.querySelectorAll("#prediction .bars tbody tr")].map(
+      return [...document.querySelector("#prediction .bars").querySelectorAll("tbody tr")].map(
         (row) => [row.querySelector("th").textContent, row.querySelector(".value").textContent]);"""
     )
     found = dict(shown(page(own.inspect("one two three")), script, tmp_path))

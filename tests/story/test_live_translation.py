@@ -2,6 +2,7 @@
 
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import pytest
 import torch
 from live_models import NO_LIMIT, in_page, needs_chromium, needs_node
 from test_story_page import LIVE, shown
-from test_story_page import predictor as gpt
 
+from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import without_heads
+from glassformer.predict.language import LanguagePredictor
 from glassformer.predict.translate import TranslatePredictor
+from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.story.live import live_or_error
 from glassformer.story.story import page, story_data
+from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from translators import pupil, sentences, translator
@@ -86,7 +91,7 @@ def test_a_typed_source_gives_what_python_computes_for_it(
     silent: list[list[Any]], tmp_path: Path
 ) -> None:
     predictor = pupil()
-    text = "four  two five"
+    text = "four  three two"
     script = f"""await (async () => {{
       const model = await makeLive(data.live);
       const scene = liveScene(model, data.live, {json.dumps(text)}, {json.dumps(silent)}, written);
@@ -102,12 +107,12 @@ def test_a_typed_source_gives_what_python_computes_for_it(
     for layer, head, *group in silent:
         stack, *kind = names[group[0]] if group else ["decoder"]
         off.append([stack, layer, head, *kind])
-    ids = greedy(predictor, "four two five", off)
+    ids = greedy(predictor, "four three two", off)
     with switched_off(predictor.model, off):
         written = predictor.preprocessing.decode(ids[1:])
-        seen = predictor.inspect("four two five", target=written)
+        seen = predictor.inspect("four three two", target=written)
         expected = story_data(seen)
-    assert found["text"] == "four two five"
+    assert found["text"] == "four three two"
     assert found["streams"] == [stream.tokens for stream in seen.subject.streams]
     assert seen.cross_attention is not None
     assert np.abs(np.array(found["cross"]) - seen.cross_attention[1, 1]).max() < 1e-3
@@ -148,7 +153,7 @@ def test_the_page_shows_the_translation_while_the_reader_types(tmp_path: Path) -
 @needs_chromium
 def test_the_reader_chooses_whose_attention_is_shown(tmp_path: Path) -> None:
     seen = pupil().inspect("one two three", target="two one")
-    script = """[0, 1, 2].map((n) => {
+    script = """[state.token, (choose({ token: 2 }), [0, 1, 2]).map((n) => {
       document.querySelectorAll(".looks button")[n].click();
       const visible = [...document.querySelectorAll(".heads .drawn > div")]
             .filter((each) => !each.hidden && each.querySelector(".thumb"));
@@ -160,8 +165,9 @@ def test_the_reader_chooses_whose_attention_is_shown(tmp_path: Path) -> None:
         step: document.querySelector(".vector .vector-name").textContent,
         pressed: [...document.querySelectorAll(".looks button")].map((b) => b.ariaPressed),
       };
-    })"""
-    target, source, cross = shown(page(seen), script, tmp_path)
+    })]"""
+    opened, (target, source, cross) = shown(page(seen), script, tmp_path)
+    assert opened == 1  # "two": what follows the last token is only the end
     assert [(each["asking"], each["keys"]) for each in (target, source, cross)] == [
         (3, 3),
         (4, 4),
@@ -182,12 +188,12 @@ def test_the_vectors_of_the_positions_follow_the_text(tmp_path: Path) -> None:
     predictor = pupil()
     script = """await (async () => {
       const model = await makeLive(data.live);
-      const scene = liveScene(model, data.live, "four two five", [], written);
+      const scene = liveScene(model, data.live, "four three two", [], written);
       return [scene.embeddings.positions, scene.main.tokens.length];
     })()"""
     found, length = shown(page(predictor.inspect("one")), script, tmp_path)
-    ids = greedy(predictor, "four two five", [])
-    seen = predictor.inspect("four two five", target=predictor.preprocessing.decode(ids[1:]))
+    ids = greedy(predictor, "four three two", [])
+    seen = predictor.inspect("four three two", target=predictor.preprocessing.decode(ids[1:]))
     expected = story_data(seen)["embeddings"]["positions"]
     assert len(found["vectors"]) == length == len(ids)
     assert np.allclose(found["vectors"], expected["vectors"], atol=1e-5)
@@ -215,7 +221,7 @@ TREE = """await (async () => {
 
 
 @needs_chromium
-@pytest.mark.parametrize("text", ["four two five", "seven"])
+@pytest.mark.parametrize("text", ["four three two", "seven"])
 def test_the_tree_of_a_typed_source_is_that_of_python(text: str, tmp_path: Path) -> None:
     predictor = pupil()
     found = shown(page(predictor.inspect("one two")), TREE % json.dumps(text), tmp_path)
@@ -225,10 +231,71 @@ def test_the_tree_of_a_typed_source_is_that_of_python(text: str, tmp_path: Path)
 
 
 @needs_chromium
-def test_the_tree_of_a_typed_text_is_that_of_python(tmp_path: Path) -> None:
-    model = gpt("a bad day, said the cat.")
-    found = shown(page(model.inspect("a bad day")), TREE % '"said the cat"', tmp_path)
-    same_tree(found, story_data(model.inspect("said the cat"))["beams"])
-    text = "said the cat, a bad day. a bad day, said the cat, a bad day."
-    script = TREE % json.dumps(text)
-    assert shown(page(model.inspect("a bad day")), script, tmp_path) is None  # no room for ten
+def test_the_page_never_writes_a_forbidden_token(tmp_path: Path) -> None:
+    """As Marian's models, whose start is their padding, which they have not learned to avoid."""
+    predictor = deepcopy(pupil())
+    start = predictor.preprocessing.target.token(predictor.preprocessing.start)
+    predictor.preprocessing = predictor.preprocessing.model_copy(update={"start_token": start})
+    assert predictor.preprocessing.forbidden == (predictor.preprocessing.start,)
+    with torch.no_grad():
+        bias = predictor.model.head.bias
+        assert bias is not None
+        bias[predictor.preprocessing.start] += 30  # now it is the likeliest token everywhere
+    text = "four three two"
+    script = f"""await (async () => {{
+      const model = await makeLive(data.live);
+      const scene = liveScene(model, data.live, {json.dumps(text)}, [], written);
+      return [scene.main.ids, await new Promise((done) => scene.searchBeams(done))];
+    }})()"""
+    ids, tree = shown(page(predictor.inspect("one two")), script, tmp_path)
+    assert start not in [node["token"] for node in tree["nodes"]]
+    written = predictor.preprocessing.decode(ids[1:])
+    assert written == predictor.translate(text, num_beams=1).text
+    same_tree(tree, story_data(predictor.inspect(text, target=written))["beams"])
+
+
+def gpt(text: str, folder: Path, start: str | None) -> LanguagePredictor:
+    """A small GPT; its tokenizer may begin every text with a token of its own, as Llama's do."""
+    own = train_tokenizer("bpe", [text] * 9, 280, () if start is None else (start,))
+    if start is not None:
+        file = folder / "tokenizer.json"
+        own.save(file)
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        (id,) = [each["id"] for each in settings["added_tokens"] if each["content"] == start]
+        settings["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": [
+                {"SpecialToken": {"id": start, "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}},
+            ],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}],
+            "special_tokens": {start: {"id": start, "ids": [id], "tokens": [start]}},
+        }
+        file.write_text(json.dumps(settings), encoding="utf-8")
+        own = Tokenizer.load(file)
+        assert own.begins_with == (id,)
+    torch.manual_seed(3)
+    shape: dict[str, Any] = {"num_layers": 2, "d_model": 32, "num_heads": 2, "context_length": 12}
+    model = GPT(GPTConfig(vocab_size=own.vocab_size, output_bias=True, tie_weights=False, **shape))
+    end = own.end_of_text
+    assert end is not None
+    assert model.head.bias is not None
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+        model.head.bias[end] += 3  # it is likely enough to be written
+    return LanguagePredictor(model, TextPreprocessing(tokenizer=own, is_causal=True))
+
+
+@needs_chromium
+@pytest.mark.parametrize("start", [None, "<|startoftext|>"])
+@pytest.mark.parametrize("text", ["said", "a bad day, said the cat, a bad day. a bad cat, said he"])
+def test_the_tree_of_a_typed_text_is_that_of_python(
+    start: str | None, text: str, tmp_path: Path
+) -> None:
+    """The longer text fills the context: the window moves on."""
+    model = gpt("a bad day, said the cat.", tmp_path, start)
+    expected = story_data(model.inspect(text))["beams"]
+    assert len(model.inspect(text).tokens) in (range(2, 4) if text == "said" else [12])
+    assert {"complete", "cut off"} <= {node["fate"] for node in expected["nodes"]}
+    same_tree(shown(page(model.inspect("a bad day")), TREE % json.dumps(text), tmp_path), expected)

@@ -205,9 +205,17 @@ def test_several_runs_are_overlaid_and_their_answers_compared(tmp_path: Path) ->
     assert "The confusion" in opened["headings"]
 
 
-def test_answers_to_other_inputs_are_not_compared() -> None:
+def test_only_answers_to_the_same_inputs_are_compared() -> None:
     other = deepcopy(report())
-    other["answers"]["rows"][0]["input"] = "another"
+    for row in other["answers"]["rows"]:
+        row["score"] = 1 - row["score"]
+    rows = other["answers"]["rows"]
+    rows[0]["input"] = "another"
+    scores, answers = as_json([report(), other], ["a", "b"])["together"]
+    assert (scores["title"], answers["title"]) == ("Scores", "Different answers")
+    assert f"the same {len(rows) - 1:,} held-out inputs" in answers["note"]
+    for row in rows:
+        row["input"] = "another"
     together = as_json([report(), other], ["a", "b"])["together"]
     assert [each["title"] for each in together] == ["Scores"]
 

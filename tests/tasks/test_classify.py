@@ -55,13 +55,23 @@ def test_every_model_learns_an_easy_task(tmp_path: Path, name: str):
     assert load_model(run).name == name
 
 
-def test_the_loss_is_the_mean_over_the_parts_of_a_model(tmp_path: Path):
+def test_each_part_of_a_model_learns_from_its_own_loss(tmp_path: Path):
     objective, _ = ready(recipe_for("bag", reviews(tmp_path)), tmp_path / "run")
     batch = objective.batch(0)
-    parts = [torch.randn(len(batch.targets), 2) for _ in range(2)]
-    model = SimpleNamespace(opinions=lambda ids, is_text: tuple(parts))
-    expected = sum(F.cross_entropy(each, batch.targets) for each in parts) / 2
-    torch.testing.assert_close(objective.loss(model, batch), expected)
+    parts = [torch.randn(len(batch.targets), 2, requires_grad=True) for _ in range(2)]
+    model = SimpleNamespace(
+        opinions=lambda ids, is_text: tuple(parts),
+        combined=lambda parts: 0.25 * parts[0] + 2 * parts[1],
+    )
+    loss = objective.loss(model, batch)
+    mean = sum(F.cross_entropy(each, batch.targets) for each in parts) / 2
+    pairs = zip(torch.autograd.grad(loss, parts), torch.autograd.grad(mean, parts), strict=True)
+    for ours, expected in pairs:
+        torch.testing.assert_close(ours, expected)
+    # What is logged is the loss of the prediction, like that of a validation.
+    together = F.cross_entropy(model.combined(parts), batch.targets)
+    torch.testing.assert_close(loss, together)
+    assert (together - mean).abs().item() > 0.01
 
 
 def test_the_weights_of_body_and_bag_are_kept_with_the_model(tmp_path: Path):
@@ -367,8 +377,8 @@ def test_a_key_outside_its_section_is_told_where_it_belongs(tmp_path: Path):
         with pytest.raises(GlassformerError, match=rf"unknown section {key}.* mean {cure}\?"):
             make_recipe(values | {key: 1})
     gpt = {"model": {"name": "gpt"}, "data": {"paths": ["x.txt"]}}
-    with pytest.raises(GlassformerError, match=r"section lora_rank.* Known sections: model"):
-        make_recipe(gpt | {"lora_rank": 1})
+    with pytest.raises(GlassformerError, match=r"section class_weights.* Known sections: model"):
+        make_recipe(gpt | {"class_weights": 1})
 
 
 def test_asking_to_fine_tune_what_began_from_nothing_is_a_difference(tmp_path: Path):

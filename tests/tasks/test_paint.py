@@ -260,6 +260,9 @@ def test_the_features_of_a_probe_are_means_over_groups_of_rows(probe: Path) -> N
     mean, deviation = states.mean(-1, keepdim=True), states.std(-1, correction=0, keepdim=True)
     normal = (states - mean) / deviation
     assert model.config.parts == 4
+    old = model.config.model_copy(update={"parts": None})  # as configs were before there were parts
+    with pytest.raises(GlassformerError, match=r"earlier version.*finetune RUN --task probe"):
+        type(model)(old)
     for part, features in enumerate(found[:, 1].chunk(4, dim=-1)):
         pixels = normal[:, 9 * part : 9 * part + 9]
         torch.testing.assert_close(features, pixels.mean(1), atol=1e-3, rtol=1e-3)

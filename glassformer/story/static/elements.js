@@ -31,7 +31,11 @@ function addChoice(parent, label, options, chosen, changed) {
   return select;
 }
 
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`;
+// 12.3%; what is there but rounds to nothing is "<0.1%".
+function percent(share, digits = 1) {
+  const least = 10 ** -digits, size = 100 * share;
+  return size > 0 && size < least / 2 ? `<${least.toFixed(digits)}%` : `${size.toFixed(digits)}%`;
+}
 
 // 12,345 or 0.0123 or 1.5e-7: as many digits as a reader compares.
 function number(value) {

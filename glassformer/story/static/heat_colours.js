@@ -7,5 +7,3 @@ function heatColour(share) {
   const low = Math.min(Math.floor(place), HEAT.length - 2);
   return HEAT[low].map((value, n) => Math.round(value + (HEAT[low + 1][n] - value) * (place - low)));
 }
-
-const heat = (share) => `rgb(${heatColour(share).join(" ")})`;

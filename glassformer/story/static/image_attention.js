@@ -27,20 +27,21 @@ const cells = add(map, "g");
 let strength = 0.8;
 let weights = data.weights;
 
+// From 0, which leaves the picture as it is, to the largest weight.
+const colourOver = (share) => `rgb(${heatColour(share).join(" ")} / ${(strength * share ** 0.6).toFixed(3)})`;
+
 function show() {
   const [rows, columns] = [weights.length, weights[0].length];
   const largest = Math.max(...weights.flat());
-  const least = Math.min(...weights.flat());
-  byId("least").textContent = percent(least);
   byId("largest").textContent = percent(largest);
+  byId("scale").style.backgroundImage = `linear-gradient(to right, ${Array.from({ length: 17 }, (_, n) => colourOver(n / 16)).join(", ")})`;
   cells.replaceChildren();
   weights.forEach((line, row) => line.forEach((value, column) => {
-    const share = largest > least ? (value - least) / (largest - least) : 0;
     const cell = add(cells, "rect", {
       class: `cell${value === largest ? " peak" : ""}`,
       x: (column * width) / columns, y: (row * height) / rows,
       width: width / columns, height: height / rows,
-      fill: heat(share), "fill-opacity": strength * share ** 0.7,
+      fill: colourOver(value / largest),
     });
     const says = () => (byId("said").textContent = `row ${row}, column ${column}: ${percent(value)}`);
     cell.addEventListener("pointerenter", says);

@@ -24,7 +24,7 @@ async function answerOf(path, question, signal) {
 
 // Parts of a story that are computed when the reader comes to a chapter: a large model takes long to
 // run many times.
-const CHAPTERS_OF_PARTS = { effects: "layers", beams: "prediction", attribution: "prediction" };
+const CHAPTERS_OF_PARTS = { effects: "layers", beams: "prediction", attribution: "prediction", history: "prediction" };
 
 function whenSeen(element, act) {
   const watcher = new IntersectionObserver((entries) => {

@@ -3,15 +3,22 @@
 
 // The translation of a source. The last token may be one too many to be read again.
 function greedyTranslation(model, live, source, silent = []) {
-  const { input } = live.streams.at(-1), [end] = input.after;
+  const { before, end, forbidden } = live.streams.at(-1).input;
   const most = live.longest_target[Math.min(source.length, live.longest_target.length - 1)];
-  const ids = [...input.before];
+  const ids = [...before];
   for (let step = 0; step < most && ids.length <= model.config.context_length; step += 1) {
-    const best = likeliest(model.trace(source, ids, silent).logits(ids.length - 1));
+    const best = likeliest(forbidding(model.trace(source, ids, silent).logits(ids.length - 1), forbidden));
     if (best === end) return { ids, isComplete: true };
     ids.push(best);
   }
   return { ids, isComplete: false };
+}
+
+// These logits, with no chance for some tokens.
+function forbidding(logits, tokens) {
+  const left = Float64Array.from(logits);
+  for (const token of tokens) left[token] = -Infinity;
+  return left;
 }
 
 function likeliest(logits) {
@@ -35,8 +42,9 @@ function largestOf(values, count) {
 
 // A search with several beams, in small steps: each `next()` of the generator runs the model once.
 // `logitsAfter(ids)` are the logits of the token after these new ones. Returns the best sequence and
-// every candidate that was ranked, with its parent and what became of it.
-function* beamSearchSteps(logitsAfter, { numBeams, steps, end, prefersComplete }) {
+// every candidate that was ranked, with its parent and what became of it. A forbidden token cannot be
+// chosen, but the others do not get likelier by that.
+function* beamSearchSteps(logitsAfter, { numBeams, steps, end, forbidden, prefersComplete }) {
   const nodes = [], score = (logprob, length) => logprob / length;
   let found = [], beams = [{ ids: [], logprob: 0, node: null }];
   const keep = (ids, logprob, isComplete) => {
@@ -48,7 +56,9 @@ function* beamSearchSteps(logitsAfter, { numBeams, steps, end, prefersComplete }
     const offers = [];
     for (const beam of beams) {
       const logits = logitsAfter(beam.ids), total = logSum(logits);
-      for (const token of largestOf(logits, 2 * numBeams)) offers.push({ beam, token, logprob: beam.logprob + logits[token] - total });
+      for (const token of largestOf(forbidding(logits, forbidden), 2 * numBeams)) {
+        if (!forbidden.includes(token)) offers.push({ beam, token, logprob: beam.logprob + logits[token] - total });
+      }
       yield;
     }
     offers.sort((a, b) => b.logprob - a.logprob);

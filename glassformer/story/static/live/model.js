@@ -54,6 +54,14 @@ function liveModel(packed, weights) {
       silent,
       stacks: Object.fromEntries(streams.map((each) => [each.stack, each.seen(states[each.stack])])),
       readOut,
+      // How much each token adds to each logit, [label][token], if the read-out of their sum is one
+      // matrix.
+      contributions() {
+        const shares = poolingShares(ids, packed.pooling, weights), [[, head]] = steps;
+        const added = new Float32Array(ids.length * head.width);
+        applyLinear(added, states[last.stack].output(), 0, ids.length, { ...head, bias: null });
+        return Array.from({ length: head.width }, (_, label) => shares.map((share, t) => share * added[t * head.width + label]));
+      },
       logits(position) {
         if (!(position >= 0 && position < length)) throw Error(`there is no position ${position}`);
         if (!packed.pooling) return readOut(final.row(position));
@@ -78,10 +86,16 @@ function pooledVector(rows, ids, pooling, weights) {
   if (pooling === "first" || pooling === "last") return row(pooling === "first" ? 0 : length - 1);
   const column = (k) => Array.from({ length }, (_, t) => rows[t * width + k]);
   if (pooling === "max") return Float32Array.from({ length: width }, (_, k) => Math.max(...column(k)));
+  const shares = poolingShares(ids, pooling, weights);
+  return Float32Array.from({ length: width }, (_, k) => column(k).reduce((sum, x, t) => sum + shares[t] * x, 0));
+}
+
+// How much each token counts in a sum of all.
+function poolingShares(ids, pooling, weights) {
   const idf = weights.get(`${pooling}.idf`)?.data; // not for "mean", and not for a time series
   const counts = Array.from(ids, (id) => (idf ? idf[id] : 1));
-  const norm = idf ? Math.max(1, Math.hypot(...counts)) : length;
-  return Float32Array.from({ length: width }, (_, k) => column(k).reduce((sum, x, t) => sum + counts[t] * x, 0) / norm);
+  const norm = idf ? Math.max(1, Math.hypot(...counts)) : ids.length;
+  return counts.map((count) => count / norm);
 }
 
 function checkSilent(silent, streams) {

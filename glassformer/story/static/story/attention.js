@@ -1,12 +1,15 @@
 // Chapter 3: who looks at whom. All heads at a glance, one head as lines and as a map.
 
-const THUMB = 64, MOST_LINES = 80, NAMED_ROWS = 28;
+const THUMB = 64, MOST_LINES = 80;
 
 chapters.push({
   id: "attention",
   title: "Attention",
   equation: ["weights = softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, "ᵀ / √d)"],
-  note: "In every layer, every head lets each token look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a token to see where it looks, click to keep it.",
+  note: ({ main: { picture } }) => {
+    const [unit, how] = [picture?.unit ?? "token", picture ? "" : ", click to keep it"];
+    return `In every layer, every head lets each ${unit} look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a ${unit} to see where it looks${how}.`;
+  },
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
     if (scene.main.picture) {
@@ -128,16 +131,17 @@ function paintThumb(canvas, stream, layer, head, size, high) {
 // All weights of a head; a click chooses the query and the key.
 function drawHeadMap(box, stream) {
   const number = lookNumber(), layer = layerOf(stream), { head } = state, rows = weightsOf(stream, layer, head);
-  const count = rows.length, wide = stream.tokens.length, isNamed = Math.max(count, wide) <= NAMED_ROWS;
+  const count = rows.length, wide = stream.tokens.length;
   let most = 0;
   for (const row of rows) for (const each of row) if (each > most) most = each;
   box.textContent = "";
   drawMatrix(box, {
-    rows: count, columns: wide, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: isNamed ? stream.asking : null, columnNames: isNamed ? stream.tokens : null,
-    label: `weights of head ${head} in layer ${layer}, ${count} queries by ${wide} keys`, size: Math.max(9, Math.min(20, 300 / wide)), most: 340,
+    rows: count, columns: wide, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: stream.asking, columnNames: stream.tokens,
+    label: `weights of head ${head} in layer ${layer}, ${count} queries by ${wide} keys`, size: Math.max(9, Math.min(20, 320 / wide)), most: Math.min(320, box.clientWidth - 76 || 320),
     at: (query, key) => ref("weight", number, layer, head, query, key), pick: (query, key) => choose({ [stream.place]: query, key }),
     spots: (of) => spotIn(of, "weight", ([s, l, h, query, key]) => (s === number && l === layer && h === head ? [query, key, 1, 1] : null)),
   });
+  addScale(box, most, { colour: blues });
 }
 
 // The tokens twice, on the left those that look, on the right those looked at, with lines between.

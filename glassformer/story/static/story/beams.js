@@ -14,10 +14,8 @@ chapters.push({
     add(box, "p", { class: "hint" }, "Searching …");
     return scene.searchBeams((found) => {
       box.textContent = "";
-      if (found) {
-        drawSearch(box, scene, found);
-        completeFigures(box);
-      } else add(box, "p", { class: "hint" }, "The text fills the model’s context: there is no room to continue it.");
+      drawSearch(box, scene, found);
+      completeFigures(box);
     });
   },
 });
@@ -25,12 +23,22 @@ chapters.push({
 function drawSearch(place, scene, found) {
   const { nodes, winner, best, greedy, score, greedy_score: greedyScore } = found;
   scene.shownBeams = found;
-  const spelled = (tokens) => `“\u2068${short(visible(tokens.join(scene.separator)), 160)}\u2069”`;
-  const same = spelled(best) === spelled(greedy) ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
+  const spelled = (tokens) => `“\u2068${short(spaced(tokens.join(scene.separator)), 160)}\u2069”`;
+  const same = best.join("\n") === greedy.join("\n") ? "Greedy decoding writes the same." : `Greedy decoding writes ${spelled(greedy)}, score ${number(greedyScore)}.`;
   add(place, "p", { class: "said" }, `The winner is ${spelled(best)}, score ${number(score)}. ${same}`);
   const box = addFigure(place, { name: "Tree of the beam search", style: "wide", caption: "Each number is the log-probability of the text up to there. Purple: the winner. Dashed: dropped, because others scored higher." });
   drawTree(add(box, "div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "tree of the search" }), nodes, new Set(winner));
 }
+
+// A text whose line breaks, and spaces at its ends, can be seen.
+function spaced(text) {
+  if (!text.trim()) return visible(text);
+  const [, before, inner, after] = /^(\s*)(.*?)(\s*)$/s.exec(text), shown = (space) => (space ? visible(space) : "");
+  return shown(before) + inner.split(/([\n\r\t])/).map((part) => (part ? visibleInside(part) : "")).join("") + shown(after);
+}
+
+// A part of a text keeps its spaces; a line break or a tab has its sign.
+const visibleInside = (part) => (part.trim() ? part.replace(/\S+/g, visible) : visible(part).replaceAll("␣", " "));
 
 // What became of a candidate, in words.
 const FATES = {

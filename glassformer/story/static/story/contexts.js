@@ -8,9 +8,8 @@ function drawContexts(place, found) {
   add(place, "h3", {}, `${quoted(word)} in ${names.length} places`);
   add(place, "p", { class: "hint" }, "Before the first layer, the vectors of a word differ only by its position and its spelling. Each layer adds something of its context, and the ways part.");
   const grid = add(place, "div", { class: "side uses" });
-  const figure = add(grid, "figure");
-  add(figure, "figcaption", {}, `Directions of its vectors from the input to the last layer (large), on a map that holds ${percent(share, 0)} of their differences.`);
-  const groups = drawUses(figure, names, map);
+  const box = addFigure(grid, { name: `${quoted(word)} in ${names.length} places`, caption: `Directions of its vectors from the input to the last layer (large), on a map that holds ${percent(share, 0)} of their differences.` });
+  const groups = drawUses(box, names, map);
   const list = add(grid, "div", { class: "list" });
   const rows = add(list, "ol", { class: "use-names" });
   const said = add(list, "p", { class: "said", "aria-live": "polite" });
@@ -54,8 +53,8 @@ function drawUses(figure, names, map) {
 // The cosine of each two uses, a line for each pair, a place for each layer.
 function drawCosines(place, cosine) {
   const pairs = cosine[0].flatMap((_, a) => cosine[0].slice(a + 1).map((__, n) => [a, a + 1 + n]));
-  add(place, "p", { class: "hint" }, "Cosine of each two of them, layer by layer.");
-  const table = add(add(place, "div", { class: "scroll" }), "table", { class: "cosines" });
+  const box = addFigure(place, { name: "How alike they are", caption: "Cosine of each two of them, layer by layer." });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "cosines" });
   const head = add(add(table, "thead"), "tr");
   add(head, "th", {}, "");
   cosine.forEach((_, layer) => add(head, "th", { scope: "col" }, layerName(layer)));

@@ -66,6 +66,21 @@ function saveFigure(figure) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+// --- paper ---
+
+const PAPER = 680; // pixels that fit side by side on a sheet of A4
+
+// What is scrolled on the screen is made smaller on paper, so that nothing is cut off.
+function fitToPaper() {
+  for (const svg of document.querySelectorAll("svg[width][height]:not([viewBox])")) {
+    svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+  }
+  for (const box of document.querySelectorAll(".scroll")) {
+    box.style.setProperty("--fit", Math.min(1, PAPER / Math.max(1, box.scrollWidth)));
+  }
+}
+globalThis.addEventListener?.("beforeprint", fitToPaper);
+
 // --- long texts ---
 
 // The part of `count` things around one of them: [first, after the last].

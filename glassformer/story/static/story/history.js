@@ -110,11 +110,10 @@ function drawRecord(place, history) {
     { points: series("train_loss"), label: "training", style: "training run-1" },
     { points: series("val_loss"), label: "validation", style: "run-0" },
   ].filter(({ points }) => points.length);
-  const figure = lines.length ? add(layout, "figure") : null;
+  const chart = lines.length ? addFigure(layout, { name: "Loss of the run", caption: "Loss of the run." }) : null;
   const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
-  if (figure) { // drawn when all columns are there, and it has its width
-    add(figure, "figcaption", {}, "Loss of the run");
-    drawTimeChart(figure, history, { title: "loss over the steps of the training", lines });
+  if (chart) { // drawn when all columns are there, and it has its width
+    drawTimeChart(chart, history, { title: "loss over the steps of the training", lines });
   }
   if (!box) return;
   const caption = add(box, "p", { class: "hint" }), text = add(box, "p", { class: "passage", dir: "auto" });
@@ -147,12 +146,16 @@ function drawPastText(place, history, isOther) {
   const most = Math.max(1, ...history.steps.flatMap((_, moment) => known.map(({ n }) => bitsOf(moment, n))));
   const isNext = history.predicts === "next";
   if (known.length && isNext && !history.source) row.append(history.tokens[0]);
-  const parts = known.map(({ token, n }) => {
+  const isSame = history.predicts === "same", places = new Map(known.map((each) => [each.n, each]));
+  // What a model fills in has its place in the text, though its token is not known.
+  const shown = isSame ? history.tokens.map((token, n) => places.get(n) ?? { token, n }) : known;
+  const spans = shown.map(({ token, n }) => {
     if (history.separator && row.childNodes.length) row.append(history.separator);
     const part = add(row, "span", { class: "token" }, token);
     if (!isOther) part.addEventListener("click", () => choose({ token: n }));
     return part;
   });
+  const parts = spans.filter((_, at) => places.has(shown[at].n));
   const own = hasWritten ? add(row, "span", { class: "own-words" }) : null;
   if (own && history.source) add(left, "p", { class: "passage", dir: "auto" }).append(own);
   follow(["moment"], () => {
@@ -162,30 +165,44 @@ function drawPastText(place, history, isOther) {
       part.title = `${percent(2 ** -bits[n])} (${bits[n].toFixed(1)} bits)`;
     });
     const mean = bits.reduce((a, b) => a + b, 0) / Math.max(1, bits.length);
-    said.textContent = known.length ? `${mean.toFixed(2)} bits a token: perplexity ${number(2 ** mean)}` : "";
+    said.textContent = known.length ? `${mean.toFixed(2)} bits a token${isSame ? "" : `: perplexity ${number(2 ** mean)}`}` : "";
     if (!own) return;
     const written = history.written[state.moment] || "(nothing)";
     own.textContent = written.trim() ? written : visible(written);
   });
   if (own) add(left, "p", { class: "hint" }, history.source ? "Violet: what it translates at this step, by greedy decoding." : "Violet: how it goes on at this step, by greedy decoding.");
   if (!known.length) return;
-  follow(["token"], () => parts.forEach((part, n) => {
-    part.classList.toggle("followed", known[n].n === pastPlace(history, isOther));
-  }));
-  drawPastShares(add(layout, "figure"), history, known, isOther);
+  follow(["token"], () => {
+    const chosen = standingOut(known, history, isOther);
+    parts.forEach((part, n) => part.classList.toggle("followed", n === chosen));
+  });
+  drawPastShares(addFigure(layout, { name: "Probability of each token of the text", of: ["token"] }), history, known, isOther);
 }
 
-// The probability of every token of the text, as curves.
-function drawPastShares(figure, history, known, isOther) {
-  add(figure, "figcaption", {}, `Probability of each token of the ${history.source ? "translation" : "text"}; the chosen one stands out`);
+// The token whose curve stands out: the one that the chosen place predicts; after the last token of a
+// text, which predicts nothing that is known, that token itself.
+function standingOut(known, history, isOther) {
+  const at = pastPlace(history, isOther), found = known.findIndex(({ n }) => n === at);
+  return found >= 0 ? found : Math.max(0, known.findLastIndex(({ n }) => n <= at));
+}
+
+// The probability of every token of the text, as curves, one of which has its name at its end.
+function drawPastShares(box, history, known, isOther) {
   const lines = known.map(({ n }) => ({
     points: history.steps.map((step, moment) => [step, Math.exp(history.logprobs[moment][n])]), style: "many",
   }));
-  drawTimeChart(figure, history, { title: "probability of the tokens of the text", lines, domain: [0, 1], format: (share) => percent(share, 0) });
-  const paths = [...figure.querySelectorAll("path.many")];
-  follow(["token"], () => paths.forEach((path, n) => {
-    path.classList.toggle("chosen", known[n].n === pastPlace(history, isOther));
-  }));
+  const { svg, x, y } = drawTimeChart(box, history, { title: "probability of the tokens of the text", lines, domain: [0, 1], format: (share) => percent(share, 0), letters: 12 });
+  const paths = [...box.querySelectorAll("path.many")], name = add(svg, "text", { class: "line-name chosen-line" });
+  paths.forEach((path, n) => { if (!isOther) path.addEventListener("click", () => choose({ token: known[n].n })); });
+  follow(["token"], () => {
+    const chosen = standingOut(known, history, isOther), [step, share] = lines[chosen].points.at(-1);
+    paths.forEach((path, n) => path.classList.toggle("chosen", n === chosen));
+    paths[chosen].parentNode.append(paths[chosen]); // on top of the others
+    name.setAttribute("x", x(step) + 8);
+    name.setAttribute("y", y(share) + 4);
+    name.textContent = short(visible(known[chosen].token), 12);
+    setCaption(box, `Probability of each token of the ${history.source ? "translation" : "text"}. ${quoted(known[chosen].token)} stands out; choose another one in the text.`);
+  });
 }
 
 // --- one prediction ---
@@ -194,7 +211,7 @@ function drawPastPrediction(place, history, isOther) {
   add(place, "h3", {}, "The prediction");
   const said = add(place, "p", { class: "said" });
   const layout = add(place, "div", { class: "record" });
-  const box = add(layout, "div", { class: "options" }), figure = add(layout, "figure");
+  const box = addFigure(layout, { name: "The prediction at one step", of: ["token"], style: "options" }), chart = addFigure(layout, { name: "The prediction over the training", of: ["token"], caption: "How the probabilities of those that are likeliest in the end, and of what is in the text, changed." });
   follow(["moment", "token"], () => {
     const at = pastPlace(history, isOther), options = history.options[state.moment][at];
     const where = { next: "after", same: "at" }[history.predicts];
@@ -212,12 +229,11 @@ function drawPastPrediction(place, history, isOther) {
     const at = pastPlace(history, isOther);
     if (at === drawn) return;
     drawn = at;
-    figure.textContent = "";
+    chart.textContent = "";
     const { names, shares } = history.followed;
     const lines = names[at].map((label, n) => ({
       label, style: `run-${n % 6}`, points: history.steps.map((step, moment) => [step, shares[moment][at][n]]),
     }));
-    add(figure, "figcaption", {}, "How likely they were: what is likeliest in the end, and what is there");
-    drawTimeChart(figure, history, { title: "probabilities over the training", lines, domain: [0, Math.max(0.1, ...lines.flatMap(({ points }) => points.map(([, p]) => p)))], format: (share) => percent(share, 0) });
+    drawTimeChart(chart, history, { title: "probabilities over the training", lines, domain: [0, Math.max(0.1, ...lines.flatMap(({ points }) => points.map(([, p]) => p)))], format: (share) => percent(share, 0) });
   });
 }

@@ -31,11 +31,11 @@ function drawTags(place, scene) {
 // One prediction for all of the input: rows are layers, columns the labels.
 function drawLabelLens(place, scene) {
   add(place, "h3", {}, "What each layer would predict");
-  add(place, "p", { class: "hint" }, "The states after each layer, read as if it were the last.");
+  const box = addFigure(place, { name: "What each layer would predict", style: "wide", caption: "The states after each layer, read as if it were the last. The stronger the colour, the larger the probability." });
   const names = scene.predictions[0].options.map(({ token }) => token);
-  const table = add(add(place, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "lens of-labels" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
+  add(head, "td", {}, "");
   names.forEach((name) => add(head, "th", { dir: "auto" }, short(visible(name), 14)));
   const body = add(table, "tbody");
   for (let layer = scene.lens.length - 1; layer >= 0; layer -= 1) { // the last layer on top
@@ -57,7 +57,8 @@ function drawContributions(place, scene) {
     ? "This model is a sum: each word, with the pairs and letter sequences that it is part of, adds to the score (logit) of each label. Nothing is left over: the parts below and the label's own bias are the score."
     : "The score (logit) of a label is a sum over the last vectors of all tokens, so that nothing is left over. But the vector of a token also holds what it took up from others: a part may belong to its neighbours.");
   const best = scene.labels.indexOf(scene.predictions[0].options[0].token);
-  const box = add(place, "div");
+  const controls = add(place, "div", { class: "controls" });
+  const box = addFigure(place, { name: "What each token adds", caption: "Blue: for the label. Orange: against it." });
   const draw = (label) => {
     box.textContent = "";
     const adds = values[label], most = Math.max(...adds.map(Math.abs), 1e-9);
@@ -75,9 +76,7 @@ function drawContributions(place, scene) {
     add(box, "p", { class: "step" }, `all ${order.length} tokens ${withSign(adds.reduce((a, b) => a + b, 0))}${rest}; bias of ${quoted(scene.labels[label])} ${withSign(bias[label])} → score ${number(logits[label])}`);
   };
   const options = scene.labels.map((name, n) => [String(n), visible(name)]);
-  const controls = add(place, "div", { class: "controls" });
   addChoice(controls, "label", options, String(best), (value) => draw(Number(value)));
-  place.append(box);
   draw(best);
 }
 

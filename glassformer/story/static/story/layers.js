@@ -1,12 +1,21 @@
 // Chapter 4: layer by layer. What each layer would predict, how vectors move, which heads matter.
 
-const LENS_WINDOW = 40, MOST_PATHS = 64;
+const LENS_WINDOW = 40, MOST_PATHS = 80;
+
+// The sums of one block, each with its norm before or after it.
+function blockEquation(stream) {
+  const attention = { text: "attention", kind: "output" }, parts = [[attention], ["feed-forward"]];
+  if (stream.cross) parts.splice(1, 0, [attention, ` to the ${stream.memory === "image" ? "picture" : "source"}`]);
+  return parts.flatMap((part, n) => [
+    n ? ";  x ← " : "x ← ", ...(stream.pre_norm ? ["x + ", ...part, "(norm(x))"] : ["norm(x + ", ...part, "(x))"]),
+  ]);
+}
 
 chapters.push({
   id: "layers",
   title: "Layer by layer",
-  equation: ["x ← x + ", { text: "attention", kind: "output" }, "(x);  x ← x + feed-forward(x)"],
-  note: "Each layer adds to the vector of every token. The lens reads these vectors as if the layer were the last.",
+  equation: (scene) => blockEquation(scene.main),
+  note: ({ main, lens }) => `Each layer adds to the vector of every ${oneOf(main)}.${lens ? " The lens reads these vectors as if the layer were the last." : ""}`,
   isShown: (scene) => Boolean(scene.path || scene.effects),
   draw(place, scene) {
     if (scene.lens && scene.predicts === "whole") drawLabelLens(place, scene);
@@ -158,13 +167,15 @@ const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : va
 function drawEffects(place, shown, look = 0, group = undefined, label = "") {
   const { divergence, change } = shown.effects;
   scene.shownEffects[look] = shown.effects;
-  const last = shown.predictions[shown.focus].options[0];
+  const last = shown.predictions[shown.focus]?.options[0]; // none: the output is a vector
   const where = { next: "after", same: "at" }[shown.predicts];
-  const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[shown.focus])}` : "the predicted label";
+  const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[shown.focus])}` : last ? "the predicted label" : "the vector of the text";
   if (label) add(place, "h4", {}, `Heads that let ${label.replace(" at ", " look at ")}`);
   if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
-  const box = addFigure(place, { name: "The prediction without each head", caption: "KL divergence in nats between the prediction of the whole model and that without the head. 0: nothing changes." });
+  const box = addFigure(place, last
+    ? { name: "The prediction without each head", caption: "KL divergence in nats between the prediction of the whole model and that without the head. 0: nothing changes." }
+    : { name: "The vector of the text without each head", caption: "Cosine distance between the vector of the whole model and that without the head. 0: nothing changes." });
   const table = add(add(box, "div", { class: "scroll" }), "table", { class: "effects" });
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");
@@ -179,6 +190,10 @@ function drawEffects(place, shown, look = 0, group = undefined, label = "") {
     });
   });
   const tell = ({ layer, head: n }) => {
+    if (!last) {
+      said.textContent = `Without head ${n} of layer ${layer}: the vector turns by ${angleOf(1 - divergence[layer][n]).toFixed(1)}°`;
+      return;
+    }
     const after = last.probability * Math.exp(change[layer][n]);
     said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
   };

@@ -25,7 +25,8 @@ function liveScene(model, live, text, silent, found) {
     return seen.readOut(layer.data.subarray(t * width, (t + 1) * width));
   })) : null;
   return {
-    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined, contributions: null,
+    ...found, text: read.text ?? text, main, silent, focus, streams, notes, effects: null, more_effects: {}, looks: undefined,
+    contributions: found.contributions && { ...found.contributions, values: seen.contributions().map((row) => row.map((each) => each / temperature)), logits: Array.from(logits[0]) },
     attribution: found.attribution && { explained: null }, // gradients need Python
     beams: null,
     searchBeams: found.beams && ((done) => searchBeams(model, live, inputs, following, without([]), name, done)),
@@ -36,7 +37,7 @@ function liveScene(model, live, text, silent, found) {
     lensTotals: readings?.map((layer) => layer.map(logSum)) ?? null,
     projection: makeProjection(model, described, () => seen),
     path: livePath(hidden),
-    embeddings: found.embeddings && liveEmbeddings(model, described, ids, tokenName),
+    embeddings: found.embeddings && { entry: found.embeddings.entry, ...liveEmbeddings(model, described, ids, tokenName) },
     logitsWithout: (layer, head, group) => {
       return model.trace(...inputs, without([[layer, head, group]])).logits(focus).map((each) => each / temperature);
     },
@@ -52,21 +53,27 @@ const SEARCH_STEPS = 10, SPARE_STEPS = 4; // of a continuation; by which a trans
 function searchBeams(model, live, inputs, following, silent, name, done) {
   const { input } = live.streams.at(-1), isTranslation = inputs.length > 1;
   const source = inputs.slice(0, -1), prompt = isTranslation ? input.before : inputs[0];
-  const end = isTranslation ? input.after[0] : input.if_empty;
-  const room = model.config.context_length + 1 - prompt.length;
-  const wanted = isTranslation ? following.length + 1 + SPARE_STEPS : SEARCH_STEPS;
-  if (!isTranslation && wanted > room) return done(null); // the text would move out of the context
+  const { end, forbidden } = input, most = model.config.context_length;
+  const limit = isTranslation ? Math.min(following.length + 1 + SPARE_STEPS, most + 1 - prompt.length) : SEARCH_STEPS;
   const logitsAfter = (ids) => {
-    const all = [...prompt, ...ids];
-    return model.trace(...source, all, silent).logits(all.length - 1);
+    const read = [...prompt, ...ids].slice(-tokensInWindow(prompt.length, ids.length, most));
+    return model.trace(...source, read, silent).logits(read.length - 1);
   };
-  const steps = searchTreeSteps(logitsAfter, name, { steps: Math.min(wanted, room), end, prefersComplete: isTranslation });
+  const steps = searchTreeSteps(logitsAfter, name, { steps: limit, end, forbidden, prefersComplete: isTranslation });
   const go = () => {
     const { value, done: isOver } = steps.next();
     if (isOver) done(value);
     else later(go);
   };
   return later(go);
+}
+
+// How many tokens the model reads after it has written some: when the context is full, it goes on with
+// the newer half, as `read_again` in generation/sample.py does.
+function tokensInWindow(inPrompt, written, most) {
+  let read = inPrompt;
+  for (let n = 0; n < written; n += 1) read = read < most ? read + 1 : Math.max(1, Math.floor(most / 2));
+  return read;
 }
 
 // A head as the model names it.
@@ -80,10 +87,10 @@ function readerOf(live, { input }) {
   return live.readers[input.tokenizer] ??= makeTokenizer(live.tokenizers[input.tokenizer]);
 }
 
-function liveStream(live, described, ids, seen, { name, memory }) {
+function liveStream(live, described, ids, seen, { name, memory, memory_score, pre_norm }) {
   const { layers } = seen.stacks[described.stack], reader = readerOf(live, described);
   return {
-    name, memory, ids, tokens: ids.map((id) => reader.token(id)), layers,
+    name, memory, memory_score, pre_norm, ids, tokens: ids.map((id) => reader.token(id)), layers,
     causal: described.is_causal, bias: layers[0].bias ?? null,
     cross: layers[0].cross ? layers.map(({ cross }) => cross) : null, spelling: reader.spelling(ids),
   };

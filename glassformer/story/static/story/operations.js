@@ -218,9 +218,10 @@ declare("lens", {
 });
 
 declare("effect", {
-  sources: (look, layer, head) => [...(look === lookNumber() ? [ref("thumb", layer, head)] : []), ref("option", scene.predictions.length - 1, 0)],
+  sources: (look, layer, head) => [...(look === lookNumber() ? [ref("thumb", layer, head)] : []), ...(scene.predictions.length ? [ref("option", scene.predictions.length - 1, 0)] : [])],
   lines(look, layer, head) {
-    const { divergence, change } = scene.shownEffects[look], last = scene.predictions[scene.focus].options[0];
+    const { divergence, change } = scene.shownEffects[look], last = scene.predictions[scene.focus]?.options[0];
+    if (!last) return [[`the vector of the text without head ${head} of layer ${layer}`], ["1 − cos(v, v′)", ...equals(divergence[layer][head])]];
     const p = last.probability, q = p * Math.exp(change[layer][head]), own = p * Math.log(p / q);
     return [
       [`the prediction without head ${head} of layer ${layer}${look ? ` (${looksOf(scene)[look].label})` : ""}`],

@@ -1,8 +1,6 @@
 // While it learned: what the heads attended to at each step. All heads at one step, one head at all
 // steps, and how closely heads came to follow a simple rule.
 
-const LABELLED_TOKENS = 30; // up to which a map has its tokens at its sides
-
 // One map of one head at one step, as rows.
 function pastRows({ data, shape }, moment, layer, head) {
   const [, layers, heads, rows, columns] = shape;
@@ -51,12 +49,11 @@ function drawMaps(place, film, history, kind) {
   drawPastThumbs(add(place, "div", { class: "heads" }), history, maps);
   const one = add(place, "div", { class: "past-head" });
   const said = add(one, "p", { class: "said", "aria-live": "polite" });
-  const room = add(one, "div", { class: "scroll" });
-  add(film, "p", { class: "hint" }, "The same head at every step:");
-  drawFilm(add(film, "div", { class: "film" }), history, maps);
-  const isLabelled = maps.weights.shape[3] === history.tokens.length && Math.max(history.tokens.length, columns.length) <= LABELLED_TOKENS;
-  const draw = isLabelled ? drawLabelledMap : drawLargeMap;
-  const paintNow = draw(room, history, maps, columns);
+  const tokens = history.tokens.length / maps.weights.shape[3]; // behind each row
+  const grain = tokens > 1 ? ` A pixel stands for ${number(Math.round(10 * tokens) / 10)} tokens.` : "";
+  const box = addFigure(one, { name: "One head at one step", caption: `Rows look, columns are looked at. One scale for all heads and steps.${grain}` });
+  drawFilm(add(addFigure(film, { name: "One head at every step", style: "wide", caption: "The same head at every step of the training that was kept." }), "div", { class: "film" }), history, maps);
+  const paintNow = drawPastMap(box, history, maps, columns);
   follow(["moment", "layer", "head"], () => {
     const [layer, head] = shownHead(maps);
     said.textContent = `Layer ${maps.layers[layer]}, head ${maps.heads[head]}, at step ${number(history.steps[state.moment])}`;
@@ -64,29 +61,35 @@ function drawMaps(place, film, history, kind) {
   });
 }
 
-function drawLabelledMap(room, history, maps, columns) {
-  const svg = add(room, "svg", { role: "img", "aria-label": "attention of one head" });
-  const labels = columns.map((token) => short(visible(token), 14));
-  const names = { rows: "looks", columns: "is looked at" };
-  const { tiles } = drawHeatMap(svg, history.tokens.map((token) => short(visible(token), 14)), labels, pastRows(maps.weights, 0, 0, 0), names);
-  return (layer, head) => paintTiles(tiles, pastRows(maps.weights, state.moment, layer, head), labels, 1);
-}
+// The names of what is behind each row or column: of a long text, the first of several tokens.
+const namesBehind = (tokens, count) => Array.from({ length: count }, (_, n) => tokens[Math.floor((n * tokens.length) / count)]);
 
-function drawLargeMap(room, history, maps) {
-  const [, , , rows, columns] = maps.weights.shape;
-  const canvas = add(room, "canvas", { width: columns, height: rows, role: "img", "aria-label": "attention of one head" });
-  const share = history.tokens.length / rows;
-  const grain = share > 1 ? ` A pixel stands for ${number(Math.round(10 * share) / 10)} tokens.` : "";
-  add(room, "p", { class: "hint" }, `Rows look, columns are looked at.${grain}`);
-  return (layer, head) => paint(canvas, pastRows(maps.weights, state.moment, layer, head), attentionColour(maps));
+function drawPastMap(box, history, maps, tokens) {
+  const [, , , rows, columns] = maps.weights.shape, colour = attentionColour(maps);
+  const canvas = drawMatrix(add(box, "div", { class: "scroll" }), {
+    rows, columns, value: () => 0, colour, label: "attention of one head", size: Math.max(9, Math.min(24, 380 / columns)), most: 380,
+    rowNames: namesBehind(history.tokens, rows), columnNames: namesBehind(tokens, columns),
+  });
+  addScale(box, maps.most, { colour: (share) => colour(share * maps.most) });
+  let shown = null;
+  canvas.addEventListener("pointermove", (event) => {
+    const around = canvas.getBoundingClientRect();
+    const [row, column] = [[event.clientY - around.top, around.height, rows], [event.clientX - around.left, around.width, columns]].map(([at, size, count]) => Math.max(0, Math.min(count - 1, Math.floor((at / size) * count))));
+    canvas.title = `${visible(namesBehind(history.tokens, rows)[row])} → ${visible(namesBehind(tokens, columns)[column])}: ${percent(shown[row][column])}`;
+  });
+  return (layer, head) => {
+    shown = pastRows(maps.weights, state.moment, layer, head);
+    paint(canvas, shown, colour);
+  };
 }
 
 // All heads at the chosen step; rows of the grid are layers.
 function drawPastThumbs(place, history, maps) {
   const [, , , rows, columns] = maps.weights.shape;
-  const table = add(place, "table", { class: "thumbs" });
+  const box = addFigure(place, { name: "All heads at one step", caption: "Rows: layers; columns: heads. The strongest colour is the largest weight of all heads and steps." });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "thumbs" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
+  add(head, "td", {}, "");
   for (const each of maps.heads) add(head, "th", { scope: "col" }, String(each));
   const body = add(table, "tbody");
   const thumbs = maps.layers.flatMap((layer, l) => {
@@ -99,7 +102,6 @@ function drawPastThumbs(place, history, maps) {
       return { button, canvas, l, h };
     });
   });
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads. The strongest colour is the largest weight of all heads and steps.");
   follow(["moment"], () => thumbs.forEach(({ canvas, l, h }) => {
     paint(canvas, pastRows(maps.weights, state.moment, l, h), attentionColour(maps));
   }));
@@ -143,11 +145,12 @@ const PATTERN_NOTES = {
 function drawPatterns(place, history) {
   add(place, "p", { class: "said" }, "Heads that follow a rule");
   const controls = add(place, "p", { class: "controls" });
-  const said = add(place, "p", { class: "hint" }), room = add(place, "div");
+  const said = add(place, "p", { class: "hint" }), room = addFigure(place, { name: "Heads that follow a rule", of: ["layer", "head"] });
   const maps = history.maps.own;
   const drawOne = (name) => {
     const { shares, evenly } = history.patterns.find((each) => each.name === name);
     room.textContent = "";
+    setCaption(room, `Share of ${PATTERN_NOTES[name].split(/[,:]/)[0]}.`);
     said.textContent = `One line for each head: the share of its ${PATTERN_NOTES[name]}, as a mean over the tokens. The highest have their names, layer.head. Dashed: a head that attends to all tokens alike.`;
     const ends = shares[shares.length - 1].flat().sort((a, b) => b - a), least = ends[Math.min(3, ends.length - 1)];
     const lines = maps.layers.flatMap((layer, l) => maps.heads.map((head, h) => {
@@ -162,7 +165,11 @@ function drawPatterns(place, history) {
     const paths = [...room.querySelectorAll("path.many")];
     follow(["layer", "head"], () => {
       const [layer, head] = shownHead(maps);
-      paths.forEach((path, n) => path.classList.toggle("chosen", lines[n].layer === maps.layers[layer] && lines[n].head === maps.heads[head]));
+      paths.forEach((path, n) => {
+        const isChosen = lines[n].layer === maps.layers[layer] && lines[n].head === maps.heads[head];
+        path.classList.toggle("chosen", isChosen);
+        if (isChosen) path.parentNode.append(path); // on top of the others
+      });
     });
   };
   const names = history.patterns.map(({ name }) => [name, name]);

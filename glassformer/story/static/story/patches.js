@@ -26,19 +26,19 @@ function drawCutUp(place, scene, stream) {
   const { picture } = stream, names = chosenNames(scene, stream), first = picture.num_extra;
   state[names.token] ??= first + middleOf(picture.grid);
   useImage(place, "--seen", picture.seen);
-  const pair = add(place, "div", { class: "pair" });
   const [rows, columns] = picture.grid, [height, width] = picture.seen_size;
-  const left = add(pair, "figure");
+  const box = addFigure(place, { name: `The picture as ${unitsOf(stream)}`, of: names.token === "token" ? ["token"] : [], style: "snug" });
+  const pair = add(box, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
+  const [left, right] = [add(pair, "div"), add(pair, "div")];
   const pick = (number) => number + first < stream.tokens.length && choose({ [names.token]: number + first, key: null });
+  add(left, "p", { class: "over" }, `${picture.size[1]}×${picture.size[0]} pixels, cut into ${rows} rows and ${columns} columns`);
   const cut = drawPicture(left, picture, `the picture, cut into ${rows} × ${columns} ${unitsOf(stream)}; arrow keys choose one`, {
     act: { choose: pick, current: () => state[names.token] - first },
   });
   cut.svg.classList.add("ruled");
   if (rows * columns <= 144) numberCells(cut);
-  add(left, "figcaption", {}, `${picture.size[1]}×${picture.size[0]} pixels, cut into ${rows} rows and ${columns} columns`);
-  const right = add(pair, "figure");
+  add(right, "p", { class: "over" }, `What the model read: ${width}×${height} pixels${picture.unit === "pixel" ? " in its palette" : ""}`);
   drawPicture(right, picture, "what the model read", { source: picture.seen });
-  add(right, "figcaption", {}, `what the model read: ${width}×${height} pixels${picture.unit === "pixel" ? " in the colours of its palette" : ""}`);
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const row = add(place, "div", { class: "tiles", role: "group", "aria-label": `the sequence of ${unitsOf(stream)}` });
   const shown = stream.tokens.slice(0, MOST_TILES).map((token, number) => {
@@ -49,6 +49,7 @@ function drawCutUp(place, scene, stream) {
     button.addEventListener("click", () => choose({ [names.token]: number, key: null }));
     return button;
   });
+  if (isPainted(scene) && shown.length === stream.tokens.length) addLastPixel(row, place, stream);
   if (shown.length < stream.tokens.length) add(place, "p", { class: "hint" }, `The first ${MOST_TILES} of ${stream.tokens.length} are drawn here.`);
   follow([names.token], () => {
     const token = state[names.token];
@@ -67,10 +68,21 @@ function colourAt(scene, { picture, tokens }, token) {
   return `: ${scene.predictions[token - picture.num_extra].actual}`;
 }
 
+// No later pixel is predicted from it, so it is never read.
+function addLastPixel(row, place, stream) {
+  const last = placesIn(stream) - 1, tile = add(row, "span", { class: "tile-chip unread" });
+  addTile(tile, stream, last);
+  add(tile, "span", { class: "id" }, String(last));
+  add(place, "p", { class: "hint" }, `Pixel ${last}, the last one, is only predicted: nothing comes after it, so the model never reads it.`);
+}
+
+// The number of each cell or, where cells are too small for that, of every n-th.
 function numberCells({ svg, cells, across, down, columns }) {
-  const size = Math.min(12, across / 2.8, down / 1.8);
+  const size = Math.max(9, Math.min(12, across / 2.8, down / 1.8)), letters = String(cells.length - 1).length;
+  const [every, everyRow] = [Math.ceil((0.75 * size * letters + 4) / across), Math.ceil((size + 3) / down)];
   cells.forEach((_, place) => {
     const [row, column] = [Math.floor(place / columns), place % columns];
-    add(svg, "text", { class: "place-number", x: column * across + 3, y: row * down + size + 1, "font-size": size }, String(place));
+    if (row % everyRow || column % every) return;
+    add(svg, "text", { class: "place-number", x: column * across + 3, y: row * down + size + 1 }, String(place)).style.fontSize = `${size}px`;
   });
 }

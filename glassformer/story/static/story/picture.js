@@ -1,11 +1,11 @@
 // Pictures: an image with a cell for each place of a grid, which can be lit, framed and pointed at.
 
-const BRIGHTEST = 0.72; // opacity of the largest weight: the picture shows through
+const BRIGHTEST = 0.8; // opacity of the largest weight: the picture shows through
 const SHARP_SIDE = 128; // pixels of an image, up to which each is drawn as a square
 const MOST_ASPECT = 6; // a longer strip is drawn as if it were this long
 
 // What is chosen in a picture that the other chapters do not follow: the source of a caption.
-Object.assign(state, { patch: null, patchLayer: 0, patchHead: 0, word: null });
+for (const each of [state, usualState]) Object.assign(each, { patch: null, patchLayer: 0, patchHead: 0, word: null });
 
 const picturesOf = (scene) => scene.streams.filter(({ picture }) => picture);
 const sourceOf = (scene) => scene.streams.find(({ name }) => name === scene.main.memory);
@@ -38,10 +38,15 @@ function whereIs({ picture }, token) {
 // 64 patches and a class token
 function countedTokens(stream) {
   const extra = stream.picture?.num_extra ?? 0, first = extra ? ` and a ${stream.tokens[0].replace(/ token$/, "")} token` : "";
-  return `${stream.tokens.length - extra} ${unitsOf(stream)}${first}`;
+  return `${placesIn(stream) ?? stream.tokens.length} ${unitsOf(stream)}${first}`;
 }
 
+// The last pixel is only predicted: it is a place, but no token.
+const placesIn = ({ picture }) => (picture ? picture.grid[0] * picture.grid[1] : null);
+const isPainted = (scene) => scene.main.picture?.unit === "pixel";
+const oneOf = (stream) => stream.picture?.unit ?? "token";
 const unitsOf = (stream) => (stream.picture ? { patch: "patches", pixel: "pixels" }[stream.picture.unit] : "tokens");
+const isStrip = ({ size: [height, width] }) => width > 2 * height; // pictures that stand one below the other
 
 // The position in a layer of a token: where places are merged, several tokens share one.
 function positionIn(stream, layer, token) {
@@ -68,7 +73,7 @@ function drawnSize([height, width], most) {
 
 // An image in a group of its own, with a cell for each place. `act` has what happens when a place is
 // pointed at, left, and chosen (by click or keyboard).
-function drawPicture(parent, picture, label, { most = 320, grid = picture.grid, source = picture.image, act = {}, isGrey = false } = {}) {
+function drawPicture(parent, picture, label, { most = isStrip(picture) ? 640 : 320, grid = picture.grid, source = picture.image, act = {}, isGrey = false } = {}) {
   const [wide, high] = drawnSize(picture.size, most), [rows, columns] = grid;
   const box = add(parent, "div", { class: "picture", role: "group", "aria-label": label });
   box.style.maxWidth = `${wide}px`;
@@ -96,11 +101,29 @@ function drawPicture(parent, picture, label, { most = 320, grid = picture.grid, 
       add(frames, "rect", { class: `frame ${kind}`, x: column * across + 1, y: row * down + 1, width: Math.max(1, across - 2), height: Math.max(1, down - 2), rx: Math.min(3, across / 6) });
     }
   };
+  addNumberTag(drawn);
   if (act.point || act.choose) listenTo(drawn, act);
   return drawn;
 }
 
-function listenTo({ box, svg, columns, rows }, { point, leave, choose: pick, current }) {
+// The number at the place that is pointed at, beside it.
+function addNumberTag(drawn) {
+  const { svg, across, down, columns, wide } = drawn, tag = add(svg, "g", { class: "place-tag unsaved", visibility: "hidden" });
+  const ground = add(tag, "rect", { height: 20, rx: 4 }), text = add(tag, "text", { "text-anchor": "middle" });
+  drawn.showNumber = (place) => {
+    const said = place === null ? "" : drawn.numberAt?.(place) ?? "";
+    tag.setAttribute("visibility", said ? "visible" : "hidden");
+    if (!said) return;
+    const size = 14 + 8 * said.length, top = Math.floor(place / columns) * down;
+    const middle = Math.max(size / 2, Math.min(wide - size / 2, ((place % columns) + 0.5) * across));
+    const y = top >= 22 ? top - 22 : top + down + 2;
+    text.textContent = said;
+    for (const [key, value] of Object.entries({ x: middle - size / 2, y, width: size })) ground.setAttribute(key, value);
+    for (const [key, value] of Object.entries({ x: middle, y: y + 15 })) text.setAttribute(key, value);
+  };
+}
+
+function listenTo({ box, svg, columns, rows, showNumber }, { point, leave, choose: pick, current }) {
   const placeAt = (event) => {
     const around = svg.getBoundingClientRect();
     const column = Math.floor(((event.clientX - around.left) / around.width) * columns);
@@ -113,8 +136,13 @@ function listenTo({ box, svg, columns, rows }, { point, leave, choose: pick, cur
     if (place === null || place === last) return;
     last = place;
     point?.(place);
+    showNumber(place);
   });
-  svg.addEventListener("pointerleave", () => { last = null; leave?.(); });
+  svg.addEventListener("pointerleave", () => {
+    last = null;
+    leave?.();
+    showNumber(null);
+  });
   svg.addEventListener("click", (event) => { const place = placeAt(event); if (place !== null) pick?.(place); });
   if (!pick || !current) return;
   box.setAttribute("tabindex", 0);
@@ -123,37 +151,48 @@ function listenTo({ box, svg, columns, rows }, { point, leave, choose: pick, cur
     if (!step) return;
     event.preventDefault();
     const next = current() < 0 ? 0 : current() + step;
-    if (next >= 0 && next < rows * columns) pick(next);
+    if (next < 0 || next >= rows * columns) return;
+    pick(next);
+    showNumber(next);
+  });
+  box.addEventListener("blur", () => showNumber(null));
+}
+
+// One rule for all maps, large and small: from 0, which leaves the picture as it is, to the largest
+// number of the map, which is brightest. [r, g, b, a] of a share of it.
+const heatOver = (share) => [...heatColour(share), 255 * BRIGHTEST * share ** 0.6];
+
+// Lights the cells by numbers, and remembers them for the reader who points at one.
+function lightUp(drawn, weights, format = percent) {
+  const most = Math.max(...weights, 1e-9);
+  drawn.numberAt = (place) => (weights[place] === undefined ? "" : format(weights[place])); // the last pixel is no token
+  drawn.cells.forEach((cell, place) => {
+    const [red, green, blue, alpha] = heatOver(Math.max(0, weights[place] ?? 0) / most);
+    cell.setAttribute("fill", `rgb(${red} ${green} ${blue})`);
+    cell.setAttribute("fill-opacity", (alpha / 255).toFixed(3));
   });
 }
 
-// Lights the cells by weights: from `least` (nothing) to the largest one.
-function lightUp({ cells }, weights, least = 0) {
-  const most = Math.max(...weights, least + 1e-9);
-  cells.forEach((cell, place) => {
-    const share = Math.max(0, ((weights[place] ?? least) - least) / (most - least)); // the last pixel is no token
-    cell.setAttribute("fill", heat(share));
-    cell.setAttribute("fill-opacity", (BRIGHTEST * share ** 0.6).toFixed(3));
-  });
-}
+const addHeatScale = (parent, most, format = percent) => addScale(parent, most, { colour: heatOver, style: "heat-bar", format });
 
-function addScale(parent, least, most) {
-  const line = add(parent, "p", { class: "heat-scale" });
-  add(line, "span", {}, percent(least));
-  add(line, "span", { class: "heat-bar" });
-  add(line, "span", {}, percent(most));
-}
-
-// Small maps: a pixel for each place. An even share is dark and six times as much is brightest, so
-// that heads can be compared: one that looks everywhere stays dull.
+// Small maps: a pixel for each place. Returns the largest number.
 function paintPlaces(canvas, weights, columns) {
-  const rows = [], even = 1 / Array.from(weights).filter((weight) => weight > 0).length; // without what is masked
+  const rows = [], most = Math.max(...weights, 1e-9);
   for (let first = 0; first < weights.length; first += columns) rows.push(Array.from(weights.slice(first, first + columns)));
-  paint(canvas, rows, (value) => {
-    const share = Math.min(1, value / (6 * even)) ** 0.7;
-    return [...heatColour(share), 255 * 0.92 * Math.sqrt(share)];
-  });
+  paint(canvas, rows, (value) => heatOver(value / most));
+  return most;
 }
+
+// A small map that can be chosen, with its largest number below it.
+function addPlaceThumb(cell, [rows, columns], [wide, high], name, pressed) {
+  const button = add(cell, "button", { type: "button", class: "thumb", "aria-label": name });
+  const canvas = add(button, "canvas", { width: columns, height: rows }), largest = add(button, "span", { class: "thumb-most" });
+  Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
+  button.addEventListener("click", pressed);
+  return { button, paint: (weights) => { largest.textContent = percent(paintPlaces(canvas, weights, columns)); } };
+}
+
+const THUMB_RULE = "Each map goes from 0 to its largest weight, which stands below it.";
 
 // What the model read at one place, cut out of its image. `id` is that of the image in the <defs> of
 // the same drawing, so that a saved drawing is complete.

@@ -26,10 +26,11 @@ function drawLooking(place, scene, stream) {
   drawMapThumbs(add(layout, "div", { class: "heads" }), stream, names);
   const view = add(layout, "div", { class: "one-head" });
   const said = add(view, "p", { class: "said", "aria-live": "polite" });
-  const pair = add(view, "div", { class: "pair" });
-  const asking = add(pair, "figure"), answering = add(pair, "figure");
-  add(asking, "figcaption", { class: "of-query" }, "query: who looks");
-  add(answering, "figcaption", { class: "of-key" }, "keys: where it looks");
+  const box = addFigure(view, { name: "Where one head looks", of: names.token === "token" ? ["layer", "head", "token"] : [], style: "snug", caption: "Colours go from 0 to the largest weight of the map, whose place has a white frame." });
+  const pair = add(box, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
+  const asking = add(pair, "div"), answering = add(pair, "div");
+  add(asking, "p", { class: "over of-query" }, "query: who looks");
+  add(answering, "p", { class: "over of-key" }, "keys: where it looks");
   const lookAs = (token) => token < stream.tokens.length && choose({ [names.token]: token, key: null });
   const asks = drawPicture(asking, picture, "who looks; arrow keys choose a place", {
     act: { point: (number) => lookAs(number + first), choose: (number) => lookAs(number + first), current: () => state[names.token] - first },
@@ -50,7 +51,7 @@ function drawLooking(place, scene, stream) {
     const weights = shownWeights(stream, names), places = weights.slice(first);
     lightUp(answers, places);
     answers.scale.textContent = "";
-    addScale(answers.scale, 0, Math.max(...places));
+    addHeatScale(answers.scale, Math.max(...places));
     asks.frame(placesOf(stream, layer, state[names.token]), "of-query");
     const own = positionIn(stream, layer, state[names.token]) - first;
     answers.frame([own], "of-query");
@@ -108,32 +109,26 @@ function lookInWords(stream, names) {
 // A small map over the picture for each head; rows are layers, which may have different heads.
 function drawMapThumbs(place, stream, names) {
   const most = Math.max(...stream.layers.map(({ query }) => query.shape[0]));
-  const table = add(place, "table", { class: "thumbs over-picture" });
+  const box = addFigure(place, { name: "All heads over the picture", of: names.token === "token" ? ["token"] : [], caption: `Rows: layers; columns: heads; each as the chosen ${oneOf(stream)} looks. ${THUMB_RULE}` });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "thumbs over-picture" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
+  add(head, "td", {}, "");
   for (let n = 0; n < most; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads; each as the chosen one looks. Dark: an even share; bright: six times as much or more.");
-  const body = add(table, "tbody"), first = stream.picture.num_extra;
-  const [wide, high] = drawnSize(stream.picture.size, 52);
+  const body = add(table, "tbody"), first = stream.picture.num_extra, size = drawnSize(stream.picture.size, 56);
   const thumbs = stream.layers.flatMap((parts, layer) => {
     const row = add(body, "tr");
     add(row, "th", { scope: "row" }, String(layer));
-    const [rows, columns] = gridOf(stream, layer);
-    return Array.from({ length: parts.query.shape[0] }, (_, number) => {
-      const button = add(add(row, "td"), "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
-      const canvas = add(button, "canvas", { width: columns, height: rows });
-      canvas.style.width = `${wide}px`;
-      canvas.style.height = `${high}px`;
-      button.addEventListener("click", () => choose({ [names.layer]: layer, [names.head]: number, key: null }));
-      return { button, canvas, layer, number, columns };
-    });
+    return Array.from({ length: parts.query.shape[0] }, (_, number) => ({
+      layer, number,
+      ...addPlaceThumb(add(row, "td"), gridOf(stream, layer), size, `layer ${layer}, head ${number}`, () => choose({ [names.layer]: layer, [names.head]: number, key: null })),
+    }));
   });
   follow([names.token], () => {
     const token = state[names.token];
-    for (const { canvas, layer, number, columns } of thumbs) {
+    for (const { paint: paintThis, layer, number } of thumbs) {
       later(() => { // unless the reader has moved on
         if (state[names.token] !== token) return;
-        paintPlaces(canvas, weightsAt(stream, layer, number, positionIn(stream, layer, token)).slice(first), columns);
+        paintThis(weightsAt(stream, layer, number, positionIn(stream, layer, token)).slice(first));
       });
     }
   });
@@ -146,14 +141,15 @@ function drawMapThumbs(place, stream, names) {
 function drawRollout(place, scene) {
   const { picture } = scene.main, weights = scene.rollout.flat();
   add(place, "h3", {}, "Followed through all layers");
-  const side = add(place, "div", { class: "pair" }), figure = add(side, "figure"), words = add(side, "div", { class: "beside" });
+  const side = add(place, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
+  const box = addFigure(side, { name: "Attention followed through all layers", caption: "Colours go from 0 to the largest share, whose place has a white frame; all shares add up to 1." }), words = add(side, "div", { class: "beside" });
   add(words, "p", { class: "hint" }, "Rollout: from the vector that is classified back to the picture. In each layer, half of a place's vector is its own and the other half comes from where it looked, as the mean of all heads.");
-  const said = add(words, "p", { class: "said", "aria-live": "polite" }), least = Math.min(...weights), most = Math.max(...weights);
+  const said = add(words, "p", { class: "said", "aria-live": "polite" }), most = Math.max(...weights);
   const columns = scene.rollout[0].length;
   const tell = (number) => { said.textContent = `row ${Math.floor(number / columns) + 1}, column ${(number % columns) + 1} contributes ${percent(weights[number], 2)}`; };
-  const drawn = drawPicture(figure, picture, "rollout over the picture", { grid: [scene.rollout.length, columns], isGrey: true, act: { point: tell } });
-  lightUp(drawn, weights, most > least ? least : 0);
+  const drawn = drawPicture(box, picture, "rollout over the picture", { grid: [scene.rollout.length, columns], isGrey: true, act: { point: tell } });
+  lightUp(drawn, weights);
   drawn.frame([weights.indexOf(most)], "of-key");
-  addScale(figure, least, most);
+  addHeatScale(box, most);
   tell(weights.indexOf(most));
 }

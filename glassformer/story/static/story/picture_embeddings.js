@@ -29,9 +29,9 @@ function drawPatchMap(parent, scene, stream) {
   const { places, share } = picture.places;
   add(parent, "h3", {}, "What they look like");
   add(parent, "p", { class: "hint" }, `Patches on a map of the directions in which their vectors differ most, before positions are added; it holds ${percent(share, 0)} of all differences.`);
-  const figure = add(parent, "figure");
-  const width = Math.min(560, figure.clientWidth || 560), height = 400, room = 30;
-  const svg = add(figure, "svg", { width, height, role: "img", "aria-label": "map of the patches" });
+  const box = addFigure(parent, { name: "Map of the patches", of: names.token === "token" ? ["token"] : [] });
+  const width = Math.min(560, box.clientWidth || 560), height = 400, room = 30;
+  const svg = add(box, "svg", { width, height, role: "img", "aria-label": "map of the patches" });
   addSource(svg, stream, `patches-of-${names.token}`);
   const x = scale(domainOf(places.map(([a]) => a)), [room, width - room]);
   const y = scale(domainOf(places.map(([, b]) => b)), [height - room, room]);
@@ -58,18 +58,16 @@ function drawPlacesAlike(parent, scene, stream) {
   add(parent, "h3", {}, "Where they are");
   add(parent, "p", { class: "hint" }, "How alike the vectors of positions are (cosine; blue: alike, orange: opposite). Nobody told the model that the sequence is a grid: if near positions are alike, it has learned so.");
   const row = add(parent, "div", { class: "maps" });
-  const one = add(row, "figure"), [wide, high] = drawnSize(picture.size, 190);
+  const one = addFigure(row, { name: "One position and all others" }), [wide, high] = drawnSize(picture.size, 190);
   const canvas = add(one, "canvas", { width: columns, height: rows, role: "img", "aria-label": "the chosen position and all others" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
-  one.style.width = `${wide}px`;
-  const caption = add(one, "figcaption", {});
-  const all = add(row, "figure"), gap = 1;
+  one.closest("figure").style.width = `${Math.max(wide, 150)}px`;
+  const all = addFigure(row, { name: "All positions", caption: "All of them: each tile is the map of the position at its place." }), gap = 1;
   const size = [rows * (rows + gap) - gap, columns * (columns + gap) - gap];
   const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 330);
   const mosaic = add(all, "canvas", { width: size[1], height: size[0], role: "img", "aria-label": "each position and all others" });
   Object.assign(mosaic.style, { width: `${wider}px`, height: `${higher}px`, cursor: "pointer" });
-  all.style.width = `${wider}px`;
-  add(all, "figcaption", {}, "all of them: each tile is the map of the position at its place");
+  all.closest("figure").style.width = `${wider}px`;
   later(() => paintMosaic(mosaic, rows, columns, gap, count, alike));
   mosaic.addEventListener("click", (event) => {
     const around = mosaic.getBoundingClientRect();
@@ -81,7 +79,7 @@ function drawPlacesAlike(parent, scene, stream) {
     const token = state[names.token], place = Math.min(count - 1, token < first ? middleOf(picture.grid) : token - first);
     const lines = Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => (r * columns + c < count ? alike(place, r * columns + c) : 0)));
     paint(canvas, lines, diverging);
-    caption.textContent = `position of ${stream.tokens[place + first]}${whereIs(stream, place + first)}`;
+    setCaption(one, `The position of ${stream.tokens[place + first]}${whereIs(stream, place + first)}.`);
   });
 }
 

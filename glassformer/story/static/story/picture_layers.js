@@ -5,12 +5,12 @@ function drawPaintedLens(place, scene) {
   const { picture } = scene.main, [rows, columns] = picture.grid, [wide, high] = drawnSize(picture.size, 150);
   add(place, "h3", {}, "What each layer would paint");
   add(place, "p", { class: "hint" }, "The likeliest colour of each pixel, given all pixels before it, if the model stopped after this layer.");
-  const row = add(place, "div", { class: "paintings" });
+  const row = add(addFigure(place, { name: "What each layer would paint", style: "wide" }), "div", { class: "paintings" });
   const show = (title, colours) => {
-    const figure = add(row, "figure");
-    const canvas = add(figure, "canvas", { width: columns, height: rows, role: "img", "aria-label": title });
+    const part = add(row, "div", { class: "painting" });
+    const canvas = add(part, "canvas", { width: columns, height: rows, role: "img", "aria-label": title });
     Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
-    add(figure, "figcaption", {}, title);
+    add(part, "p", { class: "over" }, title);
     const lines = Array.from({ length: rows }, (_, r) => colours.slice(r * columns, (r + 1) * columns));
     paint(canvas, lines, (colour) => [...[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)), 255]);
   };
@@ -29,11 +29,16 @@ function drawSurprisePicture(place, scene) {
   };
   const mean = () => {
     const total = bits.reduce((a, b) => a + b, 0);
-    said.textContent = `${number(total / bits.length)} bits per pixel; the brighter, the more surprising.`;
+    said.textContent = `${number(total / bits.length)} bits per pixel on average.`;
   };
-  const drawn = drawPicture(place, picture, "bits of each pixel", {
-    source: picture.seen, isGrey: true, act: { point: tell, leave: mean, choose: (spot) => choose({ token: spot, key: null }) },
+  const box = addFigure(place, { name: "How likely each pixel was", caption: "Bits of each pixel, −log₂ of its probability: the brighter, the more surprising. Point at one to read its number.", style: "snug" });
+  const drawn = drawPicture(box, picture, "bits of each pixel; arrow keys choose one", {
+    source: picture.seen, isGrey: true,
+    act: { point: tell, leave: mean, choose: (spot) => { choose({ token: spot, key: null }); tell(spot); }, current: () => state.token },
   });
-  lightUp(drawn, bits);
+  const inBits = (value) => `${value.toFixed(1)} bits`;
+  lightUp(drawn, bits, inBits);
+  addHeatScale(box, Math.max(...bits), inBits);
+  follow(["token"], () => drawn.frame([Math.min(state.token, bits.length - 1)], "of-query"));
   mean();
 }

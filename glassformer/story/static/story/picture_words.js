@@ -14,7 +14,7 @@ chapters.push({
     const controls = add(place, "div", { class: "controls" });
     const line = add(place, "div", { class: "words-of", role: "group", "aria-label": "words of the caption" });
     const said = add(place, "p", { class: "said", "aria-live": "polite" });
-    const row = add(place, "div", { class: "pair" });
+    const row = add(place, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
     let weights = wordWeights(scene.main, chosen), kept = { word: null, spot: null };
     state.word = state.word === null || state.word >= words.length ? clearest(weights) : state.word;
     kept.word = state.word;
@@ -34,12 +34,12 @@ chapters.push({
       });
       return { button, fill };
     });
-    const figure = add(row, "figure");
-    const drawn = drawPicture(figure, picture, "where the word looked; arrow keys choose a place", {
+    const box = addFigure(row, { name: "Where a word looked", caption: "Colours go from 0 to the largest weight of the word, whose place has a white frame." });
+    const drawn = drawPicture(box, picture, "where the word looked; arrow keys choose a place", {
       most: 420, isGrey: true,
       act: { point: (spot) => showPlace(spot), leave: () => showKept(), choose: (spot) => keep({ word: null, spot }), current: () => kept.spot ?? -1 },
     });
-    drawn.scale = add(figure, "div");
+    drawn.scale = add(box, "div");
     const thumbs = layers.length * shape[0] > 1 ? drawWordThumbs(add(row, "div", { class: "heads" }), scene.main, picture, (layer, head) => {
       Object.assign(chosen, { layer, head });
       renew();
@@ -57,7 +57,7 @@ chapters.push({
         fill.style.opacity = 0;
       });
       drawn.scale.textContent = "";
-      addScale(drawn.scale, 0, looked[best]);
+      addHeatScale(drawn.scale, looked[best]);
       thumbs?.show(number, chosen);
       said.textContent = `${quoted(words[number])} looked most at row ${Math.floor(best / drawn.columns) + 1}, column ${(best % drawn.columns) + 1}: ${percent(looked[best])}`;
     }
@@ -65,6 +65,7 @@ chapters.push({
     function showPlace(spot) {
       const shares = weights.map((looked) => looked[spot]), most = Math.max(...shares, 1e-9);
       drawn.cells.forEach((cell) => cell.setAttribute("fill-opacity", 0));
+      drawn.numberAt = null;
       drawn.image.classList.toggle("dim", false); // nothing is lit: show it as it is
       drawn.frame([spot], "of-query");
       drawn.frame([], "of-key");
@@ -118,32 +119,28 @@ function clearest(weights) {
 
 // Every layer and head, as the shown word looks.
 function drawWordThumbs(place, stream, picture, picked) {
-  const heads = stream.cross[0].weights.shape[0], [rows, columns] = picture.grid;
-  const table = add(place, "table", { class: "thumbs over-picture" });
+  const heads = stream.cross[0].weights.shape[0];
+  const box = addFigure(place, { name: "Where a word looked, by head", caption: `Rows: layers; columns: heads; each for the word that is shown. ${THUMB_RULE} Click one to see it alone, again for the mean of all.` });
+  const table = add(add(box, "div", { class: "scroll" }), "table", { class: "thumbs over-picture" });
   const head = add(add(table, "thead"), "tr");
-  add(head, "th", {}, "");
+  add(head, "td", {}, "");
   for (let n = 0; n < heads; n += 1) add(head, "th", { scope: "col" }, String(n));
-  add(place, "p", { class: "hint" }, "Rows: layers; columns: heads; each for the word that is shown. Dark: an even share; bright: six times as much or more. Click one to see it alone, again for the mean of all.");
-  const body = add(table, "tbody"), [wide, high] = drawnSize(picture.size, 64);
+  const body = add(table, "tbody"), size = drawnSize(picture.size, 64);
   let shown = { layer: null, head: null };
   const thumbs = stream.cross.flatMap((_, layer) => {
     const line = add(body, "tr");
     add(line, "th", { scope: "row" }, String(layer));
     return Array.from({ length: heads }, (_, number) => {
-      const button = add(add(line, "td"), "button", { type: "button", class: "thumb", "aria-label": `layer ${layer}, head ${number}` });
-      const canvas = add(button, "canvas", { width: columns, height: rows });
-      canvas.style.width = `${wide}px`;
-      canvas.style.height = `${high}px`;
       const isShown = () => shown.layer === layer && shown.head === number;
-      button.addEventListener("click", () => (isShown() ? picked(null, null) : picked(layer, number)));
-      return { button, canvas, rows: crossWeightsOf(stream, layer, number), isShown };
+      const thumb = addPlaceThumb(add(line, "td"), picture.grid, size, `layer ${layer}, head ${number}`, () => (isShown() ? picked(null, null) : picked(layer, number)));
+      return { ...thumb, rows: crossWeightsOf(stream, layer, number), isShown };
     });
   });
   return {
     show(word, chosen) {
       shown = { ...chosen };
       for (const thumb of thumbs) {
-        paintPlaces(thumb.canvas, thumb.rows[word], columns);
+        thumb.paint(thumb.rows[word]);
         thumb.button.classList.toggle("chosen", thumb.isShown());
       }
     },

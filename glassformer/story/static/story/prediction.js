@@ -7,6 +7,7 @@ chapters.push({
   title: "Prediction",
   equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : scene.predicts === "next" ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
   note: "",
+  isShown: (scene) => scene.predictions.length > 0,
   draw(place, scene) {
     const isPicture = Boolean(scene.main.picture);
     const what = {
@@ -29,9 +30,11 @@ function drawOptions(place, scene) {
   const box = addFigure(place, { name: "Probabilities", of: isWhole ? [] : ["token"], caption: isWhole ? "The labels and their probabilities." : "The likeliest tokens and their probabilities." });
   follow(["token"], () => {
     box.textContent = "";
-    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options, actual } = scene.predictions[at];
+    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options, actual, logprob } = scene.predictions[at];
     const where = scene.predicts === "next" ? "After " : "At ", isColour = scene.main.picture?.unit === "pixel";
     if (!isWhole) writeProse(add(box, "p", { class: "said" }), [where, tokenPick(scene.main, "token", state.token, "token", "query")]);
+    const isListed = options.some(({ token }) => token === actual);
+    if (isPainted(scene)) setCaption(box, `The likeliest colours and their probabilities. ${actual === null || isListed ? "Red: the one that is there." : `There is ${actual}, with ${percent(Math.exp(logprob))}.`}`);
     drawBars(box, options.map(({ token, probability }, n) => ({
       name: token, value: probability, text: percent(probability), of: ["option", at, n],
       swatch: isColour ? token : null, style: isColour && token === actual ? "chosen" : "",

@@ -37,6 +37,7 @@ const headPick = (stream) => ({ pick: "head", label: "head", options: countingOp
 // Tokens around the chosen one: a list of five hundred would be no choice.
 function tokenPick(stream, pick, chosen, label, kind) {
   const [first, last] = windowAround(chosen, stream.tokens.length, 100);
-  const options = Array.from({ length: last - first }, (_, n) => [first + n, `${first + n} ${short(visible(stream.tokens[first + n]), 16)}`]);
+  const named = (n) => short(visible(stream.tokens[n]), 16); // those of a picture are numbered already
+  const options = Array.from({ length: last - first }, (_, n) => [first + n, stream.picture ? named(first + n) : `${first + n} ${named(first + n)}`]);
   return { pick, label, options, chosen, kind };
 }

@@ -3,7 +3,7 @@
 // numbers stand below the picture.
 
 const SAVED = { room: 16, line: 17, least: 380 };
-const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "font-style", "text-anchor"];
+const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-size", "font-weight", "font-family", "font-style", "text-anchor", "paint-order"];
 const UNPAINTED = ".save, .spoken, .unsaved, figcaption, script, style, title";
 
 function svgOf(figure) {
@@ -28,7 +28,7 @@ function paintedFigure(figure) {
   const paper = addTo(svg, "rect", { fill: "#ffffff" });
   const picture = addTo(svg, "g", {});
   const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
-  paintElement({ to: picture, box }, figure);
+  paintElement({ to: picture, box, stored: {} }, figure);
   if (box.left === Infinity) Object.assign(box, { left: 0, top: 0, right: 0, bottom: 0 });
   const { room, line, least } = SAVED;
   const width = Math.ceil(Math.max(box.right - box.left, least) + 2 * room);
@@ -193,8 +193,20 @@ function paintImage(out, href, place) {
 
 function paintCanvas(out, canvas, place) {
   if (!place.width) return;
-  paintBox(out, getComputedStyle(canvas), place);
+  const style = getComputedStyle(canvas), below = style.backgroundImage.match(/url\("(data:[^"]+)"\)/);
+  paintBox(out, style, place);
+  if (below) paintBelow(out, below[1], place);
   paintImage(out, canvas.toDataURL(), place);
+}
+
+// The darkened picture below a small map. All maps of a figure have the same one, which is stored once.
+function paintBelow(out, href, place) {
+  out.stored.image ??= addTo(out.to, "symbol", { id: "below", viewBox: "0 0 1 1", preserveAspectRatio: "none" });
+  if (!out.stored.image.childNodes.length) {
+    addTo(out.stored.image, "image", { href, width: 1, height: 1, preserveAspectRatio: "none" });
+    addTo(out.stored.image, "rect", { width: 1, height: 1, fill: "#000000", "fill-opacity": 0.6 });
+  }
+  addTo(out.to, "use", { href: "#below", x: rounded(place.left), y: rounded(place.top), width: rounded(place.width), height: rounded(place.height) });
 }
 
 // A drawing within the page: a copy with the styles that apply to it.
@@ -224,6 +236,7 @@ function copyShape(to, shape) {
     attributes[name] = colour;
     if (opacity < 1) attributes[`${name}-opacity`] = opacity * Number(attributes[`${name}-opacity`]);
   }
+  if (shape.tagName === "image") attributes.style = `image-rendering: ${style.imageRendering}; filter: ${style.filter}`;
   const isText = ["text", "tspan"].includes(shape.tagName);
   if (!isText) for (const name of PAINT.filter((each) => /^(font|text)/.test(each))) delete attributes[name];
   const hasParts = shape.children.length > 0;

@@ -15,7 +15,7 @@ function sceneOf(found) {
     if (places?.similar) unpackLater(places, "similar");
     if (stream.bias) unpackLater(stream, "bias");
   }
-  found.distribution.logits = unpacked(found.distribution.logits);
+  if (found.distribution) found.distribution.logits = unpacked(found.distribution.logits);
   found.main = found.streams[found.streams.length - 1];
   found.lensTotals = found.lens_totals;
   if (found.embeddings) readEmbeddings(found.embeddings);
@@ -48,7 +48,7 @@ function show(next) {
   followers.length = 0;
   waiting.length = 0;
   const { tokens, layers } = scene.main;
-  const usual = scene.first_token ?? (scene.predicts === "whole" ? tokens.length - 1 : scene.focus);
+  const usual = scene.first_token ?? (scene.predicts === "whole" ? tokens.length - 1 : openingToken(scene));
   usualState.token = usual;
   if (state.token === null || state.token >= tokens.length) state.token = usual;
   if (state.key !== null && state.key >= Math.max(...scene.streams.map((each) => each.tokens.length))) state.key = null;
@@ -68,8 +68,14 @@ function show(next) {
   markChapter();
 }
 
+// The token that is chosen first. What follows a whole translation is only its end: a word in it says
+// more.
+function openingToken({ focus, main: { memory, tokens } }) {
+  return memory && focus === tokens.length - 1 ? Math.ceil(focus / 3) : focus;
+}
+
 // A chapter has an id, a title, and a function that draws it; if it has an equation (parts of a line,
-// see prose.js, or a function that returns them) and a note, they stand below its title.
+// see prose.js) and a note, or functions that return them, they stand below its title.
 function drawChapter(chapter, number) {
   const section = add(main, "section", { id: chapter.id, class: "chapter", "aria-labelledby": `${chapter.id}-title` });
   const head = add(section, "header", { class: "chapter-head" });
@@ -78,7 +84,8 @@ function drawChapter(chapter, number) {
   title.append(chapter.title);
   const equation = typeof chapter.equation === "function" ? chapter.equation(scene) : chapter.equation;
   if (equation) writeProse(add(head, "p", { class: "equation" }), equation);
-  if (chapter.note) add(section, "p", { class: "lead" }, chapter.note);
+  const note = typeof chapter.note === "function" ? chapter.note(scene) : chapter.note;
+  if (note) add(section, "p", { class: "lead" }, note);
   chapter.draw(section, scene);
   completeFigures(section);
   const link = add(nav, "a", { href: `#chapter=${chapter.id}` }, chapter.title);

@@ -33,9 +33,10 @@ function spreadApart(places, least, top, bottom) {
 }
 
 // Lines are { points: [[step, value], …], label, style }; those with a label have it at their end.
-function drawTimeChart(place, history, { title, lines, domain, format = number }) {
+// `letters` keeps room for names that come later.
+function drawTimeChart(place, history, { title, lines, domain, format = number, letters: least = 0 }) {
   const named = lines.filter(({ label }) => label);
-  const letters = Math.min(14, Math.max(0, ...named.map(({ label }) => visible(label).length)));
+  const letters = Math.min(14, Math.max(least, ...named.map(({ label }) => visible(label).length)));
   const height = CHART.height, room = 20 + 8 * letters; // for the names
   const width = Math.max(280, Math.min(place.clientWidth || 620, 900));
   const box = { ...CHART, right: width - room, bottom: height - CHART.bottom };
@@ -44,14 +45,15 @@ function drawTimeChart(place, history, { title, lines, domain, format = number }
   const x = timeScale(steps, Math.max(1, ...steps, ...ends), [box.left, box.right]);
   const y = scale(domain ?? domainOf(lines.flatMap(({ points }) => points.map(([, value]) => value))), [box.bottom, box.top]);
   drawTimeAxes(svg, steps.length ? steps : [0, Math.max(...ends)], x, y, box, format);
+  const drawn = add(svg, "g");
   for (const { points, style } of lines) {
-    add(svg, "path", { class: `line ${style ?? ""}`, d: pathOf(points.map(([step, value]) => [x(step), y(value)])) });
+    add(drawn, "path", { class: `line ${style ?? ""}`, d: pathOf(points.map(([step, value]) => [x(step), y(value)])) });
   }
   const ys = spreadApart(named.map(({ points }) => y(points[points.length - 1][1])), 15, box.top, box.bottom);
   named.forEach(({ label, style }, n) => {
     add(svg, "text", { class: `line-name ${style ?? ""}`, x: box.right + 8, y: ys[n] + 4 }, short(visible(label), letters));
   });
-  if (!steps.length) return;
+  if (!steps.length) return { svg, x, y };
   const cursor = add(svg, "line", { class: "now", y1: box.top - 6, y2: box.bottom });
   const isThere = (event) => choose({ moment: nearestMoment(steps, x, event.clientX - svg.getBoundingClientRect().left) });
   svg.addEventListener("pointerdown", isThere);
@@ -60,6 +62,7 @@ function drawTimeChart(place, history, { title, lines, domain, format = number }
     cursor.setAttribute("x1", x(steps[state.moment]));
     cursor.setAttribute("x2", x(steps[state.moment]));
   });
+  return { svg, x, y };
 }
 
 function drawTimeAxes(svg, steps, x, y, box, format) {
