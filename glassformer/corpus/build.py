@@ -39,7 +39,7 @@ from glassformer.corpus.personal_data import scrubbed_in
 from glassformer.corpus.record_listing import ListRecords, tasks_for
 from glassformer.corpus.report import DETAILS, write_report
 from glassformer.corpus.shards import WriteShards, planned_shards, shard_name
-from glassformer.corpus.warc_files import warc_files
+from glassformer.corpus.warc_files import check_warc, warc_files
 from glassformer.corpus.workspace import Workspace
 from glassformer.data.corpus_manifest import FORMAT
 from glassformer.errors import GlassformerError
@@ -87,6 +87,8 @@ def build(
     if links is not None:
         check_links(links)
     files = tuple(path.resolve() for path in warc_files(warc))
+    for path in files:
+        check_warc(path)
     with locked(out, "built"):
         check_free(out, force, FORMAT)  # another build may just have finished
         work = Workspace(out)

@@ -47,12 +47,33 @@ def extracted(body: bytes, content_type: str, is_html: bool) -> dict[str, Any]:
         return {"text": _tidy(text), "title": ""}
     import trafilatura
 
-    tree = trafilatura.load_html(text)
+    tree = _tree(text)
     if tree is None:
         return {"text": "", "title": ""}
     title = beginning(UNPRINTABLE.sub("", tree.findtext(".//title") or ""), 4 * _LONGEST_TITLE)
     found = trafilatura.extract(tree, **OPTIONS) or ""
     return {"text": _tidy(found), "title": shortened(title, _LONGEST_TITLE)}
+
+
+def _tree(text: str) -> Any:
+    """The elements of a page. Where they are nested too deeply, a parser stops without an error and
+    the rest of the page is lost, so we ask."""
+    from lxml.html import HTMLParser, fromstring
+    from trafilatura import load_html
+    from trafilatura.utils import HTML_PARSER
+
+    tree = load_html(text)
+    if tree is None or not _gave_up(HTML_PARSER):
+        return tree
+    deep = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    tree = fromstring(text.encode(errors="replace"), parser=deep)
+    if _gave_up(deep):
+        raise ValueError("elements are nested too deeply to be read")
+    return tree
+
+
+def _gave_up(parser: Any) -> bool:
+    return any(each.type_name == "ERR_RESOURCE_LIMIT" for each in parser.error_log)
 
 
 def _answer(body: bytes, content_type: str, is_html: bool) -> dict[str, Any]:

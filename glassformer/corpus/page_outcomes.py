@@ -33,6 +33,7 @@ RULES = {
     "record/damaged": "the record cannot be read",
     "page/not_http": "no HTTP response, such as a DNS answer",
     "page/status": "the server did not answer with 200 OK",
+    "page/robots_txt": "a robots.txt, which crawlers store beside the pages",
     "page/type": "neither HTML nor plain text",
     "page/not_linked": "not among the links",
     "page/too_large": "larger than the limit",
@@ -84,7 +85,7 @@ class Outcomes:
     def as_json(self) -> dict[str, Any]:
         return {
             "read": self.read,
-            "counts": dict(sorted(self.counts.items())),
+            "counts": dict(sorted(self.counts.items(), key=_place)),
             "languages": dict(sorted(self.languages.items())),
             "examples": dict(sorted(self.examples.items())),
         }
@@ -92,6 +93,12 @@ class Outcomes:
     def _keep_smallest(self, rule: str) -> None:
         self.examples[rule] = sorted(self.examples[rule], key=lambda each: str(each["key"]))
         del self.examples[rule][EXAMPLES:]
+
+
+def _place(count: tuple[str, int]) -> tuple[int, str]:
+    """Rules in the order of the steps."""
+    step = count[0].partition("/")[0]
+    return [*STEPS, step].index(step), count[0]
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
 """From a WARC record to the bytes of a page, or the rule by which it is none."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from glassformer.corpus.warc_files import Record
 _HEADERS = 2**16  # bytes of an HTTP message before its body
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = "text/plain"
+_ROBOTS_TXT = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
 class DroppedError(Exception):
@@ -53,6 +55,8 @@ def page_of(record: Record, linked: Linked | None, most: int) -> Page:
         content_type = message.headers.get("content-type", "") or _guessed(message.raw_body)
     else:
         message, content_type = None, record.content_type
+    if _ROBOTS_TXT.fullmatch(record.url):
+        raise DroppedError("page/robots_txt")
     if media_type(content_type) not in (*_HTML, _TEXT):
         raise DroppedError("page/type", media_type(content_type)[:80])
     about = {} if linked is None else _link_to(record, linked)

@@ -12,7 +12,6 @@ from glassformer.atomic_files import file_digest, write_json_line
 from glassformer.corpus.http_message import parse_message
 from glassformer.corpus.linked_pages import redirect
 from glassformer.corpus.warc_files import BrokenWarcError, Record, read_records
-from glassformer.errors import GlassformerError
 
 _HEAD = 2**14  # bytes of a response in which its headers are
 _PAGES = 32  # in a slice, at least
@@ -54,8 +53,6 @@ def listed(path: Path) -> dict[str, Any]:
             is_in_page = False
     except BrokenWarcError as error:
         found["broken"] = {"note": str(error), "rule": error.rule, "is_page": is_in_page}
-    if not found["num_records"]:
-        raise GlassformerError(f"{path} contains no records. Remove it, or download it again.")
     about = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return about | found
 

@@ -55,6 +55,12 @@ def warc_files(names: list[str]) -> list[Path]:
     return sorted(found)
 
 
+def check_warc(path: Path) -> None:
+    """Raise unless a file begins with a record."""
+    if next(read_records(path), None) is None:
+        raise GlassformerError(f"{path} contains no records. Remove it, or download it again.")
+
+
 @dataclass
 class Record:
     """The header of a record. Its content is read before the next record is asked for, or never."""

@@ -235,7 +235,7 @@ def tonight(model: str = "gpt") -> Tonight:
             "parameters": work.parameters,
             "tokens_per_second": round(speed),
             "tokens": round(speed * NIGHT),
-            "tokens_per_parameter": round(speed * NIGHT / work.parameters, 2),
+            "tokens_per_parameter": float(f"{speed * NIGHT / work.parameters:.3g}"),
             "fits": "yes" if needed <= room else "no",
         }
         for work, speed, needed in found

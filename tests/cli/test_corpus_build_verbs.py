@@ -78,6 +78,7 @@ def test_a_file_that_is_not_warc_is_one_sentence(glassformer: Any, tmp_path: Pat
     result = glassformer("corpus", "build", "--warc", tmp_path, "--out", tmp_path / "c")
     assert result.code == 1
     assert "x.warc.gz is not a WARC file" in result.error
+    assert [path.name for path in tmp_path.iterdir()] == ["x.warc.gz"]
 
 
 def test_a_report_of_something_else_is_one_sentence(glassformer: Any, tmp_path: Path) -> None:

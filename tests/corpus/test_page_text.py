@@ -51,6 +51,23 @@ def test_one_damaged_byte_does_not_change_the_encoding() -> None:
     assert RUSSIAN in decoded(page, "text/html; charset=utf-8")
 
 
+@pytest.mark.parametrize("depth", [250, 300, 1500])
+def test_a_deeply_nested_page_is_read_to_its_end(depth: int) -> None:
+    nested = "<div>" * depth + f"<p>{prose(2)}</p>" + "</div>" * depth
+    page = html(prose(1)).replace("</article>", f"{nested}<p>{prose(3)}</p></article>")
+    assert prose(3) in _extracted(page.encode())
+
+
+def test_a_page_that_cannot_be_read_to_its_end_is_not_cut() -> None:
+    extractor = Extractor(20)
+    try:
+        found = extractor.extract(html("<div>" * 5000 + prose(1)).encode(), "text/html", True)
+    finally:
+        extractor.close()
+    assert (found.rule, found.text) == ("failed", "")
+    assert "nested too deeply" in found.detail
+
+
 def test_no_text_contains_controls_or_halves_of_characters() -> None:
     page = html(f"{prose(1)} \x00\x01&#xD800;&#0;\x1b end").encode()
     with_text = _extracted(page)
@@ -85,7 +102,7 @@ def test_markup_without_text_and_menus_are_left_out() -> None:
     assert "About" not in text
     extractor = Extractor(5)
     try:
-        found = [extractor.extract(each, "", True).rule for each in (b"", b"<p>", b"<div>" * 10**5)]
+        found = [extractor.extract(each, "", True).rule for each in (b"", b"<p>", b"<div>" * 200)]
     finally:
         extractor.close()
     assert found == ["no_text"] * 3
