@@ -5,7 +5,8 @@
     state         = state.reorder(rows)             row b continues row rows[b] of the old state
 
 A Transformer keeps keys and values in its state, a recurrent network its hidden vectors; the
-samplers need not know. A step may write into its state: continue with the one that it returns.
+samplers need not know. A step and `reorder` may write into the state that they are given: continue
+with the one that they return.
 `memory` is what the decoder sees besides its own words: an encoded sentence, an image, or None.
 """
 

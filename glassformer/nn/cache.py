@@ -2,11 +2,13 @@
 
 The caller owns the cache and passes it in. Its memory is allocated once; appending writes into it
 and returns views, so a decoding step copies only the new position. Reordering rows has to copy
-them: the copy has room for a few more positions, and grows when needed.
+them, layer by layer, each into the memory of the one before it: new memory has to be cleared by the
+system first, which takes several times as long as copying. The copies have room for a few more
+positions, and grow when needed.
 """
 
-from copy import copy
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,21 +34,30 @@ class KVCache:
         head_dim: int,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        shape = (num_layers, len(padding), num_kv_heads, capacity, head_dim)
-        self.keys = torch.empty(shape, dtype=dtype, device=padding.device)  # (layers, B, G, S, d)
-        self.values = torch.empty_like(self.keys)
+        shape = (len(padding), num_kv_heads, capacity, head_dim)
+        empty = partial(torch.empty, shape, dtype=dtype, device=padding.device)
+        self.keys = [empty() for _ in range(num_layers)]  # (B, G, S, d) each
+        self.values = [empty() for _ in range(num_layers)]
         self.padding = padding
         self.capacity = capacity
         self.length = 0  # positions that every layer has appended
 
+    @property
+    def room(self) -> int:
+        """Positions for which there is memory."""
+        return self.keys[0].size(2)
+
     def reorder(self, indices: Tensor) -> "KVCache":
-        """Row b of the result continues row `indices[b]`, as beam search needs."""
-        self._resize(min(self.keys.size(3), _whole_blocks(self.length + 1)))
-        other = copy(self)
-        other.keys = self.keys.index_select(1, indices)
-        other.values = self.values.index_select(1, indices)
-        other.padding = self.padding[indices]
-        return other
+        """Row b of the result continues row `indices[b]`, as beam search needs. The result uses the
+        memory of this cache: continue with the result only."""
+        self._resize(min(self.room, _whole_blocks(self.length + 1)))
+        spare = None
+        for layers in (self.keys, self.values):
+            for layer, rows in enumerate(layers):
+                layers[layer] = _selected(rows, indices, spare)
+                spare = rows
+        self.padding = self.padding[indices]
+        return self
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Store new positions (B, G, T, d) of a layer; return all, past and new (B, G, S, d)."""
@@ -64,14 +75,24 @@ class KVCache:
                 f"{positions:,} tokens do not fit in a cache with room for {self.capacity:,}. "
                 "Create it with a larger capacity."
             )
-        if positions > self.keys.size(3):
+        if positions > self.room:
             self._resize(min(self.capacity, _whole_blocks(positions)))
 
     def _resize(self, room: int) -> None:
-        if room != self.keys.size(3):
-            more = (0, 0, 0, room - self.length)
-            past = (each[..., : self.length, :] for each in (self.keys, self.values))
-            self.keys, self.values = (F.pad(each, more) for each in past)
+        if room == self.room:
+            return
+        more = (0, 0, 0, room - self.length)
+        self.keys, self.values = (
+            [F.pad(each[:, :, : self.length], more) for each in layers]
+            for layers in (self.keys, self.values)
+        )
+
+
+def _selected(rows: Tensor, indices: Tensor, into: Tensor | None) -> Tensor:
+    """Some rows, in the memory of a tensor of the same shape, if it has enough."""
+    if into is None or len(into) < len(indices):
+        return rows.index_select(0, indices)
+    return torch.index_select(rows, 0, indices, out=into[: len(indices)])
 
 
 def _whole_blocks(positions: int) -> int:

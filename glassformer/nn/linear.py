@@ -1,10 +1,10 @@
-"""y = x Wᵀ + b, with a faster kernel for few rows and many weights.
+"""y = x Wᵀ + b, with a faster kernel for large products.
 
-Generation multiplies one row at a time by all weights, which is limited by memory bandwidth. There,
-oneDNN's kernel is up to twice as fast as the one that `nn.Linear` uses, and one large matrix is
-faster than three small ones. Small matrices fit in the CPU's cache, where the usual kernel is much
-faster. For several rows, the kernel wants the weights in a layout of its own (`Packed`). The
-results are equal up to rounding.
+oneDNN's kernel reads weights from memory up to twice as fast as the one that `nn.Linear` uses, and
+on some processors it has wider instructions: more than twice as many products a second. Small
+products end before this pays off. For several sequences, the kernel gets the weights in a layout of
+its own (`Packed`). One large matrix is faster than three small ones (`Merged`). The results are
+equal up to rounding.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW_ROWS = 4096
-MANY_WEIGHTS = 2**20
+MANY_PRODUCTS = 2**20  # of a row and a column: one row and a million weights, 16 rows and 256 × 256
 ROWS_PACKED_FOR = 16
 
 
@@ -41,19 +40,18 @@ class Packed:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None = None) -> Tensor:
     """`F.linear`, with oneDNN's kernel where it is faster and gradients are off."""
-    if not _is_limited_by_memory(x, weight):
+    if not _is_large(x, weight):
         return F.linear(x, weight, bias)
     if packed is not None and len(x) > 1:
         weight = packed(weight)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _is_limited_by_memory(x: Tensor, weight: Tensor) -> bool:
+def _is_large(x: Tensor, weight: Tensor) -> bool:
     return (
         not torch.is_grad_enabled()
         and not torch.compiler.is_exporting()
-        and weight.numel() >= MANY_WEIGHTS
-        and x.numel() <= FEW_ROWS * weight.size(1)
+        and x.numel() * weight.size(0) >= MANY_PRODUCTS
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")

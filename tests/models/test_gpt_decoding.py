@@ -110,16 +110,14 @@ def test_a_reordered_state_goes_on_as_the_rows_it_kept(model):
         close(found[row], model(whole[None])[0, -1])
 
 
-def test_two_continuations_of_one_state_do_not_disturb_each_other(model):
+def test_two_continuations_of_one_row_do_not_disturb_each_other(model):
     ids = some_ids(1, 4)
     _, state = model.step(ids, model.start(None, no_padding(1), 6))
-    copies = [state.reorder(torch.tensor([0])) for _ in range(2)]
-    tokens = torch.tensor([[[3]], [[7]]])
-    for token, twin in zip(tokens, copies, strict=True):
-        model.step(token, twin)
-    for token, twin in zip(tokens, copies, strict=True):
-        found, _ = model.step(torch.tensor([[1]]), twin)
-        close(found, model(torch.cat((ids, token, torch.tensor([[1]])), dim=1))[:, -1])
+    tokens = torch.tensor([[3], [7]])
+    _, state = model.step(tokens, state.reorder(torch.tensor([0, 0])))
+    found, _ = model.step(torch.tensor([[1], [1]]), state)
+    for row, token in zip(found, tokens, strict=True):
+        close(row, model(torch.cat((ids[0], token, torch.tensor([1])))[None])[0, -1])
 
 
 def test_a_state_at_the_end_of_the_context_refuses_another_token(gpt):
@@ -138,7 +136,7 @@ def test_a_state_without_room_refuses_another_token(gpt):
 
 def test_the_cache_holds_only_the_shared_heads(gpt):
     state = gpt(num_kv_heads=2).start(None, no_padding(3), 7)
-    assert state.keys.shape == (2, 3, 2, 7, 4)  # layers, B, G, S, d
+    assert [each.shape for each in state.keys] == [(3, 2, 7, 4)] * 2  # (B, G, S, d) each
 
 
 def test_merged_projections_change_nothing_but_rounding(gpt):

@@ -18,7 +18,7 @@ def test_append_gives_the_past_and_the_new_together():
     cache = cache_of(2, 1, 8)
     for layer in range(2):
         old_key, old_value = positions(1, 3)
-        cache.keys[layer, :, :, :3], cache.values[layer, :, :, :3] = old_key, old_value
+        cache.keys[layer][:, :, :3], cache.values[layer][:, :, :3] = old_key, old_value
         cache.length = 3
         key, value = positions(1, 2)
         keys, values = LayerCache(cache, layer).append(key, value)
@@ -59,14 +59,21 @@ def test_reorder_keeps_repeats_and_drops_rows():
     assert kept.capacity == cache.capacity
 
 
-def test_a_reordered_cache_is_independent_of_the_first():
-    cache = cache_of(1, 2, 4)
-    LayerCache(cache, 0).append(*positions(2, 2))
+def test_rows_come_and_go_in_the_same_memory():
+    cache = cache_of(2, 3, 5)
+    past = [positions(3, 2) for _ in range(2)]
+    for layer in range(2):
+        LayerCache(cache, layer).append(*past[layer])
     cache.length += 2
-    kept = cache.reorder(torch.tensor([0, 1]))
-    before = kept.keys[..., :2, :].clone()
-    cache.keys.zero_()
-    assert torch.equal(kept.keys[..., :2, :], before)
+    order = torch.arange(3)
+    for rows in ([2, 0, 2], [1, 2], [0, 0, 1, 1, 1], [4], [0, 0, 0]):
+        order = order[rows]
+        cache = cache.reorder(torch.tensor(rows))
+        for layer, (key, value) in enumerate(past):
+            new = positions(len(rows), 1)
+            keys, values = LayerCache(cache, layer).append(*new)
+            assert torch.equal(keys, torch.cat((key[order], new[0]), dim=2))
+            assert torch.equal(values, torch.cat((value[order], new[1]), dim=2))
 
 
 @pytest.mark.parametrize("length", [1, 2])
@@ -80,7 +87,7 @@ def test_a_full_cache_refuses_more_instead_of_losing_it(length):
 
 def test_a_step_copies_only_the_new_position():
     cache = cache_of(1, 1, 8)
-    room = cache.keys.data_ptr()
+    room = cache.keys[0].data_ptr()
     for _ in range(3):
         keys, _ = LayerCache(cache, 0).append(*positions(1, 1))
         cache.length += 1

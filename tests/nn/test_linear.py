@@ -7,15 +7,15 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.nn import linear
-from glassformer.nn.linear import FEW_ROWS, MANY_WEIGHTS, Linear, Merged
+from glassformer.nn.linear import MANY_PRODUCTS, Linear, Merged
 
-SHAPES = [(1, 1), (1, FEW_ROWS), (FEW_ROWS + 1,), (2, 3), (1,), (), (0,), (2, 0)]
+SHAPES = [(1, 1), (1, 4096), (4097,), (2, 3), (1,), (), (0,), (2, 0)]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_layers_count_as_large():
+def small_products_count_as_large():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "MANY_WEIGHTS", 1)
+        patch.setattr(linear, "MANY_PRODUCTS", 1)
         yield
 
 
@@ -30,7 +30,7 @@ def test_few_rows_or_many_give_what_torchs_linear_gives(shape, bias, quiet):
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 2 * FEW_ROWS))
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 8192))
 def test_any_widths_give_what_torchs_linear_gives(width_in, width_out, rows):
     layer, x = Linear(width_in, width_out), torch.randn(rows, width_in)
     with torch.no_grad():
@@ -85,19 +85,20 @@ class Operations(TorchDispatchMode):
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
-@pytest.mark.parametrize(("rows", "is_fast"), [(FEW_ROWS, True), (FEW_ROWS + 1, False)])
-def test_few_rows_take_the_fast_kernel_and_many_do_not(rows, is_fast):
-    layer, x = Linear(24, 8), torch.randn(rows, 24)
-    with torch.no_grad(), Operations() as operations:
-        layer(x)
-    assert ("mkldnn::_linear_pointwise" in operations.names) == is_fast
-
-
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
-@pytest.mark.parametrize(("width", "is_fast"), [(MANY_WEIGHTS // 16, True), (4096, False)])
-def test_few_weights_stay_in_the_cache_and_need_no_other_kernel(monkeypatch, width, is_fast):
-    monkeypatch.setattr(linear, "MANY_WEIGHTS", MANY_WEIGHTS)
-    layer, x = Linear(16, width), torch.randn(2, 16)
+@pytest.mark.parametrize(
+    ("rows", "width", "is_fast"),
+    [
+        (1, MANY_PRODUCTS // 16, True),
+        (1, MANY_PRODUCTS // 16 - 1, False),
+        (MANY_PRODUCTS // 256, 16, True),
+        (MANY_PRODUCTS // 256 - 1, 16, False),
+    ],
+)
+def test_large_products_take_the_fast_kernel_and_small_ones_do_not(
+    monkeypatch, rows, width, is_fast
+):
+    monkeypatch.setattr(linear, "MANY_PRODUCTS", MANY_PRODUCTS)
+    layer, x = Linear(16, width), torch.randn(rows, 16)
     with torch.no_grad(), Operations() as operations:
         found = layer(x)
         torch.testing.assert_close(found, F.linear(x, layer.weight, layer.bias))
