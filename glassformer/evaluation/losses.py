@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.nn.linear import learns_by_onednn, linear
 from glassformer.nn.quantized import QuantizedLinear
 
 CHUNK = 2**22  # logits held at a time: 16 MB
@@ -56,13 +57,14 @@ class _Chunked(torch.autograd.Function):
         smoothing: float,
     ) -> Tensor:
         wanted = learning and any(ctx.needs_input_grad)
+        times = linear if learns_by_onednn() else F.linear  # a bᵀ
         total = torch.zeros((), device=hidden.device)
         grad_hidden = torch.empty_like(hidden) if wanted else None
         grad_weight = torch.zeros_like(weight) if wanted else None
         grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
         for start in range(0, len(targets), rows):
             part, target = hidden[start : start + rows], targets[start : start + rows, None]
-            logits = F.linear(part, weight, bias).float()  # (rows, V)
+            logits = times(part, weight, bias).float()  # (rows, V)
             log_total = logits.logsumexp(-1, keepdim=True)
             total += (log_total - (1 - smoothing) * logits.gather(1, target)).sum()
             if smoothing:
@@ -74,8 +76,8 @@ class _Chunked(torch.autograd.Function):
             if smoothing:
                 grad -= smoothing / logits.size(-1)
             grad = grad.to(part.dtype)
-            grad_hidden[start : start + rows] = grad @ weight.to(part.dtype)
-            grad_weight += grad.T @ part
+            grad_hidden[start : start + rows] = times(grad, weight.to(part.dtype).T, None)
+            grad_weight += times(grad.T, part.T, None)
             if grad_bias is not None:
                 grad_bias += grad.sum(0)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)

@@ -15,7 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.nn.onednn import learned_product, product
+from glassformer.runtime.precision import float32_kernel
+
 MANY_PRODUCTS = 2**20  # of a row and a column: one row and a million weights, 16 rows and 256 × 256
+MANY_TO_LEARN = 2**24  # with gradients, where a product in Python costs a little more
 ROWS_PACKED_FOR = 16
 
 
@@ -39,29 +43,39 @@ class Packed:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None = None) -> Tensor:
-    """`F.linear`, with oneDNN's kernel where it is faster and gradients are off."""
-    if not _is_large(x, weight):
+    """`F.linear`, with oneDNN's kernel where it is faster."""
+    if not _may_be_faster(x, weight):
         return F.linear(x, weight, bias)
+    if torch.is_grad_enabled():
+        return learned_product(x, weight, bias)
     if packed is not None and len(x) > 1:
         weight = packed(weight)
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return product(x, weight, bias)
 
 
-def _is_large(x: Tensor, weight: Tensor) -> bool:
+def _may_be_faster(x: Tensor, weight: Tensor) -> bool:
+    is_learning = torch.is_grad_enabled()
     return (
-        not torch.is_grad_enabled()
-        and not torch.compiler.is_exporting()
-        and x.numel() * weight.size(0) >= MANY_PRODUCTS
+        x.numel() * weight.size(0) >= (MANY_TO_LEARN if is_learning else MANY_PRODUCTS)
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
+        and not torch.compiler.is_exporting()
         and not torch.is_autocast_enabled("cpu")
-        and _has_onednn()
+        and has_onednn()
+        and (not is_learning or learns_by_onednn())
     )
 
 
 @cache
-def _has_onednn() -> bool:
+def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+@cache
+def learns_by_onednn() -> bool:
+    """Whether products with gradients are oneDNN's, too. Not on Intel's processors, where torch's
+    own are as fast and have less to copy."""
+    return has_onednn() and float32_kernel() == "onednn"
 
 
 class Linear(nn.Linear):

@@ -33,6 +33,7 @@ class Fingerprint:
     widths: tuple[int, ...]
     torch: str
     onednn_max_cpu_isa: str
+    kernel: str = ""
 
 
 def cache_dir() -> Path | None:

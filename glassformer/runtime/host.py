@@ -18,6 +18,7 @@ from glassformer.runtime.precision import (
     Measurement,
     Measurements,
     choose,
+    float32_kernel,
     try_precisions,
 )
 from glassformer.runtime.probe import WIDTHS
@@ -83,6 +84,7 @@ def machine(
         widths=WIDTHS,
         torch=torch.__version__,
         onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+        kernel=float32_kernel(),
     )
     measured = _measurements(fingerprint, refresh, notify)
     chosen, reason = choose(measured, width)

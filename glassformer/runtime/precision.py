@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.runtime import facts
 from glassformer.wording import cause
 
 PRECISIONS = ("float32", "bfloat16", "float16")  # from the safest to the most fragile
@@ -59,12 +60,18 @@ def try_precisions(device: str, thread_counts: Sequence[int]) -> Measurements:
     if device != "cpu":
         thread_counts = thread_counts[:1]  # an accelerator would choose between them by chance
     counts = ",".join(map(str, thread_counts))
-    commands = {precision: [*python, device, precision, counts] for precision in PRECISIONS}
+    kernel = float32_kernel()
+    commands = {precision: [*python, device, precision, counts, kernel] for precision in PRECISIONS}
     untried: Measurements = {}
     if not device.startswith("cuda"):
         del commands["float16"]
         untried["float16"] = Measurement(problem="not tried: its loss scaling needs cuda")
     return {**measure(commands, TIMEOUT), **untried}
+
+
+def float32_kernel() -> str:
+    """What multiplies matrices in training on a CPU (see `nn/onednn.py`)."""
+    return "onednn" if facts.is_x86_of_others() else "torch"
 
 
 def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measurements:

@@ -1,12 +1,13 @@
 """One precision, tried in a process that may die of it.
 
-    python probe.py DEVICE PRECISION THREADS[,THREADS...]
+    python probe.py DEVICE PRECISION THREADS[,THREADS...] KERNEL
 
 Some processors advertise instructions that trap when used: no exception, the process is gone. So
 each precision is tried in a child, by what training does (a Transformer block, forward and
 backward, under autocast), for models of several widths: where matrices are small, converting them
-can take longer than a faster product saves. The child waits for a line on stdin, measures, and
-prints [[width, threads, TFLOP/s], ...] as JSON.
+can take longer than a faster product saves. KERNEL, torch or onednn, multiplies in float32 on a
+CPU. The child waits for a line on stdin, measures, and prints [[width, threads, TFLOP/s], ...] as
+JSON.
 
 This file runs as a script and imports nothing of glassformer: whatever is wrong with the parent's
 search path, working directory or threads cannot follow it here.
@@ -17,10 +18,16 @@ import json
 import math
 import sys
 import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor, nn
+
+    Product = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 WIDTHS = (128, 256, 512)
 HEAD = 64
@@ -30,18 +37,22 @@ LONG_ENOUGH = 0.03  # seconds: a shorter step measures the clock and the launch,
 BUDGET = 0.3  # seconds of measuring, warm-up apart
 
 
-def make_block(width: int) -> "nn.Module":
+def make_block(width: int, multiply: "Product | None" = None) -> "nn.Module":
     """Attention and feed-forward layer, each added to its input."""
     from torch import nn
     from torch.nn import functional as F
+
+    class Linear(nn.Linear):
+        def forward(self, input: "Tensor") -> "Tensor":
+            return (multiply or F.linear)(input, self.weight, self.bias)
 
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-            self.projections = nn.Linear(width, 3 * width)
-            self.output = nn.Linear(width, width)
-            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.projections = Linear(width, 3 * width)
+            self.output = Linear(width, width)
+            self.up, self.down = Linear(width, 4 * width), Linear(4 * width, width)
 
         def forward(self, x: "Tensor") -> "Tensor":
             parts = self.projections(self.norms[0](x)).unflatten(
@@ -76,9 +87,11 @@ def step_seconds(block: "nn.Module", width: int, rows: int, device: str, precisi
     return seconds
 
 
-def best_tflops(width: int, device: str, precision: str) -> float:
+def best_tflops(
+    width: int, device: str, precision: str, multiply: "Product | None" = None
+) -> float:
     """The best speed seen: whatever else runs on the machine can only make a step slower."""
-    block = make_block(width).to(device)
+    block = make_block(width, multiply).to(device)
     step_seconds(block, width, 1, device, precision)  # the first step also builds kernels
     rows, best, started = 1, 0.0, time.perf_counter()
     while True:
@@ -92,8 +105,26 @@ def best_tflops(width: int, device: str, precision: str) -> float:
             return best
 
 
+def faster_product(device: str, precision: str, kernel: str) -> "Product | None":
+    """oneDNN's product, where training would use it."""
+    import torch
+
+    if (device, precision, kernel) != ("cpu", "float32", "onednn"):
+        return None
+    if not torch.backends.mkldnn.is_available():
+        return None
+    place = Path(__file__).parent.parent / "nn/onednn.py"
+    spec = spec_from_file_location("onednn", place)
+    if spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    product: Product = module.learned_product
+    return product
+
+
 def main() -> None:
-    device, precision, thread_counts = sys.argv[1:]
+    device, precision, thread_counts, kernel = sys.argv[1:]
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -102,10 +133,12 @@ def main() -> None:
 
     if not sys.stdin.readline():
         return  # the parent is gone
-    speeds = []
+    speeds, multiply = [], faster_product(device, precision, kernel)
     for threads in map(int, thread_counts.split(",")):
         torch.set_num_threads(threads)
-        speeds += [(width, threads, best_tflops(width, device, precision)) for width in WIDTHS]
+        speeds += [
+            (width, threads, best_tflops(width, device, precision, multiply)) for width in WIDTHS
+        ]
     sys.stdout.write(json.dumps(speeds) + "\n")
 
 

@@ -57,13 +57,45 @@ def test_weights_changed_after_use_count_at_once():
         torch.testing.assert_close(layer(x), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_gradients_are_torchs_own():
+def test_small_products_are_torchs_own_when_they_have_gradients():
     layer, x = Linear(24, 8), torch.randn(1, 24, requires_grad=True)
-    found, expected = layer(x), F.linear(x, layer.weight, layer.bias)
-    assert torch.equal(found, expected)
-    inputs = [x, layer.weight, layer.bias]
-    gradients = [torch.autograd.grad(y.square().sum(), inputs) for y in (found, expected)]
-    torch.testing.assert_close(*gradients)
+    assert torch.equal(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
+@pytest.fixture
+def learns_by_onednn(monkeypatch):
+    if not linear.has_onednn():
+        pytest.skip("needs oneDNN")
+    monkeypatch.setattr(linear, "learns_by_onednn", lambda: True)
+    monkeypatch.setattr(linear, "MANY_TO_LEARN", 1)
+
+
+@pytest.mark.usefixtures("learns_by_onednn")
+@pytest.mark.parametrize("shape", [(1,), (5,), (2, 3), (2, 1, 7)])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("frozen", [(), ("x",), ("weight", "bias"), ("bias",)])
+def test_gradients_are_those_of_torch(shape, bias, frozen):
+    layer, x = Linear(24, 8, bias=bias), torch.randn(*shape, 24)
+    tensors = {"x": x, **dict(layer.named_parameters())}
+    for name, tensor in tensors.items():
+        tensor.requires_grad_(name not in frozen)
+    learned = [tensor for tensor in tensors.values() if tensor.requires_grad]
+    with Operations() as operations:
+        found = layer(x)
+    assert "mkldnn::_linear_pointwise" in operations.names
+    expected = F.linear(x, layer.weight, layer.bias)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    for loss in (torch.sum, lambda y: y.square().sum(), lambda y: y.transpose(0, -1)[0].sum()):
+        gradients = [
+            torch.autograd.grad(loss(y), learned, retain_graph=True) for y in (found, expected)
+        ]
+        torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("learns_by_onednn")
+def test_a_product_without_anything_to_learn_has_no_gradient():
+    layer = Linear(24, 8).requires_grad_(False)
+    assert not layer(torch.randn(3, 24)).requires_grad
 
 
 def test_other_precisions_are_left_to_torch():
