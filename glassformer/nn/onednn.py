@@ -2,8 +2,8 @@
 
     y = x Wᵀ + b        ∂x = ∂y W        ∂W = ∂yᵀ x        ∂b = Σ ∂y
 
-torch multiplies float32 matrices with Intel's MKL, which uses the widest instructions of a
-processor only if it is Intel's own. On others, oneDNN's kernel multiplies up to 2.3 times as fast.
+torch multiplies float32 matrices with Intel's MKL, which uses AVX-512 only on Intel's processors.
+On others that have it, oneDNN's kernel multiplies up to 2.3 times as fast.
 This file imports nothing of glassformer: the probe loads it by its path.
 """
 

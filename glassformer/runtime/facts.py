@@ -23,11 +23,10 @@ def cpu_flags(root: Path = ROOT) -> str:
     return _cpuinfo("flags", root) or _cpuinfo("Features", root) or ""
 
 
-def is_x86_of_others(root: Path = ROOT) -> bool:
-    """Whether the processor is an x86, but not Intel's."""
-    vendor = _cpuinfo("vendor_id", root) or platform.processor()  # AuthenticAMD, GenuineIntel
-    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return is_x86 and bool(vendor) and "intel" not in vendor.lower()
+def is_wider_than_mkl(root: Path = ROOT) -> bool:
+    """Whether the processor has AVX-512 and is not Intel's: then MKL does not use it."""
+    vendor = _cpuinfo("vendor_id", root) or ""  # AuthenticAMD, GenuineIntel
+    return "Intel" not in vendor and "avx512f" in cpu_flags(root).split()
 
 
 def usable_cpus() -> frozenset[int]:

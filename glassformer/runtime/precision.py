@@ -71,7 +71,7 @@ def try_precisions(device: str, thread_counts: Sequence[int]) -> Measurements:
 
 def float32_kernel() -> str:
     """What multiplies matrices in training on a CPU (see `nn/onednn.py`)."""
-    return "onednn" if facts.is_x86_of_others() else "torch"
+    return "onednn" if facts.is_wider_than_mkl() else "torch"
 
 
 def measure(commands: Mapping[str, Sequence[str]], timeout: float) -> Measurements:
