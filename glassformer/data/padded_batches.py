@@ -172,11 +172,14 @@ class Buckets(Batches):
         return np.split(by_length, range(self.batch_size, len(order), self.batch_size))
 
 
-def sorted_batches(lengths: Array, most_items: int) -> list[Array]:
-    """All rows once, sorted by length, in batches of at most `most_items` items with padding."""
+def sorted_batches(lengths: Array, most_items: int, most_rows: int | None = None) -> list[Array]:
+    """All rows once, sorted by length, in batches of at most `most_items` items with padding, and
+    of at most `most_rows` rows."""
     order = np.argsort(lengths, kind="stable")
+    most_rows = most_rows or len(order)
     edges = [0]
     for place, length in enumerate(lengths[order]):
-        if place > edges[-1] and length * (place + 1 - edges[-1]) > most_items:
+        num_rows = place - edges[-1]
+        if num_rows and (length * (num_rows + 1) > most_items or num_rows == most_rows):
             edges.append(place)
     return np.split(order, edges[1:]) if len(order) else []

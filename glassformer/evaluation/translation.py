@@ -112,7 +112,8 @@ def search_translations(
             forbidden=preprocessing.forbidden,
         )
 
-    batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams)
+    share = -(-len(rows) // torch.get_num_threads())  # so that no thread is idle
+    batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams, share)
     at_a_time = side_by_side if model.device.type == "cpu" else map
     with evaluating(model):
         parts = tracked(

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
+from glassformer.nn.linear import MANY_TO_LEARN, learns_by_onednn
+from glassformer.nn.onednn import product
 from glassformer.runtime.divided import divided_like, own_part, whole
 
 # x → a x + b x³ + c x⁵, one after the other: each brings the singular values that the one before
@@ -36,16 +38,24 @@ def orthogonal(matrices: Tensor) -> Tensor:
     """
     # The square of a tiny gradient is no float32 any more, and its fourth power far from one.
     x = matrices / matrices.abs().amax(dim=(-2, -1), keepdim=True).clamp(min=1e-38)
-    gram = x @ x.mT  # (N, m, m)
+    gram = _times(x, x)  # (N, m, m)
     # Its norm bounds the largest singular value much closer than that of the matrix would.
     size = gram.norm(dim=(-2, -1), keepdim=True).sqrt() + 1e-12
     x, gram = x / size, gram / size / size
     for number, (a, b, c) in enumerate(POLYNOMIALS):
         if number:
-            gram = x @ x.mT
-        inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b · gram + c · gram²
-        x = torch.baddbmm(x, inner, x, beta=a)  # a x + (b · gram + c · gram²) x
+            gram = _times(x, x)
+        inner = _times(gram, gram).mul_(c).add_(gram, alpha=b)  # it is symmetric
+        x = _times(inner, x.mT).add_(x, alpha=a)  # a x + (b · gram + c · gram²) x
     return x
+
+
+def _times(one: Tensor, other: Tensor) -> Tensor:
+    """one · otherᵀ for each pair of matrices: (N, m, k), (N, n, k) → (N, m, n)"""
+    is_large = one[0].numel() * other.size(1) >= MANY_TO_LEARN
+    if is_large and one.device.type == "cpu" and learns_by_onednn():
+        return torch.stack([product(*pair) for pair in zip(one, other, strict=True)])
+    return one @ other.mT
 
 
 class MuonAndAdamW(torch.optim.Optimizer):

@@ -137,6 +137,11 @@ def test_sorted_batches_hold_every_row_once_within_the_limit():
     assert len(batches) < 1.5 * lengths.sum() / 1024 + 2
 
 
+def test_sorted_batches_have_at_most_so_many_rows():
+    batches = sorted_batches(np.array([2, 1, 9, 3, 4]), 100, 2)
+    assert [rows.tolist() for rows in batches] == [[1, 0], [3, 4], [2]]
+
+
 def test_a_row_beyond_the_limit_is_a_batch_of_its_own():
     batches = sorted_batches(np.array([3, 50, 2, 60]), 10)
     assert [rows.tolist() for rows in batches] == [[2, 0], [1], [3]]

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from glassformer.nn.linear import has_onednn
+from glassformer.training import muon
 from glassformer.training.muon import orthogonal
 
 
@@ -33,3 +35,13 @@ def test_how_large_a_gradient_is_does_not_matter(size):
     gradient = torch.randn(1, 6, 9)
     torch.testing.assert_close(orthogonal(size * gradient), orthogonal(gradient))
     assert orthogonal(torch.zeros(1, 6, 9)).eq(0).all()
+
+
+def test_large_matrices_may_take_another_kernel(monkeypatch):
+    if not has_onednn():
+        pytest.skip("needs oneDNN")
+    matrices = torch.randn(3, 6, 10)
+    expected = orthogonal(matrices)
+    monkeypatch.setattr(muon, "learns_by_onednn", lambda: True)
+    monkeypatch.setattr(muon, "MANY_TO_LEARN", 1)
+    torch.testing.assert_close(orthogonal(matrices), expected, atol=1e-5, rtol=1e-4)
