@@ -1,9 +1,10 @@
 """From the bytes of a page to its text: which encoding, whatever the page says about it.
 
-A byte order mark counts first. Bytes that are valid UTF-8 are UTF-8: by chance, no other encoding
-produces them. Then comes the encoding that the server or the page names, but only if the text is
-plausible in it; many pages in windows-1251 or Shift-JIS claim to be something else. Otherwise it is
-detected (`data/encoding_detection.py`).
+A byte order mark counts first, then the escape sequences of encodings with 7 bits. Other bytes that
+are valid UTF-8 are UTF-8: by chance, no other encoding produces them. Then comes the encoding that
+the server or the page names, if all bytes are characters in it. UTF-8 and windows-1252 are also
+what servers name without knowing: many pages in windows-1251 or Shift-JIS claim to be these, so the
+text has to be plausible in them, too. Otherwise it is detected (`data/encoding_detection.py`).
 """
 
 import codecs
@@ -26,6 +27,9 @@ _LARGER = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
 }
+_ESCAPES = {"iso2022_jp": b"\x1b$", "iso2022_kr": b"\x1b$)C", "hz": b"~{"}
+_SEVERAL_BYTES = ("cp932", "euc_jis_2004", "gb18030", "big5", "cp949")  # for a character
+_CONTROLS = re.compile("[\x80-\x9f]")
 _HEAD = 4096  # bytes in which a page names its encoding
 _SAMPLE = 8192  # bytes by which an encoding is detected
 _BROKEN = 0.02  # share of characters that may be damaged in UTF-8
@@ -43,26 +47,54 @@ def _decoded(body: bytes, content_type: str) -> str:
     for mark, codec in _MARKS.items():
         if body.startswith(mark):
             return body.decode(codec, "replace")
+    named = _named(content_type.encode("latin-1", "replace")) or _named(body[:_HEAD])
+    if (escaped := _escaped(body, named)) is not None:
+        return body.decode(escaped, "replace")
     try:
         return body.decode()
     except UnicodeDecodeError:
         pass
     if (wide := unmarked_utf16(body[:_HEAD])) is not None:
         return body.decode(wide, "replace")
-    named = _named(content_type.encode("latin-1", "replace")) or _named(body[:_HEAD])
     if named == "utf-8":
         text = body.decode("utf-8", "replace")
         beyond = sum(not each.isascii() for each in text)
         if text.count("\ufffd") <= 1 + _BROKEN * beyond:
             return text
-    plausible = likely_encodings(_sample(body))
+    return body.decode(_chosen(body, named), "replace")
+
+
+def _escaped(body: bytes, named: str | None) -> str | None:
+    """An encoding with 7 bits and escape sequences, if the page is in one."""
+    if not body.isascii():
+        return None
+    if named in _ESCAPES and _ESCAPES[named] in body:
+        return named
+    return "iso2022_jp" if b"\x1b$B" in body else None
+
+
+def _chosen(body: bytes, named: str | None) -> str:
+    plausible = [_larger(each) for each in likely_encodings(_sample(body))]
+    likeliest = next(iter(plausible), None)
     if named is None or named == "utf-8":
-        chosen = plausible[0] if plausible else named or "windows-1252"
-    else:
-        same = {named, *(old for old, new in _LARGER.items() if new == named)}
-        is_plausible = not plausible or same & {codecs.lookup(each).name for each in plausible}
-        chosen = named if is_plausible else plausible[0]
-    return body.decode(_LARGER.get(codecs.lookup(chosen).name, chosen), "replace")
+        return likeliest or named or "cp1252"
+    if likeliest is None or named in plausible:
+        return named
+    is_guess = named == "cp1252" or likeliest in _SEVERAL_BYTES
+    return likeliest if is_guess or not _is_text_in(body, named) else named
+
+
+def _larger(codec: str) -> str:
+    """Python's name of an encoding, or of the larger one that contains it."""
+    name = codecs.lookup(codec).name
+    return codecs.lookup(_LARGER.get(name, name)).name
+
+
+def _is_text_in(body: bytes, codec: str) -> bool:
+    try:
+        return not _CONTROLS.search(body.decode(codec))
+    except UnicodeDecodeError:
+        return False
 
 
 def _named(text: bytes) -> str | None:
@@ -75,8 +107,7 @@ def _named(text: bytes) -> str | None:
         b"".decode(name)  # some codecs do not make text
     except (LookupError, ValueError, TypeError, AssertionError):
         return None
-    larger = _LARGER.get(name, name)
-    return codecs.lookup(larger).name
+    return _larger(name)
 
 
 def _sample(body: bytes) -> bytes:

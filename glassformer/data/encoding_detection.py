@@ -29,6 +29,7 @@ _WESTERN = (  # the letters of each language beyond a to z
 _CENTRAL = (*("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),)
 _TURKISH = ("çğıöşüâîûİ",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")
+_THAI = frozenset("านรอกเงมยลวดทสตะปบคหแจพชขใไโ่้ิีัุูื์็ำ")
 _SIMPLIFIED = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实"
@@ -151,13 +152,15 @@ _CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the f
     "windows-1257": partial(_latin, _BALTIC, 0.9),
     "windows-1251": partial(_common, 0.8, _CYRILLIC),
     "koi8-r": partial(_common, 0.8, _CYRILLIC),
+    "iso8859-5": partial(_common, 0.8, _CYRILLIC),
     "windows-1253": partial(_common, 0.8, _GREEK),
     "iso8859-7": partial(_common, 0.8, _GREEK),
     "windows-1255": partial(_common, 0.8, _HEBREW),
     "windows-1256": partial(_common, 0.8, _ARABIC),
-    "shift_jis": partial(_common, 0.4, _KANA),
-    "euc_jp": partial(_common, 0.4, _KANA),
+    "cp874": partial(_common, 0.7, _THAI),
+    "cp932": partial(_common, 0.4, _KANA),  # Shift-JIS, with what Windows adds
+    "euc_jis_2004": partial(_common, 0.4, _KANA),  # EUC-JP, with what others add
     "gb18030": partial(_common, 0.35, _SIMPLIFIED),
     "big5": partial(_common, 0.35, _TRADITIONAL),
-    "euc_kr": partial(_common, 0.4, _HANGUL),
+    "cp949": partial(_common, 0.4, _HANGUL),  # EUC-KR, with what Windows adds
 }

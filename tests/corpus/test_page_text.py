@@ -41,6 +41,38 @@ def test_a_page_is_decoded_although_its_charset_is_wrong(text: str, codec: str, 
     assert text in decoded(html(text).encode(codec), claim)
 
 
+FRENCH = "Le chef-d'œuvre coûte 500 € et sa sœur en a payé 300 €."
+ARABIC = "هذا النهر هو الاطول في البلاد ويمر في مدن كثيرة من الشمال الى الجنوب"
+KOREAN = "서울은 대한민국의 수도이며 한강이 도시를 가로질러 흐릅니다."
+CHINESE = "北京是中国的首都，也是全国的政治和文化中心。"
+
+
+@pytest.mark.parametrize(
+    ("text", "charset"),
+    [
+        (FRENCH, "iso-8859-15"),
+        (ARABIC, "iso-8859-6"),
+        ("Річка тече крізь місто, і ґрунт тут є родючим.", "koi8-u"),
+        ("Sewwa u ħelwa, iż-żgħażagħ ġew.", "iso-8859-3"),
+        ("Москва является столицей.", "mac-cyrillic"),
+        (JAPANESE, "iso-2022-jp"),
+        (JAPANESE, "euc-jp"),
+        (KOREAN, "iso-2022-kr"),
+        (CHINESE, "hz-gb-2312"),
+        (CHINESE, "gb2312"),
+    ],
+)
+@pytest.mark.parametrize("where", ["header", "page"])
+def test_a_charset_in_which_all_bytes_are_text_counts(text: str, charset: str, where: str) -> None:
+    claim = f"text/html; charset={charset}" if where == "header" else "text/html"
+    page = html(text, "Title", f'<meta charset="{charset}">').encode(charset)
+    assert text in decoded(page, claim)
+
+
+def test_escape_sequences_need_no_charset() -> None:
+    assert JAPANESE in decoded(html(JAPANESE).encode("iso-2022-jp"), "text/html")
+
+
 def test_a_charset_that_is_right_counts() -> None:
     page = html("Ünïcödé wörds", head='<meta charset="latin-1">').encode("latin-1")
     assert "Ünïcödé wörds" in decoded(page, "text/html")
