@@ -222,7 +222,7 @@ class _Build:
         """What all tasks and shards report, together."""
         outcomes = Outcomes()
         for listing in listings:
-            if "broken" in listing and not listing["broken"]["is_page"]:
+            if "broken" in listing and listing["broken"]["hides_record"]:
                 outcomes.read += 1
                 rule, note = listing["broken"]["rule"], listing["broken"]["note"]
                 outcomes.add(f"record/{rule}", listing["name"], detail=note)

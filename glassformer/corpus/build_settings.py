@@ -37,6 +37,8 @@ class BuildSettings(Config):
     def _known_sets(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := [name for name in names if name not in (*SETS, NONE)]:
             raise ValueError(f"there is no set of rules {unknown[0]!r}: {', '.join(SETS)}, {NONE}")
+        if NONE in names and {*names} != {NONE}:
+            raise ValueError(f"{NONE} cannot be combined with sets of rules")
         return tuple(name for name in dict.fromkeys(names) if name != NONE)
 
     @field_validator("language")
@@ -44,6 +46,8 @@ class BuildSettings(Config):
     def _codes(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names:
             raise ValueError(f"there must be at least one, or {ANY}")
+        if ANY in names and {*names} != {ANY}:
+            raise ValueError(f"{ANY} cannot be combined with other languages")
         return (ANY,) if ANY in names else tuple(sorted({name.lower() for name in names}))
 
 

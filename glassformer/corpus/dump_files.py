@@ -25,6 +25,7 @@ COMPRESSIONS = (".zst", ".gz")
 JSON_LINES, TABLES = (".jsonl", ".ndjson", ""), (".csv", ".tsv")  # "": RS_2013-08.zst
 LONGEST_LINE = 2**24  # bytes; Reddit limits a post to 40,000 characters
 _LARGEST_WINDOW = 2**31  # of .zst files; Pushshift's need all of it
+_HEAD = 256  # bytes in which UTF-16 shows
 _AT_ONCE = 2**11  # compressed bytes, which unpack to at most 64 MB
 
 _ENDINGS = ".jsonl, .ndjson, .json, .csv or .tsv, plain, .gz or .zst"
@@ -70,7 +71,12 @@ def open_dump(path: DataPath) -> Iterator[BinaryIO]:
     again = "Download it again."
     try:
         with path.open("rb") as raw:
-            yield _decompressed(raw, path)
+            stream = _decompressed(raw, path)
+            if b"\0" in cast(io.BufferedReader, stream).peek(_HEAD)[:_HEAD]:
+                raise GlassformerError(
+                    f"{path} is not UTF-8. If it is text in UTF-16, save it as UTF-8."
+                )
+            yield stream
     except EOFError:
         raise GlassformerError(f"{path} is truncated. {again}") from None
     except (gzip.BadGzipFile, zlib.error):

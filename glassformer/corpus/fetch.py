@@ -6,6 +6,7 @@ link ends in exactly one outcome, which is on disk before the next link of its h
 
 import hashlib
 import json
+import math
 import re
 import ssl
 import sys
@@ -52,9 +53,10 @@ class FetchSettings:
     warc_size: int = LARGEST_FILE
 
     def __post_init__(self) -> None:
-        for name in ("delay", "timeout"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise UsageError(f"--{name} {getattr(self, name)} is not a number of seconds.")
+        if not 0 <= self.delay < math.inf:
+            raise UsageError(f"--delay {self.delay} is not a number of seconds.")
+        if not 0 < self.timeout < math.inf:
+            raise UsageError(f"--timeout {self.timeout} is not a number of seconds above 0.")
         for name, text in (("user-agent", self.user_agent), ("contact", self.contact)):
             if not re.fullmatch(r"[\x20-\x7e]*", text):
                 raise UsageError(f"--{name} may contain only ASCII characters on one line.")

@@ -35,6 +35,7 @@ SCORES = ("score", "ups")
 _ENOUGH = 1_000  # posts among which some must have a URL and a score
 _LARGEST_JSON = 2**30  # bytes of a .json file, which is read as a whole
 _ESCAPED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&amp;": "&"}
+_HALF = re.compile("[\ud800-\udfff]")  # of a character
 _REDDIT = "https://www.reddit.com"
 
 
@@ -131,8 +132,7 @@ def _is_true(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     """A string that can be written as UTF-8: JSON can express half a character."""
-    text = value if isinstance(value, str) else ""
-    return text.encode(errors="replace").decode()
+    return _HALF.sub("\ufffd", value) if isinstance(value, str) else ""
 
 
 # --- from a file to rows ---
@@ -242,8 +242,6 @@ def _decoded_lines(path: DataPath, stream: BinaryIO, malformed: Malformed) -> It
         if line is None:
             malformed(f"{path}:{number}: longer than {readable_size(LONGEST_LINE)}")
             continue
-        if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise GlassformerError(f"{path} is UTF-16. Save it as UTF-8.")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:

@@ -91,7 +91,7 @@ def _gopher(language: str) -> list[Any]:
         min_avg_word_length=None if is_compact else 3,
         max_avg_word_length=None if is_compact else 10,
         min_stop_words=2 if language == "en" else None,
-        language=words(),
+        language=words(with_marks=False),  # what has no letter, such as a comma, is not a word
     )
     return [quality, repetition]
 

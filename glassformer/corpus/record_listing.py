@@ -43,16 +43,15 @@ class ListRecords:
 def listed(path: Path) -> dict[str, Any]:
     """The slices of a file, its redirects, and where it is broken, if it is."""
     found: dict[str, Any] = {"num_records": 0, "num_pages": 0, "slices": [], "redirects": {}}
-    is_in_page = False
     try:
         for record in read_records(path):
-            is_in_page = record.may_be_page
             _add(found, record)
             if record.kind == "response":
                 _note_redirect(found["redirects"], record)
-            is_in_page = False
     except BrokenWarcError as error:
-        found["broken"] = {"note": str(error), "rule": error.rule, "is_page": is_in_page}
+        # A record that is incomplete is counted when its page is read.
+        is_lost = error.hides_record
+        found["broken"] = {"note": str(error), "rule": error.rule, "hides_record": is_lost}
     about = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return about | found
 

@@ -39,7 +39,12 @@ def report(corpus: Path, out: Path | None = None, write: bool = True) -> CorpusR
     path = out or corpus / PAGE
     if path.suffix.lower() != ".html":
         raise UsageError(f"{path}: the name must end in .html.")
-    values = report_values(manifest, read_json(corpus / DETAILS))
+    try:
+        values = report_values(manifest, read_json(corpus / DETAILS))
+    except (KeyError, TypeError, AttributeError):
+        raise GlassformerError(
+            f"{corpus / DETAILS} does not belong to this corpus, or is damaged. Build it again."
+        ) from None
     if write:
         write_file(path, page(values))
     return CorpusReport(values, path if write else None)

@@ -29,9 +29,13 @@ _MOST_SKIPPED = 2**32  # decompressed bytes of one record
 class BrokenWarcError(GlassformerError):
     """A WARC file cannot be read beyond a byte."""
 
-    def __init__(self, path: Path, byte: int, problem: str, rule: str) -> None:
+    def __init__(
+        self, path: Path, byte: int, problem: str, rule: str, hides_record: bool = False
+    ) -> None:
         super().__init__(f"{path}, byte {byte:,}: {problem}. What comes before it was read.")
         self.rule = rule
+        self.hides_record = hides_record
+        """Whether a record begins there that was never given."""
 
 
 def warc_files(names: list[str]) -> list[Path]:
@@ -102,10 +106,10 @@ def read_records(path: Path, offset: int = 0) -> Iterator[Record]:
 
 
 def _next_record(stream: "_Stream") -> Record | None:
-    line = stream.line()
+    line = stream.first_line()
     while line in (b"\r\n", b"\n"):  # between records
-        line = stream.line()
-    if not line.strip(b"\0"):  # the end, or padding
+        line = stream.first_line()
+    if not line.strip(b"\0\r\n"):  # the end, or padding
         return None
     if not line.startswith(b"WARC/"):
         raise stream.broken("expected a record here")
@@ -151,6 +155,8 @@ class _Stream:
         self._path, self._file = path, file
         self._has_records = offset > 0
         self._left = 0  # bytes of the current record that were not read
+        self._line_is_blank = True
+        self._line = offset  # where the first line of a record begins, in a plain file
         self._buffer = b""
         self._raw = file.read(_AT_ONCE)
         self._raw_end = offset + len(self._raw)  # where reading the file stopped
@@ -161,9 +167,9 @@ class _Stream:
 
     def record_offset(self, length_of_line: int) -> tuple[int, bool]:
         """Where the record whose first line was just read begins."""
-        if self._is_gzip:
-            return self._member, self._given == length_of_line
-        return self._raw_end - len(self._raw) - len(self._buffer) - length_of_line, True
+        return (
+            (self._member, self._given == length_of_line) if self._is_gzip else (self._line, True)
+        )
 
     def begin_record(self, length: int) -> None:
         self._has_records = True
@@ -173,8 +179,7 @@ class _Stream:
         return self._error(self._raw_end, "the file ends in the middle of a record", "truncated")
 
     def broken(self, problem: str) -> GlassformerError:
-        byte = self._member if self._is_gzip else self._raw_end - len(self._raw)
-        return self._error(byte, problem, "damaged")
+        return self._error(self._member if self._is_gzip else self._line, problem, "damaged")
 
     def _error(self, byte: int, problem: str, rule: str) -> GlassformerError:
         if not self._has_records:
@@ -182,7 +187,19 @@ class _Stream:
                 f"{self._path} is not a WARC file: it does not begin with a record. Pass files "
                 "that a crawler or glassformer corpus fetch wrote."
             )
-        return BrokenWarcError(self._path, byte, problem, rule)
+        # Where a gzip member ends behind its record, no record is missing.
+        is_behind = self._line_is_blank and not self._buffer.strip() and self._given > 0
+        is_between = rule == "truncated" and is_behind
+        hides_record = not self._left and not is_between
+        return BrokenWarcError(self._path, byte, problem, rule, hides_record)
+
+    def first_line(self) -> bytes:
+        """The line with which a record may begin."""
+        self._line_is_blank = True
+        self._line = self._raw_end - len(self._raw) - len(self._buffer)
+        line = self.line()
+        self._line_is_blank = not line.strip()
+        return line
 
     def line(self) -> bytes:
         """The next line; shorter if the file ends, or if it is far too long."""

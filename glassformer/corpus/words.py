@@ -13,6 +13,7 @@ _PLAIN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]+")
 _NOT_PLAIN = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u0590-\u10ff\u1100-\u1dff\u20d0-\u20ff\u2c80-\U0010ffff]"
 )
+_HAS_LETTER = re.compile(r"[^\W_]")  # or a digit
 _ALONE = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 # Languages whose words are short, or not separated.
 COMPACT = frozenset(("zh", "ja", "ko", "th", "lo", "km", "my", "bo", "dz"))
@@ -20,11 +21,16 @@ UNPUNCTUATED = frozenset(("th", "lo", "km", "my", "bo", "dz"))
 
 
 class Words:
-    """A word tokenizer as datatrove's filters expect it."""
+    """A word tokenizer as datatrove's filters expect it. Punctuation counts as words of its own, or
+    not at all."""
+
+    def __init__(self, with_marks: bool) -> None:
+        self._with_marks = with_marks
 
     def word_tokenize(self, text: str) -> list[str]:
         pattern = _word() if _NOT_PLAIN.search(text) else _PLAIN
-        return list(pattern.findall(text))
+        found = pattern.findall(text)
+        return [each for each in found if self._with_marks or _HAS_LETTER.search(each)]
 
     def sent_tokenize(self, text: str) -> list[str]:
         return [text[start:end] for start, end in self.span_tokenize(text)]
@@ -38,12 +44,12 @@ class Words:
 
 
 @cache
-def words() -> Words:
-    """The one tokenizer: datatrove caches by its identity."""
+def words(with_marks: bool = True) -> Words:
+    """The same object in every call: datatrove caches by its identity."""
     from datatrove.utils.word_tokenizers import WordTokenizer
 
     WordTokenizer.register(Words)
-    return Words()
+    return Words(with_marks)
 
 
 @cache

@@ -1,5 +1,6 @@
 """A plan: what a training will need, where it would break, and on which assumptions."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -19,6 +20,7 @@ from glassformer.wording import counted, readable_size
 
 SEQUENCES = 512  # in a batch, as GPT-2 was trained
 NIGHT = 8 * 3600.0  # seconds
+_MOST_TOKENS = 1e18  # a hundred thousand times as many as any text on Earth has
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,11 @@ def plan(
     """
     if out is not None:
         check_picture(Path(out))
-    if price is not None and price < 0:
+    if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}. Pass the price of a device and hour in dollars.")
+    for name, value in (("tokens", tokens), ("batch-tokens", batch_tokens)):
+        if value is not None and value > _MOST_TOKENS:
+            raise UsageError(f"--{name} is {value:.3g}: at most {_MOST_TOKENS:.0e} can be planned.")
     check_model(model)
     settings = settings or {}
     width = int((row(model).preset(preset or row(model).smallest) | settings)["d_model"])

@@ -60,6 +60,8 @@ def test_no_text_of_a_page_becomes_markup_of_the_report(
         (("--language", "xx"), "unknown language 'xx'."),
         (("--quality", "best"), "there is no set of rules 'best'"),
         (("--similarity", "2"), "similarity is 2.0: it must be 1 or less."),
+        (("--language", "any", "--language", "en"), "any cannot be combined"),
+        (("--quality", "none", "--quality", "c4"), "none cannot be combined"),
         (("--links", "nowhere"), "nowhere contains no links.jsonl."),
         (("--executor", "ray"), "needs Ray. Install it with"),
     ],
@@ -79,6 +81,15 @@ def test_a_file_that_is_not_warc_is_one_sentence(glassformer: Any, tmp_path: Pat
     assert result.code == 1
     assert "x.warc.gz is not a WARC file" in result.error
     assert [path.name for path in tmp_path.iterdir()] == ["x.warc.gz"]
+
+
+def test_a_damaged_report_is_one_sentence(glassformer: Any, pages: Path, tmp_path: Path) -> None:
+    out = tmp_path / "corpus"
+    glassformer("corpus", "build", "--warc", pages, "--out", out, "--workers", 1)
+    (out / "details.json").write_text("{}")
+    assert (
+        "details.json does not belong to this corpus" in glassformer("corpus", "report", out).error
+    )
 
 
 def test_a_report_of_something_else_is_one_sentence(glassformer: Any, tmp_path: Path) -> None:

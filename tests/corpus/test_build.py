@@ -12,6 +12,7 @@ from small_warcs import html, prose, record, response, write_warc
 from glassformer.corpus.build import build
 from glassformer.corpus.build_settings import BuildSettings
 from glassformer.corpus.executors import Executor
+from glassformer.corpus.record_listing import listed
 from glassformer.data.corpus import read_documents
 from glassformer.errors import GlassformerError
 
@@ -144,6 +145,31 @@ def test_a_page_belongs_to_the_link_that_the_crawler_names(tmp_path: Path) -> No
     build([str(tmp_path / "a.warc.gz")], tmp_path / "corpus", links=tmp_path)
     found = [row["metadata"] for row in rows(tmp_path / "corpus")]
     assert [(each["url"], each["score"]) for each in found] == [(f"{SITE}/elsewhere", 5)]
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+@pytest.mark.parametrize("size", [100, 60_000])
+def test_wherever_a_file_ends_each_record_is_counted_once(
+    name: str, size: int, tmp_path: Path
+) -> None:
+    last = response(f"{SITE}/last", html(prose(9), "Last") + f"<!-- {'x ' * size} -->")
+    whole = write_warc(tmp_path / name, RECORDS[1], last).read_bytes()
+    begin = len(write_warc(tmp_path / name, RECORDS[1]).read_bytes())
+    cuts = [begin, begin + 5, begin + 200, (begin + len(whole)) // 2, len(whole) - 40]
+    for cut in (*cuts, *range(len(whole) - 9, len(whole) + 1)):
+        (tmp_path / name).write_bytes(whole[:cut])
+        (tmp_path / "b.warc").write_bytes(whole[:cut])
+        listing = listed(tmp_path / name)
+        hidden = int(listing.get("broken", {}).get("hides_record", False))
+        assert listing["num_pages"] + hidden == (1 if cut == begin else 2), cut
+
+
+def test_a_large_page_that_was_cut_off_is_counted_once(tmp_path: Path) -> None:
+    large = response(f"{SITE}/large", html(prose(9), "Last") + "x" * 50_000)
+    path = write_warc(tmp_path / "a.warc", RECORDS[1], large)
+    path.write_bytes(path.read_bytes()[:-10_000])
+    found = build([str(path)], tmp_path / "corpus", executor=Executor(workers=1))
+    assert (found.manifest["read"], found.manifest["dropped"]) == (2, {"record/truncated": 1})
 
 
 def test_a_truncated_file_gives_what_is_whole_and_a_note(tmp_path: Path) -> None:

@@ -291,9 +291,23 @@ def test_lines_of_other_encodings_are_read_or_refused(tmp_path: Path) -> None:
     collect_links([str(tmp_path / "p.csv")], tmp_path / "links", LinkRules())
     (link,) = kept(tmp_path)
     assert (link["domain"], link["title"]) == ("xn--caf-dma.org", "\u201ccaf\u00e9\u201d")
-    (tmp_path / "p.csv").write_text(text, encoding="utf-16")
-    with pytest.raises(GlassformerError, match=r"p.csv is UTF-16\. Save it as UTF-8\."):
-        collect_links([str(tmp_path / "p.csv")], tmp_path / "links", LinkRules(), force=True)
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-32"])
+@pytest.mark.parametrize("name", ["p.csv", "p.jsonl", "p.json"])
+def test_utf_16_is_refused(name: str, codec: str, tmp_path: Path) -> None:
+    content = as_csv(*POSTS) if name == "p.csv" else as_lines(*POSTS)
+    (tmp_path / name).write_text(content.decode(), encoding=codec)
+    with pytest.raises(
+        GlassformerError, match=r"is not UTF-8\. If it is text in UTF-16, save it as"
+    ):
+        collect_links([str(tmp_path / name)], tmp_path / "links", LinkRules())
+
+
+def test_half_a_character_makes_a_url_invalid(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"url": "http://a.com/x\\ud800y", "score": 5}\n')
+    found = collect_links([str(tmp_path / "p.jsonl")], tmp_path / "links", LinkRules())
+    assert (found.kept, drops(found)) == (0, {"bad_url": 1})
 
 
 def test_files_without_a_post_are_an_error(tmp_path: Path) -> None:

@@ -193,3 +193,13 @@ def test_personal_data_is_replaced_and_nothing_else() -> None:
     )
     assert scrubbed("DNS 2001:4860:4860::8888 answers") == "DNS 2001:db8::1 answers"
     assert scrubbed("a-" * 300_000) == "a-" * 300_000  # and takes no time
+
+
+def test_punctuation_is_no_word_without_letters() -> None:
+    text = prose(1).replace(" ", " ( ", 40)
+    assert judge(("gopher",), "en").rule_against(text) is None
+
+
+def test_numbers_are_words_without_letters() -> None:
+    text = " ".join(f"{each} {number} {number + 7}" for number, each in enumerate(prose(1).split()))
+    assert judge(("gopher",), "en").rule_against(text) == "few_letters"

@@ -54,6 +54,12 @@ def test_damage_inside_a_file_names_the_byte_of_the_record(tmp_path: Path) -> No
     assert f"byte {offset:,}: " in found["broken"]["note"]
 
 
+def test_damage_in_a_plain_file_names_the_byte_of_the_record(tmp_path: Path) -> None:
+    bad = RECORDS[1].replace(b"Content-Length: ", b"Content-Length: x")
+    path = write_warc(tmp_path / "a.warc", RECORDS[0], bad, RECORDS[1])
+    assert f"byte {len(RECORDS[0]):,}: a record without" in listed(path)["broken"]["note"]
+
+
 @pytest.mark.parametrize(
     "content",
     [b"<html>no</html>", gzip.compress(b"text"), b"\x1f\x8bxx"],
