@@ -17,6 +17,7 @@ from glassformer.cli.options import (
     takes,
 )
 from glassformer.cli.output import note, print_result, say, showing_steps
+from glassformer.cli.signals import heed_signals
 
 
 class Rules(Group, heading="Rules"):
@@ -73,6 +74,7 @@ def build(
     from glassformer.corpus.build_settings import build_settings
     from glassformer.corpus.executors import make_executor
 
+    heed_signals("stopped. Run the same command again to continue.")
     kind, workers, given = (chosen.pop(each.name) for each in Work.parameters)
     settings = build_settings(chosen)
     with showing_steps() as progress:

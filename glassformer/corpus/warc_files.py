@@ -18,6 +18,7 @@ from glassformer.errors import GlassformerError
 from glassformer.wording import cause
 
 ENDINGS = (".warc", ".warc.gz")
+_ZSTANDARD = ".warc.zst"
 PAGES = ("response", "resource", "conversion")  # types of records that may contain a page
 
 _GZIP = b"\x1f\x8b"
@@ -50,12 +51,17 @@ def warc_files(names: list[str]) -> list[Path]:
             found.add(Path(name))
             continue
         inside = [Path(str(file)) for file in every_file(name)]
-        files = {file for file in inside if file.name.lower().endswith(ENDINGS)}
+        files = {file for file in inside if file.name.lower().endswith((*ENDINGS, _ZSTANDARD))}
         if not files:
             raise GlassformerError(
                 f"{name} contains no WARC files. Their names must end in .warc or .warc.gz."
             )
         found |= files
+    for path in sorted(found):
+        if path.name.lower().endswith(_ZSTANDARD):
+            raise GlassformerError(
+                f"{path} is compressed by Zstandard. Decompress it with zstd -d."
+            )
     return sorted(found)
 
 

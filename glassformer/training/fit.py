@@ -160,7 +160,8 @@ def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tu
             news += [f"warning: {path} is missing. A new one is started." for path in gone]
         news += [f"continuing from step {first:,}", *objective.dataset.changes()]
     elif damaged or (run.path / WEIGHTS).is_file():
-        news.append("no undamaged checkpoint is left: training starts from the beginning")
+        why = "no undamaged checkpoint is left" if damaged else "there is no checkpoint"
+        news.append(f"{why}: training starts from the beginning")
     run.forget_after(first)
     run.prune(objective.config)
     return first, news
