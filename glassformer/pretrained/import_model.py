@@ -9,9 +9,9 @@ from glassformer.atomic_files import discard, explained, take_place, write_json
 from glassformer.checkpoint.model_folder import (
     CONFIG,
     GENERATION,
-    check_replaceable,
     save_model,
 )
+from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, UsageError
