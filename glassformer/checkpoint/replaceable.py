@@ -25,11 +25,13 @@ FOLDERS = ("[0-9]_*", "onnx")  # modules of sentence-transformers, such as 1_Poo
 SHOWN = 3
 
 
-def check_replaceable(folder: Path, force: bool, sign: str = CONFIG) -> None:
+def check_replaceable(folder: Path, force: bool, *sources: Path, sign: str = CONFIG) -> None:
     """Refuse a folder to write a model to, unless it is empty or, with `force`, a model's alone,
-    which is recognised by the file `sign`."""
+    which is recognised by the file `sign`. What is read from `sources` is never replaced."""
     if folder.is_file():
         raise UsageError(f"{folder} is a file. Choose another --out.")
+    for source in sources:
+        _check_apart(folder, source)
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if is_run(folder):
@@ -61,3 +63,18 @@ def _others(folder: Path) -> Iterator[str]:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check_apart(folder: Path, source: Path) -> None:
+    out = folder.resolve()
+    # A link is lost with the folder around it, and what it leads to with the folder around that.
+    for place in (source.resolve(), source.parent.resolve() / source.name):
+        if out == place:
+            relation = "is"
+        elif place.is_relative_to(out):
+            relation = "contains"
+        elif out.is_relative_to(place):
+            relation = "lies in"
+        else:
+            continue
+        raise UsageError(f"{folder} {relation} the source {source}. Choose another --out.")

@@ -73,7 +73,8 @@ def import_model(
     if not source.exists():
         raise missing(source, WHAT)
     folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
-    check_replaceable(folder, force)
+    sources = [source] if base is None else [source, located(base)]
+    check_replaceable(folder, force, *(Path(str(each)) for each in sources))
     if isinstance(source, Path) and is_adapter(source):
         format, found = "LoRA adapter", read_adapter(source, base)
     elif base is not None:

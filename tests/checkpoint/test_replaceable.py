@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.checkpoint.replaceable import check_replaceable
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 
 
 def filled(folder: Path, *names: str) -> Path:
@@ -61,3 +61,30 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_used(tmp_path: Path) -> None:
     check_replaceable(tmp_path, force=False)
+
+
+@pytest.mark.parametrize(
+    ("out", "source", "relation"),
+    [
+        ("model", "model", "is"),
+        ("model", "link", "is"),
+        ("link", "model", "is"),
+        ("model/../model", "model", "is"),
+        ("model", "model/weights.gguf", "contains"),
+        ("model", "model/linked.gguf", "contains"),
+        ("link", "model/weights.gguf", "contains"),
+        ("model/exported", "model", "lies in"),
+        ("model/exported", "link", "lies in"),
+    ],
+)
+def test_the_source_is_never_replaced(tmp_path: Path, out: str, source: str, relation: str) -> None:
+    filled(tmp_path, "model/config.json", "model/weights.gguf", "elsewhere.gguf")
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    (tmp_path / "model/linked.gguf").symlink_to(tmp_path / "elsewhere.gguf")
+    with pytest.raises(UsageError, match=rf"/{out} {relation} the source .*{source}\. Choose"):
+        check_replaceable(tmp_path / out, True, tmp_path / source)
+
+
+def test_a_folder_with_a_similar_name_is_not_the_source(tmp_path: Path) -> None:
+    filled(tmp_path, "model/config.json", "model-hf/config.json")
+    check_replaceable(tmp_path / "model-hf", True, tmp_path / "model")
