@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from glassformer.atomic_files import file_digest
 from glassformer.checkpoint.model_folder import WEIGHTS, Saved, load_config, load_model
+from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.config import Config
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
@@ -116,6 +117,17 @@ def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
             f"glassformer import {adapter.folder} --base MODEL."
         )
     return path
+
+
+def has_quantized_weights(source: Source) -> bool:
+    """Whether the model of a source has 8-bit weights; only the header of the file is read. Those
+    of other tools are converted to float32."""
+    path = located(source)
+    if _is_file(path) or is_adapter(_folder(path)) or is_hugging_face(_folder(path)):
+        return False
+    weights = _folder(path) / WEIGHTS
+    with reading_safetensors(weights, f"{weights} does not exist. Copy the whole model folder."):
+        return "I8" in SafetensorsFile(weights).types.values()
 
 
 def weights_digest(source: Source) -> str:

@@ -64,7 +64,14 @@ def test_a_quantised_model_is_for_prediction_only(
         *("finetune", out, "--task", "classify", "--data", data, "--max-steps", "1"),
         *("--out", tmp_path / "tuned"),
     )
-    assert "has 8-bit weights, which cannot be trained" in tuned.error
+    further = glassformer(
+        *("train", "--from", out, "--data", run.notes, "--max-steps", "1"),
+        *("--out", tmp_path / "tuned"),
+    )
+    for refused in (tuned, further):
+        assert "has 8-bit weights, which cannot be trained" in refused.error
+        assert "held out" not in refused.err  # no data was read
+    assert not (tmp_path / "tuned").exists()
 
 
 def test_bad_input_is_answered_in_a_sentence(glassformer: Any, run: Any, tmp_path: Path) -> None:
