@@ -51,6 +51,20 @@ def test_a_model_is_saved_quantised_with_what_it_costs_in_its_card(
     assert evaluated.code == 0
 
 
+def test_what_is_quantised_already_has_no_scores_in_float32(
+    glassformer: Any, run: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    glassformer("export", run.folder, "--format", "safetensors", "--quantize", "int8", "--out", out)
+    words = ("evaluate", out, "--data", run.notes)
+    again = glassformer(*words, "--quantize", "int8")
+    assert f"note: the weights of {out} are int8 already" in again.err
+    assert again.out == glassformer(*words).out
+    found = glassformer(*words, "--quantize", "int8", "--json")
+    assert "int8 already" in found.err
+    assert json.loads(found.out) == json.loads(glassformer(*words, "--json").out)
+
+
 def test_a_quantised_model_is_for_prediction_only(
     glassformer: Any, run: Any, tmp_path: Path
 ) -> None:
