@@ -112,8 +112,12 @@ def load_model(folder: Path, weights: Path | None = None) -> Saved:
             )
     preprocessing = load_preprocessing(folder)
     preprocessing.check_model(config, str(folder / SETTINGS), "Copy the whole model folder.")
-    generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
-    return Saved(name, model.eval(), preprocessing, generation, folder)
+    return Saved(name, model.eval(), preprocessing, load_generation(folder), folder)
+
+
+def load_generation(folder: Path) -> dict[str, Any]:
+    """The defaults of generation, if the folder has any."""
+    return read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
 
 
 def without_memory(name: str, config: Config) -> nn.Module:

@@ -8,9 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.atomic_files import file_digest
-from glassformer.checkpoint.model_folder import WEIGHTS, Saved, load_config, load_model
+from glassformer.checkpoint.model_folder import (
+    WEIGHTS,
+    Saved,
+    load_config,
+    load_generation,
+    load_model,
+)
 from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
-from glassformer.config import Config
+from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
@@ -23,6 +29,7 @@ from glassformer.pretrained.hugging_face import (
     describe,
     is_hugging_face,
     read_folder,
+    read_generation,
     read_preprocessing,
 )
 from glassformer.pretrained.peft_adapter import WEIGHTS as ADAPTER_WEIGHTS
@@ -77,6 +84,19 @@ def open_preprocessing(source: Source) -> Preprocessing:
         with _base_folder(adapter) as base:
             return read_preprocessing(base, adapter)
     return read_preprocessing(folder) if is_hugging_face(folder) else load_preprocessing(folder)
+
+
+def open_generation(source: Source) -> Values:
+    """The defaults of generation of the model of a source; its weights are not read."""
+    path = located(source)
+    if _is_file(path):
+        return {}  # no format of single files has any
+    folder = _folder(path)
+    if is_adapter(folder):
+        adapter = open_adapter(folder)
+        with _base_folder(adapter) as base:
+            return read_generation(base, adapter)
+    return read_generation(folder) if is_hugging_face(folder) else load_generation(folder)
 
 
 def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
