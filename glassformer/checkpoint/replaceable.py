@@ -31,7 +31,9 @@ def check_replaceable(folder: Path, force: bool, *sources: Path, sign: str = CON
     if folder.is_file():
         raise UsageError(f"{folder} is a file. Choose another --out.")
     for source in sources:
-        _check_apart(folder, source)
+        check_kept(folder, source)
+        if folder.resolve().is_relative_to(source.resolve()):
+            raise UsageError(f"{folder} lies in the source ({source}). Choose another --out.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if is_run(folder):
@@ -65,16 +67,11 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _check_apart(folder: Path, source: Path) -> None:
+def check_kept(folder: Path, source: Path) -> None:
+    """Refuse a folder to replace, if what is read from `source` would go with it."""
     out = folder.resolve()
     # A link is lost with the folder around it, and what it leads to with the folder around that.
     for place in (source.resolve(), source.parent.resolve() / source.name):
-        if out == place:
-            relation = "is"
-        elif place.is_relative_to(out):
-            relation = "contains"
-        elif out.is_relative_to(place):
-            relation = "lies in"
-        else:
-            continue
-        raise UsageError(f"{folder} {relation} the source {source}. Choose another --out.")
+        if place.is_relative_to(out):
+            relation = "is" if place == out else "contains"
+            raise UsageError(f"{folder} {relation} the source ({source}). Choose another --out.")

@@ -21,9 +21,10 @@ from typing import TextIO
 
 from glassformer.atomic_files import damage, write_json
 from glassformer.checkpoint.model_folder import GENERATION, load_model, save_model
+from glassformer.checkpoint.replaceable import check_kept
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.open_model import open_generation
+from glassformer.pretrained.open_model import located, open_generation
 from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
@@ -61,6 +62,8 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
     """
     if "wandb" in recipe.training.report_to and find_spec("wandb") is None:
         raise GlassformerError(f"report_to: wandb needs the wandb package. Run {install('wandb')}.")
+    if recipe.start is not None:
+        check_kept(run.path, Path(str(located(recipe.start.model))))
     if (aside := run.set_aside_if_broken()) is not None:
         say(f"note: {run.path} was broken and was renamed to {aside}")
     with run.begin() as folder:
