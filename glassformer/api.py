@@ -199,7 +199,9 @@ def evaluate(
     predictor = load(model)
     arguments = accepted(values, predictor.evaluate, os.fspath(model))
     found = predictor.evaluate(**arguments)
-    if quantize is not None:
+    if quantize is not None and predictor.is_quantized:
+        _note([f"the weights of {os.fspath(model)} are {quantize} already"], quiet)
+    elif quantize is not None:
         found = QuantizedResult(quantize, found, load(model, quantize).evaluate(**arguments))
     _note(found.notes, quiet)
     return found
@@ -393,6 +395,5 @@ def _stream(quiet: bool) -> TextIO:
 
 
 def _note(notes: Sequence[str], quiet: bool) -> None:
-    stream = _stream(quiet)
     for note in notes:
-        print(f"note: {note}", file=stream)
+        print(f"note: {note}", file=_stream(quiet))

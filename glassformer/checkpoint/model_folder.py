@@ -27,10 +27,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.atomic_files import file_digest, read_json, write_file, write_json
-from glassformer.checkpoint.run_record import is_run
 from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, parse
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import GlassformerError
 from glassformer.models import MODELS, name_of, row
 from glassformer.nn.quantized import QuantizedLinear, quantizable, quantize
 from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
@@ -52,24 +51,6 @@ def file_names() -> set[str]:
     """Every file that a model folder may contain."""
     beside = {name for kind in KINDS.values() for name in kind.file_names()}
     return {CONFIG, WEIGHTS, GENERATION, CARD, LORA} | beside
-
-
-def check_replaceable(folder: Path, force: bool, sign: str = CONFIG) -> None:
-    """Refuse a folder to write a model to, unless it is empty or, with `force`, a model's alone,
-    which is recognised by the file `sign`."""
-    if folder.is_file():
-        raise UsageError(f"{folder} is a file. Choose another --out.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if is_run(folder):
-        raise GlassformerError(f"{folder} contains a run. Choose another --out.")
-    if not (folder / sign).is_file():
-        raise GlassformerError(f"{folder} contains other files. Choose another --out.")
-    if not force:
-        raise GlassformerError(
-            f"{folder} already contains a model. Use --force to replace it, or choose another "
-            "--out."
-        )
 
 
 @dataclass(frozen=True)
@@ -131,8 +112,12 @@ def load_model(folder: Path, weights: Path | None = None) -> Saved:
             )
     preprocessing = load_preprocessing(folder)
     preprocessing.check_model(config, str(folder / SETTINGS), "Copy the whole model folder.")
-    generation = read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
-    return Saved(name, model.eval(), preprocessing, generation, folder)
+    return Saved(name, model.eval(), preprocessing, load_generation(folder), folder)
+
+
+def load_generation(folder: Path) -> dict[str, Any]:
+    """The defaults of generation, if the folder has any."""
+    return read_json(folder / GENERATION) if (folder / GENERATION).is_file() else {}
 
 
 def without_memory(name: str, config: Config) -> nn.Module:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from glassformer.cli.output import note, print_json
 from glassformer.cli.signals import interruptible
 from glassformer.cli.stdin import read_lines
 from glassformer.wording import counted
+
+if TYPE_CHECKING:
+    from glassformer.predict.language import LanguagePredictor
 
 
 class ChatWriting(options.Group, heading="Output"):
@@ -64,13 +67,8 @@ def chat(
         with naming_options(predictor, settings):
             pieces = predictor.chat(conversation, **settings)
             kept = predictor.remembered(conversation, **settings)
-            if lost := len(conversation) - len(kept):
-                note(
-                    f"the conversation no longer fits in the context of "
-                    f"{counted(predictor.model.context_length, 'token')}: the oldest "
-                    f"{counted(lost, 'message')} {'is' if lost == 1 else 'are'} left out"
-                )
-                conversation = kept
+            _note_losses(predictor, len(conversation) - len(kept), predictor.num_left_out(kept))
+            conversation = kept
             with interruptible(is_live):
                 for piece in pieces:
                     answer += piece
@@ -82,6 +80,21 @@ def chat(
         else:
             typer.echo("")
         conversation.append({"role": "assistant", "content": answer})
+
+
+def _note_losses(predictor: "LanguagePredictor", messages: int, tokens: int) -> None:
+    """Notes on messages and tokens at the beginning that the model does not read."""
+    context = f"the context of {counted(predictor.model.context_length, 'token')}"
+    if messages:
+        note(
+            f"the conversation no longer fits in {context}: the oldest "
+            f"{counted(messages, 'message')} {'is' if messages == 1 else 'are'} left out"
+        )
+    if tokens:
+        note(
+            f"the message is too long for {context}: the first {counted(tokens, 'token')} of the "
+            "conversation will not be read"
+        )
 
 
 def _given(message: str | None) -> Iterator[str]:

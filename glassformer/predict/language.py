@@ -158,13 +158,18 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
 
         return pieces()
 
-    def num_left_out(self, prompt: str) -> int:
-        """How many tokens at the beginning of a prompt do not fit into the context.
+    def num_left_out(self, prompt: str | Sequence[Message]) -> int:
+        """How many tokens at the beginning of a prompt, or of the messages of a conversation, do
+        not fit into the context.
 
         >>> model.num_left_out("the quick brown")
         0
         """
-        return max(0, len(self._prompt_ids(prompt)) - self.model.context_length)
+        if isinstance(prompt, str):
+            ids = self._prompt_ids(prompt)
+        else:
+            ids = prompt_ids(self.preprocessing, prompt)
+        return max(0, len(ids) - self.model.context_length)
 
     @overload
     def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]: ...

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.result import Result
+from glassformer.nn.quantized import is_quantized
 from glassformer.preprocessing import SETTINGS, Preprocessing
 from glassformer.wording import counted
 
@@ -75,6 +76,11 @@ class Predictor(ABC):
     def evaluate(self, paths: str | Sequence[str]) -> Result:
         """How good it is on files. The options of a task are further keyword arguments; the command
         line offers exactly those."""
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its model has 8-bit weights."""
+        return is_quantized(self.model)
 
     @property
     def usable_views(self) -> dict[str, View]:

@@ -12,10 +12,10 @@ from glassformer.checkpoint.model_folder import (
     CONFIG,
     GENERATION,
     Saved,
-    check_replaceable,
     load_model,
     save_model,
 )
+from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.errors import UsageError
 from glassformer.nn.quantized import is_quantized, quantize
 from glassformer.pretrained import export_gguf, model_cards
@@ -156,7 +156,7 @@ def export_model(
     path = located(source)
     name = default_name(os.fspath(source), is_file=path.is_file())
     folder = out or Path("exports") / f"{name}-{format}"
-    check_replaceable(folder, force, chosen.sign)
+    check_replaceable(folder, force, Path(str(path)), sign=chosen.sign)
     saved = open_model(source)
     if is_quantized(saved.model) and not chosen.can_be_quantized:
         raise UsageError(f"{source} has 8-bit weights. Export the original to {format}.")

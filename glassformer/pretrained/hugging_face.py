@@ -94,6 +94,11 @@ def read_preprocessing(folder: Path, adapter: Adapter | None = None) -> Preproce
     return _inputs(folder, found)
 
 
+def read_generation(folder: Path, adapter: Adapter | None = None) -> Values:
+    """The defaults of generation."""
+    return generation_settings(folder, describe(folder, adapter).layout.inputs)[0]
+
+
 def _inputs(folder: Path, found: Description) -> Preprocessing:
     values = {**found.layout.defaults, **found.theirs}
     try:

@@ -9,9 +9,9 @@ from glassformer.atomic_files import discard, explained, take_place, write_json
 from glassformer.checkpoint.model_folder import (
     CONFIG,
     GENERATION,
-    check_replaceable,
     save_model,
 )
+from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, UsageError
@@ -73,7 +73,8 @@ def import_model(
     if not source.exists():
         raise missing(source, WHAT)
     folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
-    check_replaceable(folder, force)
+    sources = [source] if base is None else [source, located(base)]
+    check_replaceable(folder, force, *(Path(str(each)) for each in sources))
     if isinstance(source, Path) and is_adapter(source):
         format, found = "LoRA adapter", read_adapter(source, base)
     elif base is not None:

@@ -8,8 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.atomic_files import file_digest
-from glassformer.checkpoint.model_folder import WEIGHTS, Saved, load_config, load_model
-from glassformer.config import Config
+from glassformer.checkpoint.model_folder import (
+    WEIGHTS,
+    Saved,
+    load_config,
+    load_generation,
+    load_model,
+)
+from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
+from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
@@ -22,6 +29,7 @@ from glassformer.pretrained.hugging_face import (
     describe,
     is_hugging_face,
     read_folder,
+    read_generation,
     read_preprocessing,
 )
 from glassformer.pretrained.peft_adapter import WEIGHTS as ADAPTER_WEIGHTS
@@ -78,6 +86,19 @@ def open_preprocessing(source: Source) -> Preprocessing:
     return read_preprocessing(folder) if is_hugging_face(folder) else load_preprocessing(folder)
 
 
+def open_generation(source: Source) -> Values:
+    """The defaults of generation of the model of a source; its weights are not read."""
+    path = located(source)
+    if _is_file(path):
+        return {}  # no format of single files has any
+    folder = _folder(path)
+    if is_adapter(folder):
+        adapter = open_adapter(folder)
+        with _base_folder(adapter) as base:
+            return read_generation(base, adapter)
+    return read_generation(folder) if is_hugging_face(folder) else load_generation(folder)
+
+
 def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
     """A LoRA adapter merged into its base model: `base`, or the one that it names."""
     adapter = open_adapter(folder)
@@ -116,6 +137,17 @@ def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
             f"glassformer import {adapter.folder} --base MODEL."
         )
     return path
+
+
+def has_quantized_weights(source: Source) -> bool:
+    """Whether the model of a source has 8-bit weights; only the header of the file is read. Those
+    of other tools are converted to float32."""
+    path = located(source)
+    if _is_file(path) or is_adapter(_folder(path)) or is_hugging_face(_folder(path)):
+        return False
+    weights = _folder(path) / WEIGHTS
+    with reading_safetensors(weights, f"{weights} does not exist. Copy the whole model folder."):
+        return "I8" in SafetensorsFile(weights).types.values()
 
 
 def weights_digest(source: Source) -> str:

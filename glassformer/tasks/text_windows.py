@@ -31,6 +31,7 @@ TRAIN, VALIDATION, FACTS = "train.bin", "validation.bin", "data.json"
 BATCH_TOKENS = 4096
 OPENING_TOKENS, OPENING_CHARACTERS = 64, 40
 LITTLE = 20_000  # bytes of text; a note warns of less
+SHORTEST_ROW = 8  # tokens; with fewer, hardly anything could be predicted from them
 
 
 class TextRecipe(TokenizedRecipe):
@@ -57,17 +58,34 @@ class TextSource(Source):
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         """The tokens are there already; windows of a whole context must fit into them."""
         context, names = recipe.model["context_length"], ", ".join(recipe.data_names)
-        if self.num_items <= context:
+        length = row_length(recipe, self.num_items)
+        if self.num_items <= length:
+            few = f"{names}: the training text has {counted(self.num_items, 'token')}"
+            if recipe.continues:
+                raise GlassformerError(f"{few}, too few to learn from. Provide more text.")
             raise GlassformerError(
-                f"{names}: the training text has {counted(self.num_items, 'token')}, fewer than "
-                f"one context of {context:,}. Provide more text, or pass --set "
+                f"{few}, fewer than one context of {context:,}. Provide more text, or pass --set "
                 f"model.context_length={max(2, self.num_items // 4)}."
+            )
+        if length < context:
+            say(
+                f"note: the training text is shorter than the context of {context:,} tokens: it is "
+                f"read in rows of {length:,}"
             )
         if self.num_validation_items < 2:
             raise GlassformerError(
                 f"{names}: the part held out for validation has "
                 f"{counted(self.num_validation_items, 'token')}. Provide more text."
             )
+
+
+def row_length(recipe: Recipe, num_items: int) -> int:
+    """Tokens in a row of a batch: a whole context. That of a model which is trained further cannot
+    be changed, so a text that is shorter is read in rows of a quarter of it."""
+    context = int(recipe.model["context_length"])
+    if num_items > context or not recipe.continues:
+        return context
+    return min(context, max(SHORTEST_ROW, num_items // 4))
 
 
 def read_text(
@@ -187,7 +205,7 @@ class TextDataset(Dataset):
     @property
     def context_length(self) -> int:
         """Tokens in a row of a batch."""
-        return int(self.model_config.context_length)
+        return row_length(self.recipe, self.num_items)
 
     @property
     def items_per_row(self) -> float:

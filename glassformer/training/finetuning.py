@@ -15,10 +15,14 @@ from glassformer.models import row
 from glassformer.models.labeller import Labeller
 from glassformer.models.pretrained_body import body_config, load_body
 from glassformer.nn.lora import add_lora, lora_layers, merge_lora
-from glassformer.nn.quantized import is_quantized
 from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.hub import is_hub_name, pinned
-from glassformer.pretrained.open_model import open_config, open_model, weights_digest
+from glassformer.pretrained.open_model import (
+    has_quantized_weights,
+    open_config,
+    open_model,
+    weights_digest,
+)
 from glassformer.tasks.kept_preprocessing import with_tokens
 from glassformer.tasks.recipe import RECIPE, FinetuneConfig, Recipe
 from glassformer.training.recipes import DATA_TO_LEARN_FROM
@@ -112,6 +116,10 @@ def settled(recipe: Recipe) -> Recipe:
     if start is None:
         return recipe
     digest = weights_digest(start.model)
+    if has_quantized_weights(start.model):
+        raise GlassformerError(
+            f"{start.model} has 8-bit weights, which cannot be trained. Pass the original model."
+        )
     if start.digest not in (None, digest):
         raise GlassformerError(
             f"{Path(start.model) / WEIGHTS} does not match the checksum finetune.digest. "
@@ -168,10 +176,6 @@ def _opened(start: FinetuneConfig) -> Saved:
         raise GlassformerError(
             f"{Path(start.model) / WEIGHTS} has changed since this training began. Start over with "
             "--force."
-        )
-    if is_quantized(source.model):
-        raise GlassformerError(
-            f"{start.model} has 8-bit weights, which cannot be trained. Pass the original model."
         )
     return source
 

@@ -19,10 +19,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
-from glassformer.atomic_files import damage
-from glassformer.checkpoint.model_folder import load_model, save_model
+from glassformer.atomic_files import damage, write_json
+from glassformer.checkpoint.model_folder import GENERATION, load_model, save_model
+from glassformer.checkpoint.replaceable import check_kept
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
+from glassformer.pretrained.open_model import located, open_generation
 from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
@@ -60,11 +62,21 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
     """
     if "wandb" in recipe.training.report_to and find_spec("wandb") is None:
         raise GlassformerError(f"report_to: wandb needs the wandb package. Run {install('wandb')}.")
+    if recipe.start is not None:
+        check_kept(run.path, Path(str(located(recipe.start.model))))
     if (aside := run.set_aside_if_broken()) is not None:
         say(f"note: {run.path} was broken and was renamed to {aside}")
     with run.begin() as folder:
+        if recipe.start is not None and recipe.continues:
+            _keep_generation(recipe.start.model, folder)
         RunFolder(folder).write_recipe(_decided(recipe, folder, say))
         gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
+
+
+def _keep_generation(source: str, folder: Path) -> None:
+    """A model that is trained further keeps its defaults of generation."""
+    if defaults := open_generation(source):
+        write_json(folder / GENERATION, defaults)
 
 
 def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:

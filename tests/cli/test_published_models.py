@@ -123,6 +123,11 @@ def test_chat_answers_an_argument_or_each_line(glassformer: Any, folders: Path) 
     long = glassformer("chat", folders / "gpt2", *options, stdin="w1 w2 w3 w4 w5 w6\n" * 4)
     assert "no longer fits in the context of 32 tokens" in long.err
     assert len(lines(long)) == 4
+    assert "will not be read" not in long.err
+    cut = glassformer("chat", folders / "gpt2", "w1 " * 40, *options)
+    assert "the message is too long for the context of 32 tokens: the first " in cut.err
+    assert "will not be read" in cut.err
+    assert "left out" not in cut.err
     wrong = glassformer("chat", folders / "bert", "w1")
     assert (wrong.code, "cannot chat" in wrong.error) == (2, True)
 

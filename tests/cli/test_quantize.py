@@ -51,6 +51,20 @@ def test_a_model_is_saved_quantised_with_what_it_costs_in_its_card(
     assert evaluated.code == 0
 
 
+def test_what_is_quantised_already_has_no_scores_in_float32(
+    glassformer: Any, run: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    glassformer("export", run.folder, "--format", "safetensors", "--quantize", "int8", "--out", out)
+    words = ("evaluate", out, "--data", run.notes)
+    again = glassformer(*words, "--quantize", "int8")
+    assert f"note: the weights of {out} are int8 already" in again.err
+    assert again.out == glassformer(*words).out
+    found = glassformer(*words, "--quantize", "int8", "--json")
+    assert "int8 already" in found.err
+    assert json.loads(found.out) == json.loads(glassformer(*words, "--json").out)
+
+
 def test_a_quantised_model_is_for_prediction_only(
     glassformer: Any, run: Any, tmp_path: Path
 ) -> None:
@@ -64,7 +78,14 @@ def test_a_quantised_model_is_for_prediction_only(
         *("finetune", out, "--task", "classify", "--data", data, "--max-steps", "1"),
         *("--out", tmp_path / "tuned"),
     )
-    assert "has 8-bit weights, which cannot be trained" in tuned.error
+    further = glassformer(
+        *("train", "--from", out, "--data", run.notes, "--max-steps", "1"),
+        *("--out", tmp_path / "tuned"),
+    )
+    for refused in (tuned, further):
+        assert "has 8-bit weights, which cannot be trained" in refused.error
+        assert "held out" not in refused.err  # no data was read
+    assert not (tmp_path / "tuned").exists()
 
 
 def test_bad_input_is_answered_in_a_sentence(glassformer: Any, run: Any, tmp_path: Path) -> None:

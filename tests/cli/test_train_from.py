@@ -44,6 +44,28 @@ def test_a_model_is_trained_further_and_resumed(glassformer: Any, home: Path) ->
     assert glassformer("verify", "runs/gpt-letters").code == 0
 
 
+def test_the_model_to_begin_with_is_never_replaced(glassformer: Any, home: Path) -> None:
+    before = (home / "runs/gpt/model.safetensors").read_bytes()
+    (home / "link").symlink_to(home / "runs/gpt")
+    classify = ("finetune", "runs/gpt", "--task", "classify", "--data", "reviews.csv")
+    for words in (("train", "--from", "link", "--data", "letters.txt"), classify):
+        result = glassformer(*words, *QUICK, "--out", "runs/gpt", "--force")
+        assert "runs/gpt is the source" in result.error
+        assert (home / "runs/gpt/model.safetensors").read_bytes() == before
+
+
+def test_the_defaults_of_generation_are_kept(glassformer: Any, home: Path) -> None:
+    defaults = {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
+    publish("gpt2", home / "published")
+    for source in ("runs/gpt", "published"):
+        (home / source / "generation_config.json").write_text(json.dumps(defaults))
+        words = ("train", "--from", source, "--data", "letters.txt", *QUICK, "--out", "runs/next")
+        result = glassformer(*words, "--force")
+        assert result.code == 0, result.err
+        assert json.loads((home / "runs/next/generation_config.json").read_text()) == defaults
+        assert glassformer("verify", "runs/next").code == 0
+
+
 def test_a_dry_run_and_a_printed_recipe_touch_nothing(glassformer: Any, home: Path) -> None:
     words = ("train", "--from", "runs/gpt", "--data", "letters.txt", *QUICK)
     planned = glassformer(*words, "--dry-run", "--json")

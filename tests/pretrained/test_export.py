@@ -206,3 +206,18 @@ def test_a_model_of_others_is_exported_directly(tmp_path: Path) -> None:
     assert len(found.differences) == 2  # here, and in transformers in a process of its own
     assert max(found.differences.values()) <= 1e-4
     assert "Largest difference in logits" in found.summary()
+
+
+def test_no_export_or_import_replaces_what_it_reads(tmp_path: Path) -> None:
+    ours = a_gpt(tmp_path / "ours")
+    theirs = exported(ours)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match="is the source"):
+        glassformer.export_model(ours, "safetensors", ours, force=True)
+    with pytest.raises(UsageError, match="is the source"):
+        glassformer.import_model(theirs, theirs, force=True)
+    with pytest.raises(UsageError, match="lies in the source"):
+        glassformer.import_model(theirs, theirs / "imported")
+    with pytest.raises(UsageError, match="is the source"):
+        glassformer.import_model(theirs, ours, base=ours, force=True)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
