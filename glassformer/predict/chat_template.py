@@ -105,6 +105,14 @@ def prompt_ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) ->
     The template may write special tokens; the messages may not, whatever they contain.
     """
     check_messages(messages)
+    if ids := _ids(preprocessing, messages):
+        return ids
+    raise GlassformerError(
+        "the chat template of the model writes nothing for this conversation. Use generate instead."
+    )
+
+
+def _ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> list[int]:
     tokenizer, template = preprocessing.tokenizer, preprocessing.jinja_template
     if template is None:
         return [*tokenizer.begins_with, *tokenizer.encode(_plain(preprocessing, messages))]

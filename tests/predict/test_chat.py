@@ -89,6 +89,17 @@ def test_without_a_template_the_plain_one_of_training_is_used() -> None:
     assert chat_template.stops(known) == ("\n<|",)
 
 
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_an_empty_template_is_none(blank: str) -> None:
+    assert prompt_ids(preprocessing(blank), TALK) == prompt_ids(preprocessing(None), TALK)
+
+
+@pytest.mark.parametrize("template", ["{# nothing #}", "{{ messages[9] }}"])
+def test_a_template_that_writes_nothing_is_refused_in_a_sentence(template: str) -> None:
+    with pytest.raises(GlassformerError, match="writes nothing for this conversation"):
+        prompt_ids(preprocessing(template), [{"role": "user", "content": "Hi"}])
+
+
 @pytest.mark.parametrize(
     "template",
     [
