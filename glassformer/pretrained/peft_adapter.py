@@ -22,7 +22,7 @@ from torch import Tensor
 from glassformer.atomic_files import read_json
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.family import MOST_LABELS, Family, Layout, Values
 from glassformer.pretrained.hub import is_hub_name
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.weight_files import INDEX, SINGLE, WeightFiles, open_file
@@ -30,7 +30,6 @@ from glassformer.wording import counted
 
 CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 LARGEST_CONFIG = 2**22  # bytes
-MOST_LABELS = 2**20
 LABELS = "labels"  # in the metadata of the weights: what we add to peft's format
 # What their task needs of an architecture; other tasks leave the base model as it is.
 HEADS = {
