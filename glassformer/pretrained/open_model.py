@@ -104,16 +104,21 @@ def _base_folder(adapter: Adapter, base: Source | None = None) -> Iterator[Path]
 
 def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
     name = base if base is not None else adapter.base
+    cure = f"Merge the adapter with glassformer import {adapter.folder} --base MODEL."
     if name is None:
+        raise GlassformerError(f"{adapter.folder} does not name its base model. {cure}")
+    try:
+        path = located(name)
+    except GlassformerError as error:  # what looks like a name on the hub may have been a folder
+        if base is not None:
+            raise
         raise GlassformerError(
-            f"{adapter.folder} does not name its base model. Merge it with glassformer import "
-            f"{adapter.folder} --base MODEL."
-        )
-    path = located(name)
+            f"the base model of {adapter.folder} cannot be opened: {error} If it is elsewhere: "
+            f"{cure}"
+        ) from None
     if not path.exists():
         raise GlassformerError(
-            f"{name}, the base model of {adapter.folder}, does not exist. Merge the adapter with "
-            f"glassformer import {adapter.folder} --base MODEL."
+            f"{name}, the base model of {adapter.folder}, does not exist. {cure}"
         )
     return path
 
