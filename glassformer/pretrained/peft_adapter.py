@@ -22,6 +22,7 @@ from torch import Tensor
 from glassformer.atomic_files import read_json
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
+from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import MOST_LABELS, Family, Layout, Values
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.peft_config import (
@@ -80,6 +81,7 @@ class Adapter:
 
     def changed(self, family: Family, theirs: Values) -> Values:
         """The config of the base model with the head that the adapter brings."""
+        self._check_family(family)
         ending = HEADS.get(self.task)
         known = [layout.architecture for layout in family.layouts]
         if ending is None and any(name.endswith(IMAGES) for name in known):
@@ -96,6 +98,19 @@ class Adapter:
             if (number := self._num_labels()) is not None:
                 theirs = self._with_labels(theirs, number)
         return theirs
+
+    def _check_family(self, family: Family) -> None:
+        """Raise if the names of the layers are those of another family."""
+        layers = tuple(self._updated())
+        if not (own := _prefixes(family)) or any(layer.startswith(own) for layer in layers):
+            return
+        for other in FAMILIES.values():
+            if (theirs := _prefixes(other)) and layers[0].startswith(theirs):
+                raise GlassformerError(
+                    f"{self.folder} is an adapter for a model of the family {other.name}, but its "
+                    f"base model is of the family {family.name}. Pass the model that the adapter "
+                    "was trained on with --base."
+                )
 
     def _num_labels(self) -> int | None:
         """The size of the head that the adapter brings, if it does."""
@@ -314,6 +329,10 @@ def open_adapter(folder: Path) -> Adapter:
 def _labels(metadata: dict[str, str]) -> tuple[str, ...]:
     text = metadata.get(LABELS, "")
     return tuple(text.split("\n")) if text else ()
+
+
+def _prefixes(family: Family) -> tuple[str, ...]:
+    return tuple({layout.prefix for layout in family.layouts} - {""})
 
 
 def _ends_with(layer: str, target: str) -> bool:

@@ -373,6 +373,21 @@ def test_a_pickle_is_refused_and_never_opened(llama: Path):
         open_preprocessing(llama / "adapter")
 
 
+def test_another_base_than_the_one_it_names_is_noted(llama: Path):
+    shutil.copytree(llama / "base", llama / "other")
+    same = import_model(llama / "adapter", llama / "same", base=llama / "adapter/../base")
+    other = import_model(llama / "adapter", llama / "merged", base=llama / "other")
+    assert not any("names" in note for note in same.notes)
+    assert any(f"names {llama / 'base'} as its base" in note for note in other.notes)
+
+
+def test_a_base_of_another_family_is_named(tmp_path: Path):
+    adapted("bert-classifier", tmp_path)
+    publish("gpt2", tmp_path / "gpt2")
+    with pytest.raises(GlassformerError, match=r"family bert, but .* family gpt2\..*--base"):
+        import_model(tmp_path / "adapter", tmp_path / "out", base=tmp_path / "gpt2")
+
+
 def test_only_an_adapter_has_a_base(llama: Path):
     with pytest.raises(GlassformerError, match="not an adapter"):
         import_model(llama / "base", llama / "out", base=llama / "base")
