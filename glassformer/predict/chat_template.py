@@ -34,15 +34,25 @@ try:
 except (ImportError, ValueError, OSError):
     pass
 from datetime import datetime
-from jinja2 import TemplateError
+from jinja2 import TemplateError, nodes
+from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+class Generation(Extension):
+    # In training, {% generation %} marks what the assistant wrote. Here it changes nothing.
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 def refuse(message):
     raise TemplateError(str(message))
 
 asked = json.load(sys.stdin)
 environment = ImmutableSandboxedEnvironment(
-    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
 )
 environment.filters["tojson"] = lambda value, **more: json.dumps(value, ensure_ascii=False)
 environment.globals["raise_exception"] = refuse
