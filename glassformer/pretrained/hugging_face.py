@@ -28,7 +28,7 @@ from glassformer.pretrained.hub_inputs import KINDS, LENGTHS, generation_setting
 from glassformer.pretrained.peft_adapter import Adapter
 from glassformer.pretrained.their_values import WrongValueError, check_types
 from glassformer.pretrained.weight_files import INDEX, SINGLE, open_weights
-from glassformer.wording import counted
+from glassformer.wording import an, counted
 
 CONFIG, MODULES, PROMPTS = "config.json", "modules.json", "config_sentence_transformers.json"
 LARGEST_TEXT = 2**28  # bytes
@@ -85,7 +85,7 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
         return Description(theirs, layout, layout.our_config(theirs, where))
     except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise GlassformerError(
-            f"{where} cannot be read as a {layout.architecture}: {error!r}. Copy it again."
+            f"{where} cannot be read as {an(layout.architecture)}: {error!r}. Copy it again."
         ) from None
 
 
