@@ -65,8 +65,11 @@ try:
         if length > largest:
             raise TemplateError("the text is too long")
     json.dump({"text": "".join(pieces)}, sys.stdout)
+except MemoryError:
+    sys.exit(1)
 except Exception as error:
-    json.dump({"error": f"{type(error).__name__}: {error}"[:300]}, sys.stdout)
+    parts = filter(None, (type(error).__name__, str(error)))
+    json.dump({"error": ": ".join(parts)[:300]}, sys.stdout)
 """
 
 

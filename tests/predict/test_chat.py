@@ -157,6 +157,13 @@ def test_a_template_cannot_take_all_time_or_memory(
         render(template, {"messages": []})
 
 
+def test_a_failure_without_a_reason_is_still_a_sentence() -> None:
+    with pytest.raises(GlassformerError, match=r"fails: TemplateError\.$"):
+        render("{{ raise_exception('') }}", {"messages": []})
+    with pytest.raises(GlassformerError, match="too much memory"):
+        render("{{ 'x' * 9999999999 }}", {"messages": []})
+
+
 @pytest.mark.parametrize("messages", [[], [{"role": "king", "content": "x"}], [{"role": "user"}]])
 def test_messages_are_checked(messages: Any) -> None:
     with pytest.raises(UsageError):
