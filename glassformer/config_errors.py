@@ -71,6 +71,7 @@ _REASONS = {
     "literal_error": "it must be {expected}",
     "finite_number": "it must be a finite number",
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "it must be a whole number"),
+    "int_parsing_size": "it is far too large",
     **dict.fromkeys(("float_parsing", "float_type"), "it must be a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "it must be true or false"),
     "string_type": "it must be text",

@@ -1,5 +1,6 @@
 """Numbers, texts and commands as they appear in messages."""
 
+import re
 import shlex
 import shutil
 import sys
@@ -58,6 +59,15 @@ def counted(number: int, what: str) -> str:
     """1 step, 2,000 steps, 2 batches."""
     ending = "es" if what.endswith(("s", "ch", "x")) else "s"
     return f"{number:,} {what}{'' if number == 1 else ending}"
+
+
+def an(name: str, article: str = "a") -> str:
+    """A gpt, an image-gpt, an rnn-lm: a name with the article that is spoken before it."""
+    first = re.split("[^a-z]", name.lower(), maxsplit=1)[0]
+    is_spelt = not set(first) & set("aeiouy")  # R-N-N: by the names of its letters
+    starts_with_vowel = first[:1] in (set("aefhilmnorsx") if is_spelt else set("aeiou"))
+    is_spoken_as_you = first.startswith(("uni", "use"))
+    return f"{article}{'n' if starts_with_vowel and not is_spoken_as_you else ''} {name}"
 
 
 def score_name(name: str) -> str:

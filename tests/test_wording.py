@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.wording import beginning, cause, score_name, shortened
+from glassformer.wording import an, beginning, cause, score_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,11 @@ def test_a_cause_is_a_phrase_without_numbers_and_paths() -> None:
 def test_a_score_has_one_spelling_for_people() -> None:
     assert score_name("val_macro_f1") == score_name("macro_f1") == "macro F1"
     assert score_name("expected_calibration_error") == "calibration error"
+
+
+@pytest.mark.parametrize(
+    "expected",
+    ["a gpt", "an image-gpt", "an rnn-lm", "a bert", "a unigram", "an LSTM", "a BertModel"],
+)
+def test_the_article_is_the_spoken_one(expected: str) -> None:
+    assert an(expected.split()[1]) == expected

@@ -10,6 +10,7 @@ from glassformer.models import MODELS, built_on, name_of, row
 from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
 from glassformer.nn.positions import Positions
+from glassformer.wording import an
 
 
 def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str, Any]]:
@@ -23,7 +24,7 @@ def body_config(name: str, pretrained: Config, task: str) -> tuple[str, dict[str
         rows = MODELS.values()
         bodies = dict.fromkeys(each.body for each in rows if each.body and each.task == task)
         raise GlassformerError(
-            f"a {name} cannot be fine-tuned for the task {task}."
+            f"{an(name)} cannot be fine-tuned for the task {task}."
             + (f" Use a pre-trained {' or '.join(bodies)}." if bodies else "")
         )
     target = row(built)
@@ -54,7 +55,7 @@ def load_body(model: nn.Module, pretrained: nn.Module) -> None:
     body = model.body if isinstance(model, Labeller) else None
     source = next((part for part in pretrained.modules() if type(part) is type(body)), None)
     if body is None or source is None or row(name).body != source_name:
-        raise GlassformerError(f"a {name} cannot start from the weights of a {source_name}.")
+        raise GlassformerError(f"{an(name)} cannot start from the weights of {an(source_name)}.")
     weights = source.state_dict().items()
     found = {name: weight for name, weight in weights if not name.startswith("head.")}
     _fit_positions(body, found)

@@ -91,8 +91,7 @@ def quantize(model: nn.Module, names: set[str] | None = None) -> None:
     found = list(quantizable(model))
     if not found and not is_quantized(model):
         raise GlassformerError(
-            f"a {type(model).__name__} cannot be quantised: it has no Transformer blocks. Leave "
-            "out --quantize."
+            "this model cannot be quantised: it has no Transformer blocks. Leave out --quantize."
         )
     for name, parent, own, layer in found:
         if names is None or name in names:

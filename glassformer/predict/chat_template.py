@@ -34,15 +34,25 @@ try:
 except (ImportError, ValueError, OSError):
     pass
 from datetime import datetime
-from jinja2 import TemplateError
+from jinja2 import TemplateError, nodes
+from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+class Generation(Extension):
+    # In training, {% generation %} marks what the assistant wrote. Here it changes nothing.
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 def refuse(message):
     raise TemplateError(str(message))
 
 asked = json.load(sys.stdin)
 environment = ImmutableSandboxedEnvironment(
-    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
 )
 environment.filters["tojson"] = lambda value, **more: json.dumps(value, ensure_ascii=False)
 environment.globals["raise_exception"] = refuse
@@ -55,8 +65,11 @@ try:
         if length > largest:
             raise TemplateError("the text is too long")
     json.dump({"text": "".join(pieces)}, sys.stdout)
+except MemoryError:
+    sys.exit(1)
 except Exception as error:
-    json.dump({"error": f"{type(error).__name__}: {error}"[:300]}, sys.stdout)
+    parts = filter(None, (type(error).__name__, str(error)))
+    json.dump({"error": ": ".join(parts)[:300]}, sys.stdout)
 """
 
 
@@ -105,6 +118,14 @@ def prompt_ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) ->
     The template may write special tokens; the messages may not, whatever they contain.
     """
     check_messages(messages)
+    if ids := _ids(preprocessing, messages):
+        return ids
+    raise GlassformerError(
+        "the chat template of the model writes nothing for this conversation. Use generate instead."
+    )
+
+
+def _ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> list[int]:
     tokenizer, template = preprocessing.tokenizer, preprocessing.jinja_template
     if template is None:
         return [*tokenizer.begins_with, *tokenizer.encode(_plain(preprocessing, messages))]

@@ -25,6 +25,7 @@ from glassformer.inspection.subject import Subject
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.threads import check_wanted
+from glassformer.wording import an
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (
@@ -79,7 +80,7 @@ class LooksBack(Predictor):
         if folder is None or not is_run(folder):
             return _NO_RUN
         if subject.again is None:
-            return f"a {subject.model} cannot be looked at over time"
+            return f"{an(subject.model)} cannot be looked at over time"
         if not snapshots_of(folder) and not read_metrics(folder / METRICS):
             return _NO_SNAPSHOTS
         return ""

@@ -6,7 +6,7 @@ from tempfile import TemporaryFile
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from glassformer.config import Names
 from glassformer.data.chats import TEMPLATE
@@ -44,6 +44,12 @@ class TextPreprocessing(LabelledInputs):
     """Special tokens that end a generated text, besides the end of text."""
     jinja_template: str | None = Field(None, max_length=2**20)
     """How an imported model was shown conversations, which `chat` writes in the same way."""
+
+    @field_validator("jinja_template")
+    @classmethod
+    def _not_blank(cls, template: str | None) -> str | None:
+        """Some publishers write "" where they have no template."""
+        return template if template and template.strip() else None
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""

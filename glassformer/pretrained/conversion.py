@@ -12,6 +12,7 @@ from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import Layout
 from glassformer.pretrained.links import Link
+from glassformer.wording import an
 
 OWN = {"temperature": 1.0}  # tensors of ours that no other tool has, and their usual value
 SHOWN = 3  # names in an error
@@ -101,7 +102,7 @@ def _extra(layout: Layout, used: set[str], source: Source, where: str) -> list[s
     is_left_out = _matcher(layout.left_out)
     if unknown := sorted(name for name in others if not is_left_out(name)):
         raise GlassformerError(
-            f"{where}: {_listed(unknown)} not part of a {layout.architecture} with this "
+            f"{where}: {_listed(unknown)} not part of {an(layout.architecture)} with this "
             "config.json. Copy both files from the same model."
         )
     return sorted(others)

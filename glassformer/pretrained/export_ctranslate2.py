@@ -19,7 +19,7 @@ from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.onnx_usage import MOST, PROMPT, TARGET_READER, known_text
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import install
+from glassformer.wording import an, install
 
 SIGN = "model.bin"
 LENGTHS = (1, 8, 23)  # of the texts that are compared
@@ -200,7 +200,7 @@ def write_ctranslate2(saved: Saved, folder: Path, rest: str) -> tuple[str, list[
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(folder))
-    about = f"A {saved.name} for CTranslate2"
+    about = f"{an(saved.name, 'A')} for CTranslate2"
     write_file(folder / "README.md", card(saved.name, about, code(engine.usage()), rest))
     return f"{saved.name} for ctranslate2.{engine.name}", list(engine.notes)
 
@@ -220,7 +220,7 @@ def check_ctranslate2(saved: Saved, folder: Path) -> dict[str, float]:
 def _engine(saved: Saved) -> Engine:
     if saved.name not in ENGINES:
         raise GlassformerError(
-            f"a {saved.name} cannot be exported to CTranslate2, which runs {', '.join(ENGINES)}. "
+            f"{an(saved.name)} cannot be exported to CTranslate2, which runs {', '.join(ENGINES)}. "
             "Use --format onnx or safetensors."
         )
     if differs := [*differences(saved.model.config)]:

@@ -22,6 +22,7 @@ from glassformer.pretrained.probes import probe_of
 from glassformer.pretrained.transformers_check import logits_in_transformers
 from glassformer.pretrained.transformers_usage import transformers_usage
 from glassformer.pretrained.weight_files import SINGLE
+from glassformer.wording import an
 
 
 def layout_for(
@@ -43,7 +44,7 @@ def layout_for(
     if not candidates:
         known = sorted({layout.model for each in families for layout in each.layouts})
         raise GlassformerError(
-            f"a {saved.name} cannot be exported to {format}: none of its families has this "
+            f"{an(saved.name)} cannot be exported to {format}: none of its families has this "
             f"architecture. These models can be: {', '.join(known)}."
         )
     family, layout, differences = min(candidates, key=lambda each: len(each[2]))
@@ -155,5 +156,5 @@ def _write_modules(folder: Path, config: Any) -> None:
 
 def _card(layout: Layout, saved: Saved, rest: str) -> str:
     usage = code(transformers_usage(layout, saved.model, saved.preprocessing))
-    about = f"A {layout.architecture}"
+    about = an(layout.architecture, "A")
     return card(saved.name, about, usage, rest, library_name="transformers")

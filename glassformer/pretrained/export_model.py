@@ -30,6 +30,7 @@ from glassformer.pretrained.import_model import default_name, origin_of
 from glassformer.pretrained.model_cards import trial
 from glassformer.pretrained.open_model import Source, located, open_model
 from glassformer.pretrained.peft_adapter import CONFIG as ADAPTER
+from glassformer.wording import an
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ExportFormat:
 
 def write_own(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
     if saved.folder is None:  # the card of another tool has its commands, or there is none
-        about = f"A {saved.name} for glassformer"
+        about = f"{an(saved.name, 'A')} for glassformer"
         usage = trial(*command_to_try(saved.model, saved.preprocessing))
         card = model_cards.card(saved.name, about, usage, card)
     save_model(folder, saved.model, saved.preprocessing, card)

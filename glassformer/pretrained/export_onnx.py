@@ -19,7 +19,7 @@ from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.onnx_graphs import Graph, OnnxModel, onnx_model
 from glassformer.pretrained.onnx_usage import usage
-from glassformer.wording import cause, install
+from glassformer.wording import an, cause, install
 
 CONFIG = "config.json"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -64,8 +64,8 @@ def _model(saved: Saved) -> OnnxModel:
     found = onnx_model(saved.model.cpu().eval())
     if found is None:
         raise GlassformerError(
-            f"a {saved.name} cannot be exported to ONNX, only Transformers and bags of words can. "
-            "Use --format safetensors."
+            f"{an(saved.name)} cannot be exported to ONNX, only Transformers and bags of words "
+            "can. Use --format safetensors."
         )
     return found
 
@@ -116,7 +116,7 @@ def _quietly() -> Iterator[None]:
 def _card(saved: Saved, graphs: list[Graph], rest: str) -> str:
     tables = "\n\n".join(map(_table, graphs))
     text = f"{code(usage(saved))}\n\n{tables}"
-    return card(saved.name, f"A {saved.name} as ONNX", text, rest)
+    return card(saved.name, f"{an(saved.name, 'A')} as ONNX", text, rest)
 
 
 def _table(graph: Graph) -> str:

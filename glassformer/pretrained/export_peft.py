@@ -5,8 +5,9 @@ The three projections of an attention layer are updated apart here, and are one 
     A = [A_q; A_k; A_v]        B = diag(B_q, B_k, B_v)        of three times the rank
 """
 
-import json
 import re
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from glassformer.atomic_files import read_json, write_file
+from glassformer.atomic_files import read_json, write_file, write_json
 from glassformer.checkpoint.lora_file import LoRAUpdate, load_lora
 from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
@@ -23,13 +24,16 @@ from glassformer.pretrained.conversion import their_tensors
 from glassformer.pretrained.export_hub import layout_for
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.hub import is_hub_name
+from glassformer.pretrained.hub_inputs import KINDS
 from glassformer.pretrained.hugging_face import CONFIG as MODEL_CONFIG
 from glassformer.pretrained.hugging_face import is_hugging_face
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.open_model import located, read_adapter
-from glassformer.pretrained.peft_adapter import CONFIG, HEADS, IMAGES, LABELS, WEIGHTS
+from glassformer.pretrained.peft_adapter import CONFIG, HEADS, LABELS, WEIGHTS
 from glassformer.pretrained.probes import probe_of
+from glassformer.pretrained.transformers_usage import transformers_usage
 
 PREFIX = "base_model.model."
 TASKS = {ending: task for task, ending in HEADS.items()} | {
@@ -37,6 +41,7 @@ TASKS = {ending: task for task, ending in HEADS.items()} | {
     "LMHeadModel": "CAUSAL_LM",
     "MTModel": "SEQ_2_SEQ_LM",
 }
+EXPORTED = "base"  # where the card puts a base model that transformers cannot load
 TOLERANCE = 1e-5  # relative, of the product of two matrices
 
 
@@ -46,20 +51,53 @@ def write_peft(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
         raise GlassformerError("only a run that was trained with --lora has an adapter to export.")
     update = load_lora(saved.folder)
     layout = _layout(saved, update.base)
+    base = _Base.of(update.base)
     tensors, values = _adapter(layout, saved.model, update)
     labels = {}
     if isinstance(saved.model, Labeller):
         labels = {LABELS: "\n".join(saved.model.labels)}
-    write_file(folder / CONFIG, json.dumps(values, indent=2, sort_keys=True) + "\n")
+    write_json(folder / CONFIG, dict(sorted((values | base.values()).items())))
     write_file(folder / WEIGHTS, save(tensors, metadata={"format": "pt", **labels}))
-    write_file(folder / "README.md", _card(layout, saved, update, rest))
     notes = []
-    if _family_of_base(update.base) is None:
+    place = "."
+    try:
+        KINDS[layout.inputs].write(folder, saved.preprocessing)
+    except GlassformerError:  # two tokenizers: transformers has files of its own for them
+        place = base.place
+        notes.append("the tokenizers are not in the folder: use those of the base model")
+    write_file(folder / "README.md", _card(layout, saved, update, base, place, rest))
+    if not base.is_theirs:
         notes.append(
-            f"the base model {update.base} is one of glassformer's: for peft, export it with "
+            f"transformers cannot load the base model {update.base}: for peft, export it with "
             "--format hf and pass that folder"
         )
     return f"LoRA adapter for {layout.architecture}", notes
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The base model of an adapter, as peft names it."""
+
+    name: str
+    """On the hub, or an absolute path: an adapter may be used in any directory."""
+    revision: str | None
+    is_theirs: bool
+    """Whether transformers can load it."""
+
+    @classmethod
+    def of(cls, source: str) -> "_Base":
+        if is_hub_name(source):
+            name, _, revision = source.partition("@")
+            return cls(name, revision or None, True)
+        return cls(str(Path(source).resolve()), None, _family_of_base(source) is not None)
+
+    @property
+    def place(self) -> str:
+        """Where transformers loads it from, in the folder of the adapter."""
+        return self.name if self.is_theirs else EXPORTED
+
+    def values(self) -> Values:
+        return {"base_model_name_or_path": self.name, "revision": self.revision}
 
 
 def check_peft(saved: Saved, folder: Path) -> dict[str, float]:
@@ -124,7 +162,6 @@ def _adapter(layout: Layout, model: Any, update: LoRAUpdate) -> tuple[dict[str, 
     values = {
         "peft_type": "LORA",
         "task_type": TASKS.get(ending),
-        "base_model_name_or_path": update.base,
         "r": update.rank,
         "lora_alpha": update.alpha,
         "lora_dropout": update.dropout,
@@ -199,18 +236,38 @@ def _end(layer: str) -> str:
     return ".".join(parts[last + 1 :])
 
 
-def _card(layout: Layout, saved: Saved, update: LoRAUpdate, rest: str) -> str:
-    kind = layout.architecture
-    labels = ""
-    if isinstance(saved.model, Labeller) and kind.endswith((*HEADS.values(), IMAGES)):
-        labels = f", num_labels={len(saved.model.labels)}"
-    usage = code(
-        f"from peft import PeftModel\nfrom transformers import {kind}\n\n"
-        f"base = {kind}.from_pretrained({update.base!r}{labels})\n"
-        'model = PeftModel.from_pretrained(base, ".")'
+def _card(
+    layout: Layout, saved: Saved, update: LoRAUpdate, base: _Base, place: str, rest: str
+) -> str:
+    options = "" if base.revision is None else f", revision={base.revision!r}"
+    if isinstance(saved.model, Labeller):  # the base model may have another head, or none
+        options += f", id2label={dict(enumerate(saved.model.labels))!r}"
+        options += ", ignore_mismatched_sizes=True"
+    first = ""
+    if not base.is_theirs:
+        words = ("export", base.name, "--format", "hf", "--out", EXPORTED)
+        first = (
+            f"transformers cannot load the base model `{update.base}`. First write it in a "
+            "format that it can, into this folder:\n\n"
+            + code(f"glassformer {shlex.join(words)}", "")
+            + "\n\n"
+        )
+    # The program is a template, in which braces are doubled.
+    opened = f"{base.place!r}{options}".replace("{", "{{").replace("}", "}}")
+    loading = (
+        "from peft import PeftModel\n\n"
+        f"base = {{kind}}.from_pretrained({opened})\n"
+        'model = PeftModel.from_pretrained(base, ".").eval()'
     )
-    title = f"LoRA adapter for {kind}"
+    usage = code(transformers_usage(layout, saved.model, saved.preprocessing, loading, place))
     about = f"An adapter of rank {update.rank} for `{update.base}`"
+    named = {"base_model": base.name} if is_hub_name(update.base) else {}
     return card(
-        title, about, usage, rest, library_name="peft", base_model=update.base, tags=["lora"]
+        f"LoRA adapter for {layout.architecture}",
+        about,
+        first + usage,
+        rest,
+        library_name="peft",
+        **named,
+        tags=["lora"],
     )

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from glassformer.config import Config, parse
+from glassformer.config_errors import Origins
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.models.stack import StackConfig
 from glassformer.pretrained.links import Link
+from glassformer.pretrained.their_values import MADE_FROM, WrongValueError
 
 Values = dict[str, Any]
 Inputs = Literal["text", "labelled text", "masked text", "pair", "image", "palette"]
@@ -69,7 +71,13 @@ class Layout:
         if missing:
             raise GlassformerError(f"{where} has no {missing[0]}. Copy it again.")
         found = {**self.ours, **{ours: values[key] for key, ours in self.keys.items()}}
-        return parse(row(self.model).config, found | self.more_ours(values), where)
+        try:
+            found |= self.more_ours(values)
+        except WrongValueError as error:
+            raise GlassformerError(f"{where}: {error}") from None
+        names = MADE_FROM | {ours: key for key, ours in self.keys.items()}
+        origins: Origins = {ours: f"{key} in {where}" for ours, key in names.items()}
+        return parse(row(self.model).config, found, where, origins)
 
     def their_config(self, config: Config) -> Values:
         """Their config of a model with ours; only if there are no `differences`."""
@@ -141,9 +149,7 @@ ACTIVATIONS = {
 def our_activation(name: Any) -> str:
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
-        raise GlassformerError(
-            f'config.json: the activation "{name}" is not available. These are: {known}.'
-        )
+        raise WrongValueError(f'the activation "{name}" is not available. These are: {known}.')
     return ACTIVATIONS[name]
 
 
@@ -164,6 +170,9 @@ def no_gate(config: Any) -> Iterator[str]:
         yield "activation is swiglu"
 
 
+MOST_LABELS = 2**20
+
+
 def labels_from(theirs: Values) -> Values:
     """The names of the labels, in the order of their numbers."""
     names = theirs.get("id2label") or {}
@@ -171,14 +180,18 @@ def labels_from(theirs: Values) -> Values:
         numbered = {int(number): str(name) for number, name in names.items()}
         labels = [numbered[number] for number in range(len(numbered))]
     except (AttributeError, KeyError, ValueError):
-        raise GlassformerError("config.json: id2label does not number its labels from 0.") from None
+        raise WrongValueError("id2label does not number its labels from 0.") from None
     if not labels:  # transformers assumes two
-        labels = [f"LABEL_{number}" for number in range(int(theirs.get("num_labels", 2)))]
+        number = theirs.get("num_labels")
+        number = 2 if number is None else number
+        if number > MOST_LABELS:
+            raise WrongValueError(
+                f"num_labels is {number}, but at most {MOST_LABELS:,} are possible."
+            )
+        labels = [f"LABEL_{each}" for each in range(number)]
     several = theirs.get("problem_type") == "multi_label_classification"
     if theirs.get("problem_type") == "regression" or len(labels) < 2:
-        raise GlassformerError(
-            "config.json: a model that predicts a number, not a label, cannot be imported."
-        )
+        raise WrongValueError("a model that predicts a number, not a label, cannot be imported.")
     return {"labels": labels, "multi_label": several}
 
 

@@ -24,7 +24,7 @@ from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
 from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
 from glassformer.pretrained.gguf_tokenizer import read_tokenizer
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import beginning, counted
+from glassformer.wording import an, beginning, counted
 
 ARCHITECTURES = ("llama", "qwen3")
 PERMUTED = ("llama",)  # whose queries and keys are in another order
@@ -115,7 +115,7 @@ def _described(file: GGUFFile) -> tuple[Layout, Config, Values]:
         return layout, layout.our_config(theirs, where), theirs
     except (TypeError, KeyError, ValueError, ArithmeticError) as error:
         raise GlassformerError(
-            f"{where} cannot be read as a {layout.architecture}: {error!r}. Download it again."
+            f"{where} cannot be read as {an(layout.architecture)}: {error!r}. Download it again."
         ) from None
 
 

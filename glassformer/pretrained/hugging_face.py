@@ -26,8 +26,9 @@ from glassformer.pretrained.family import Layout, Values
 from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
 from glassformer.pretrained.hub_inputs import KINDS, LENGTHS, generation_settings, settings_of
 from glassformer.pretrained.peft_adapter import Adapter
+from glassformer.pretrained.their_values import WrongValueError, check_types
 from glassformer.pretrained.weight_files import INDEX, SINGLE, open_weights
-from glassformer.wording import counted
+from glassformer.wording import an, counted
 
 CONFIG, MODULES, PROMPTS = "config.json", "modules.json", "config_sentence_transformers.json"
 LARGEST_TEXT = 2**28  # bytes
@@ -71,6 +72,10 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
             "safetensors. Use the release in full precision, or a GGUF file."
         )
     family = family_of(theirs.get("model_type"), where)
+    try:
+        check_types(theirs)
+    except WrongValueError as error:
+        raise GlassformerError(f"{where}: {error}") from None
     if (folder / MODULES).is_file():
         theirs = theirs | {SENTENCES: _sentences(folder)}
     if adapter is not None:
@@ -78,9 +83,9 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
     layout = family.layout(theirs.get("architectures"), where)
     try:
         return Description(theirs, layout, layout.our_config(theirs, where))
-    except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
         raise GlassformerError(
-            f"{where} cannot be read as a {layout.architecture}: {error!r}. Copy it again."
+            f"{where} cannot be read as {an(layout.architecture)}: {error!r}. Copy it again."
         ) from None
 
 

@@ -4,6 +4,7 @@ hub, a LoRA adapter, or a file in another format. Models of others are converted
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -103,7 +104,18 @@ def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
     """A LoRA adapter merged into its base model: `base`, or the one that it names."""
     adapter = open_adapter(folder)
     with _base_folder(adapter, base) as base_folder:
-        return read_folder(base_folder, adapter)
+        found = read_folder(base_folder, adapter)
+    if base is None or adapter.base is None or _is_same(os.fspath(base), adapter.base):
+        return found
+    note = f"the adapter names {adapter.base} as its base model, but was merged into {base}"
+    return replace(found, notes=(*found.notes, note))
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two sources are the same folder or file, or the same name on the hub."""
+    if is_hub_name(one) and is_hub_name(other):
+        return one.partition("@")[0] == other.partition("@")[0]
+    return Path(one).resolve() == Path(other).resolve()
 
 
 @contextmanager
@@ -125,16 +137,21 @@ def _base_folder(adapter: Adapter, base: Source | None = None) -> Iterator[Path]
 
 def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
     name = base if base is not None else adapter.base
+    cure = f"Merge the adapter with glassformer import {adapter.folder} --base MODEL."
     if name is None:
+        raise GlassformerError(f"{adapter.folder} does not name its base model. {cure}")
+    try:
+        path = located(name)
+    except GlassformerError as error:  # what looks like a name on the hub may have been a folder
+        if base is not None:
+            raise
         raise GlassformerError(
-            f"{adapter.folder} does not name its base model. Merge it with glassformer import "
-            f"{adapter.folder} --base MODEL."
-        )
-    path = located(name)
+            f"the base model of {adapter.folder} cannot be opened: {error} If it is elsewhere: "
+            f"{cure}"
+        ) from None
     if not path.exists():
         raise GlassformerError(
-            f"{name}, the base model of {adapter.folder}, does not exist. Merge the adapter with "
-            f"glassformer import {adapter.folder} --base MODEL."
+            f"{name}, the base model of {adapter.folder}, does not exist. {cure}"
         )
     return path
 

@@ -22,15 +22,22 @@ from torch import Tensor
 from glassformer.atomic_files import read_json
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.family import Family, Layout, Values
-from glassformer.pretrained.hub import is_hub_name
+from glassformer.pretrained.families import FAMILIES
+from glassformer.pretrained.family import MOST_LABELS, Family, Layout, Values
 from glassformer.pretrained.links import Link
+from glassformer.pretrained.peft_config import (
+    base_of,
+    check_kind,
+    modules,
+    names,
+    patterns,
+    positive,
+)
 from glassformer.pretrained.weight_files import INDEX, SINGLE, WeightFiles, open_file
 from glassformer.wording import counted
 
 CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 LARGEST_CONFIG = 2**22  # bytes
-MOST_LABELS = 2**20
 LABELS = "labels"  # in the metadata of the weights: what we add to peft's format
 # What their task needs of an architecture; other tasks leave the base model as it is.
 HEADS = {
@@ -39,25 +46,6 @@ HEADS = {
     "QUESTION_ANS": "ForQuestionAnswering",
 }
 IMAGES = "ForImageClassification"
-# Settings that change what is computed, and their names for people.
-UNSUPPORTED = {
-    "use_dora": "DoRA",
-    "lora_bias": "a bias in its matrices (lora_bias)",
-    "layer_replication": "replicated layers",
-    "trainable_token_indices": "trained tokens",
-    "target_parameters": "updates of parameters that are not layers",
-    "alora_invocation_tokens": "activated LoRA",
-    "use_qalora": "QALoRA",
-    "use_bdlora": "block-diagonal LoRA",
-    "arrow_config": "Arrow routing",
-    "monteclora_config": "MonteCLoRA",
-    "kasa_config": "KaSA",
-    "velora_config": "VeLoRA",
-    "megatron_config": "Megatron layers",
-}
-# How A and B began, if that left the base model as it was.
-BEGINNINGS = (None, True, False, "gaussian", "orthogonal", "eva")
-LITERAL = re.compile(r"\^?[\w.-]+\$?")
 
 
 def is_adapter(folder: Path) -> bool:
@@ -82,6 +70,8 @@ class Adapter:
     alphas: dict[str, Any]
     targets: tuple[str, ...]
     """The ends of the names of the layers that it must update; empty: not known."""
+    excluded: tuple[str, ...]
+    """The ends of the names of those among them that it does not update."""
     file: WeightFiles
     labels: tuple[str, ...]
 
@@ -91,6 +81,7 @@ class Adapter:
 
     def changed(self, family: Family, theirs: Values) -> Values:
         """The config of the base model with the head that the adapter brings."""
+        self._check_family(family)
         ending = HEADS.get(self.task)
         known = [layout.architecture for layout in family.layouts]
         if ending is None and any(name.endswith(IMAGES) for name in known):
@@ -107,6 +98,19 @@ class Adapter:
             if (number := self._num_labels()) is not None:
                 theirs = self._with_labels(theirs, number)
         return theirs
+
+    def _check_family(self, family: Family) -> None:
+        """Raise if the names of the layers are those of another family."""
+        layers = tuple(self._updated())
+        if not (own := _prefixes(family)) or any(layer.startswith(own) for layer in layers):
+            return
+        for other in FAMILIES.values():
+            if (theirs := _prefixes(other)) and layers[0].startswith(theirs):
+                raise GlassformerError(
+                    f"{self.folder} is an adapter for a model of the family {other.name}, but its "
+                    f"base model is of the family {family.name}. Pass the model that the adapter "
+                    "was trained on with --base."
+                )
 
     def _num_labels(self) -> int | None:
         """The size of the head that the adapter brings, if it does."""
@@ -151,7 +155,7 @@ class Adapter:
             shapes[link.theirs] = self.file.shapes[name]
         updates = self._updates(links, layout, source)
         whole = {link.theirs for link, _ in saved}
-        self._check_complete(updates, whole, source, links)
+        self._check_complete(updates, whole, source, links, layout.prefix)
         replaced = {link.theirs: name for link, name in saved}
         return AdaptedWeights(self, source, shapes, replaced, updates)
 
@@ -208,16 +212,18 @@ class Adapter:
         whole: set[str],
         source: WeightFiles,
         links: dict[str, Link],
+        prefix: str,
     ) -> None:
-        """Raise unless every layer with the name of a target is updated, or replaced."""
+        """Raise unless every layer with the name of a target is updated, replaced or excluded."""
         matrices = [
             name
             for name, shape in source.shapes.items()
             if len(shape) == 2 and name in links and links[name].theirs not in whole
         ]
+        complete = {*updates, *(n for n in matrices if self._excludes(links[n], prefix))}
         for target in self.targets:
             wanted = [name for name in matrices if _ends_with(name, f"{target}.weight")]
-            if lost := [name for name in wanted if name not in updates]:
+            if lost := [name for name in wanted if name not in complete]:
                 raise GlassformerError(
                     f"{self.where}: the update of {lost[0].removesuffix('.weight')} is missing, "
                     f"although {target} is among the target_modules."
@@ -227,6 +233,10 @@ class Adapter:
                     f"{self.folder / CONFIG}: the base model has no layer named {target} "
                     "(target_modules)."
                 )
+
+    def _excludes(self, link: Link, prefix: str) -> bool:
+        layers = [name.removesuffix(".weight") for name in _names(link, prefix)]
+        return any(_ends_with(layer, end) for layer in layers for end in self.excluded)
 
     def scale(self, layer: str) -> float:
         rank = self._value(layer, self.ranks, self.rank)
@@ -283,7 +293,7 @@ def open_adapter(folder: Path) -> Adapter:
     if where.stat().st_size > LARGEST_CONFIG:
         raise GlassformerError(f"{where} is far too large for a file of this name.")
     values = read_json(where)
-    _check_kind(values, str(where))
+    check_kind(values, str(where))
     if not (folder / WEIGHTS).is_file():
         raise GlassformerError(_no_weights(folder))
     file, metadata = open_file(folder / WEIGHTS)
@@ -294,75 +304,35 @@ def open_adapter(folder: Path) -> Adapter:
         )
     if not any(".lora_" in name for name in file.shapes):
         raise GlassformerError(f"{folder / WEIGHTS} contains no LoRA matrices.")
-    targets = values.get("target_modules")
-    is_listed = isinstance(targets, list) and values.get("layers_to_transform") is None
+    targets = modules(values, "target_modules", where)
+    excluded = modules(values, "exclude_modules", where)
+    names(values, "modules_to_save", where)
+    # A hostile regular expression could take for ever, so none is matched.
+    is_listed = not isinstance(targets, str) and not isinstance(excluded, str)
+    is_known = is_listed and values.get("layers_to_transform") is None
     return Adapter(
         folder=folder,
-        base=_base(values),
+        base=base_of(values),
         task=str(values.get("task_type")),
-        rank=_positive(values, "r", where, int),
-        alpha=_positive(values, "lora_alpha", where, (int, float)),
+        rank=positive(values, "r", where, int),
+        alpha=positive(values, "lora_alpha", where, (int, float)),
         use_rslora=values.get("use_rslora") is True,
-        ranks=_patterns(values, "rank_pattern", where, int),
-        alphas=_patterns(values, "alpha_pattern", where, (int, float)),
-        targets=tuple(map(str, targets or ())) if is_listed else (),
+        ranks=patterns(values, "rank_pattern", where, int),
+        alphas=patterns(values, "alpha_pattern", where, (int, float)),
+        targets=tuple(targets) if is_known else (),
+        excluded=tuple(excluded) if is_known else (),
         file=file,
         labels=_labels(metadata),
     )
 
 
-def _check_kind(values: Values, where: str) -> None:
-    if values.get("peft_type") != "LORA":
-        raise GlassformerError(
-            f"{where}: an adapter of type {values.get('peft_type')} cannot be merged. Only LORA "
-            "can."
-        )
-    if values.get("bias", "none") != "none":
-        raise GlassformerError(
-            f"{where}: bias is {values['bias']}, but only adapters without trained biases (none) "
-            "can be merged."
-        )
-    for key, name in UNSUPPORTED.items():
-        if values.get(key):
-            raise GlassformerError(f"{where}: {name} ({key}) is not supported.")
-    if values.get("init_lora_weights", True) not in BEGINNINGS:
-        raise GlassformerError(
-            f"{where}: init_lora_weights is {values['init_lora_weights']}, which changes the base "
-            "model. Merge it with peft (merge_and_unload) and import the merged model."
-        )
-
-
-def _base(values: Values) -> str | None:
-    base, revision = values.get("base_model_name_or_path"), values.get("revision")
-    if not isinstance(base, str) or not base:
-        return None
-    return f"{base}@{revision}" if revision and is_hub_name(base) and "@" not in base else base
-
-
-def _positive(values: Values, key: str, where: Path, kind: Any) -> Any:
-    found = values.get(key)
-    if not isinstance(found, kind) or isinstance(found, bool) or not 0 < found < 1e9:
-        raise GlassformerError(f"{where}: {key} is {found!r}, not a positive number.")
-    return found
-
-
-def _patterns(values: Values, key: str, where: Path, kind: Any) -> dict[str, Any]:
-    found = values.get(key) or {}
-    if not isinstance(found, dict):
-        raise GlassformerError(f"{where}: {key} is not a table.")
-    for name in found:
-        if not LITERAL.fullmatch(name):  # a hostile one could take for ever
-            raise GlassformerError(
-                f"{where}: {key} has the regular expression {name!r}. Only names of layers can be "
-                "read."
-            )
-        _positive(found, name, where, kind)
-    return found
-
-
 def _labels(metadata: dict[str, str]) -> tuple[str, ...]:
     text = metadata.get(LABELS, "")
     return tuple(text.split("\n")) if text else ()
+
+
+def _prefixes(family: Family) -> tuple[str, ...]:
+    return tuple({layout.prefix for layout in family.layouts} - {""})
 
 
 def _ends_with(layer: str, target: str) -> bool:

@@ -9,6 +9,7 @@ from glassformer.pretrained.foreign_model import command_to_try
 
 MOST = 32  # tokens to write
 
+LOAD = 'model = {kind}.from_pretrained(".").eval()'
 WRITE = """
 inputs = reader({text!r}, return_tensors="pt")
 written = model.generate(**inputs, max_new_tokens={length})
@@ -45,8 +46,11 @@ print(model(**inputs).logits.shape)
 """
 
 
-def transformers_usage(layout: Layout, model: Any, preprocessing: Preprocessing) -> str:
-    """The program runs in the folder; one for images needs an image."""
+def transformers_usage(
+    layout: Layout, model: Any, preprocessing: Preprocessing, loading: str = LOAD, place: str = "."
+) -> str:
+    """The program runs in the folder; one for images needs an image. `loading` assigns `model`;
+    the tokenizer is in `place`."""
     is_image = layout.inputs in ("image", "palette")
     reader = "AutoImageProcessor" if is_image else "AutoTokenizer"
     text = command_to_try(model, preprocessing)[-1]
@@ -58,8 +62,8 @@ def transformers_usage(layout: Layout, model: Any, preprocessing: Preprocessing)
     return (
         f"{'from PIL import Image' if is_image else ''}\n"
         f"from transformers import {reader}, {layout.architecture}\n\n"
-        f'model = {layout.architecture}.from_pretrained(".").eval()\n'
-        f'reader = {reader}.from_pretrained(".")\n'
+        f"{loading.format(kind=layout.architecture)}\n"
+        f"reader = {reader}.from_pretrained({place!r})\n"
         f"{_use(layout, model).format(text=text, length=length).strip()}"
     )
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
+from glassformer.models import name_of
 from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
 from glassformer.models.wiring import StreamWiring, Wiring
@@ -30,7 +31,7 @@ from glassformer.story.packed_weights import (
     packed_weights,
 )
 from glassformer.text.portable import portable
-from glassformer.wording import readable_size
+from glassformer.wording import an, readable_size
 
 LIVE_SCRIPTS = tuple(
     f"live/{name}.js"
@@ -65,7 +66,7 @@ def live_or_error(
     """Like `live`, with an error that says why not."""
     wired = getattr(model, "wiring", None)
     if wired is None:
-        raise GlassformerError(f"a {type(model).__name__} cannot run in a page.")
+        raise GlassformerError(f"{an(name_of(model))} cannot run in a page.")
     wiring: Wiring = wired()
     config = cast(StackConfig, model.config)
     weights = _fitting_weights(model, wiring, limit_bytes, dtype)

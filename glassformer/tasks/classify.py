@@ -56,7 +56,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
 from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
-from glassformer.wording import as_argument, beginning, counted, shortened
+from glassformer.wording import an, as_argument, beginning, counted, shortened
 
 VALIDATION, VALIDATION_TEXTS = "validation.safetensors", "validation.texts.jsonl"
 TEST_TEXTS, TEST_SERIES = "test.jsonl", "test.npz"
@@ -149,7 +149,7 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
         known = kept_preprocessing(recipe, SeriesPreprocessing)
     reads_series = "num_features" in type(recipe.architecture()).model_fields
     if not reads_series or (start is not None and known is None):
-        reader = f"a {recipe.model_name}" if start is None else f"the model in {start.model}"
+        reader = an(recipe.model_name) if start is None else f"the model in {start.model}"
         raise UsageError(
             f"{', '.join(recipe.data_names)} contains time series, but {reader} reads text. "
             "Train rnn-classifier or classifier."

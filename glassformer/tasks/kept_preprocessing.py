@@ -14,7 +14,7 @@ from glassformer.pretrained.open_model import Source, open_preprocessing
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
 from glassformer.tasks.task import Say
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import counted
+from glassformer.wording import an, counted
 
 P = TypeVar("P", bound=Preprocessing)
 SHOWN = 10
@@ -28,7 +28,7 @@ def kept_preprocessing(recipe: Recipe, kind: type[P]) -> P | None:
     found = preprocessing_of(recipe.finetune)
     if not isinstance(found, kind):
         raise GlassformerError(
-            f"{recipe.finetune.model} reads its data in another way than a {recipe.model_name} "
+            f"{recipe.finetune.model} reads its data in another way than {an(recipe.model_name)} "
             "that is trained here, so it cannot be trained further."
         )
     return found

@@ -166,6 +166,11 @@ class FinetuneConfig(Config):
     def changes_vocabulary(self) -> bool:
         return bool(self.add_tokens) or self.tokenizer == "new"
 
+    def _given(self, *names: str) -> str:
+        """Those of the settings that are in use, for people."""
+        implied = {"lora_rank"} if self.lora and self.lora_rank == LORA_RANK else set()
+        return " and ".join(name for name in names if getattr(self, name) and name not in implied)
+
     @model_validator(mode="before")
     @classmethod
     def _usual_rank(cls, values: Any) -> Any:
@@ -175,18 +180,16 @@ class FinetuneConfig(Config):
 
     @model_validator(mode="after")
     def _one_way(self) -> "FinetuneConfig":
-        if self.lora_rank and (self.freeze or self.freeze_layers):
-            raise ValueError(
-                "lora_rank freezes the body already: leave out freeze and freeze_layers"
-            )
+        if self.lora_rank and (given := self._given("freeze", "freeze_layers")):
+            raise ValueError(f"LoRA freezes the body already: leave out {given}")
         if self.freeze and self.continues:
             raise ValueError(
                 "freeze trains only a new head, and the model keeps its own: use freeze_layers"
             )
-        if self.changes_vocabulary and (self.lora_rank or self.freeze_layers):
+        frozen = self._given("lora", "lora_rank", "freeze_layers")
+        if self.changes_vocabulary and frozen:
             raise ValueError(
-                "the embeddings of a changed vocabulary must learn: leave out lora, lora_rank and "
-                "freeze_layers"
+                f"the embeddings of a changed vocabulary must learn: leave out {frozen}"
             )
         if self.changes_vocabulary and not self.continues:
             raise ValueError("only train --from can change the vocabulary of a model")

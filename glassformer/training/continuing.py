@@ -7,6 +7,7 @@ from glassformer.models import row
 from glassformer.pretrained.open_model import open_config, open_preprocessing
 from glassformer.tasks import task_of
 from glassformer.tasks.kept_preprocessing import with_tokens
+from glassformer.wording import an
 
 KEPT = "kept"
 
@@ -28,10 +29,10 @@ def continued(values: Values, origins: Origins) -> Values:
     name, config = open_config(source)
     if given.get("name") not in (None, name):
         row(str(given["name"]))  # which reports a misspelt name
-        raise UsageError(f"{source} is a {name}, not a {given['name']}. Leave out the name.")
+        raise UsageError(f"{source} is {an(name)}, not {an(given['name'])}. Leave out the name.")
     if task_of(name).fit is not None:
         raise UsageError(
-            f"a {name} is not trained by gradient steps, so it cannot be trained further. Run "
+            f"{an(name)} is not trained by gradient steps, so it cannot be trained further. Run "
             f"glassformer finetune with --task {row(name).task} again."
         )
     model = config.model_dump(mode="json")

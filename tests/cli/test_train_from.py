@@ -82,7 +82,7 @@ def test_a_dry_run_and_a_printed_recipe_touch_nothing(glassformer: Any, home: Pa
         (["--preset", "nano"], 2, "--preset is for new models"),
         (["--layers", "7"], 2, "--layers is 7, but the model in runs/gpt has"),
         (["--add-tokens", "a b"], 1, "'a b' cannot be added"),
-        (["--lora", "--add-tokens", "xyzzy"], 2, "must learn"),
+        (["--lora", "--add-tokens", "xyzzy"], 2, "must learn: leave out lora on the"),
     ],
 )
 def test_what_contradicts_the_model_is_refused_by_name(

@@ -89,6 +89,35 @@ def test_without_a_template_the_plain_one_of_training_is_used() -> None:
     assert chat_template.stops(known) == ("\n<|",)
 
 
+def test_the_mark_around_answers_changes_nothing(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}{{ m.role }}: {% generation %}{% set x = m.content %}{{ x }}"
+        "{{ loop.index }}{% endgeneration %}{{ x }};\n{% endfor %}"
+    )
+    known = preprocessing(template)
+    known.tokenizer.save(tmp_path / "tokenizer.json")
+    theirs = hf.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
+    expected = theirs.apply_chat_template(TALK, chat_template=template, tokenize=False)
+    assert render(template, {"messages": TALK}) == expected
+
+
+def test_the_mark_around_answers_stays_in_the_sandbox() -> None:
+    template = "{% generation %}{{ ''.__class__.__mro__ }}{% endgeneration %}"
+    with pytest.raises(GlassformerError, match="chat template of the model fails: SecurityError"):
+        render(template, {"messages": []})
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_an_empty_template_is_none(blank: str) -> None:
+    assert prompt_ids(preprocessing(blank), TALK) == prompt_ids(preprocessing(None), TALK)
+
+
+@pytest.mark.parametrize("template", ["{# nothing #}", "{{ messages[9] }}"])
+def test_a_template_that_writes_nothing_is_refused_in_a_sentence(template: str) -> None:
+    with pytest.raises(GlassformerError, match="writes nothing for this conversation"):
+        prompt_ids(preprocessing(template), [{"role": "user", "content": "Hi"}])
+
+
 @pytest.mark.parametrize(
     "template",
     [
@@ -126,6 +155,13 @@ def test_a_template_cannot_take_all_time_or_memory(
     monkeypatch.setattr(chat_template, "SECONDS", 1)
     with pytest.raises(GlassformerError, match=r"chat template of the model (fails|takes)"):
         render(template, {"messages": []})
+
+
+def test_a_failure_without_a_reason_is_still_a_sentence() -> None:
+    with pytest.raises(GlassformerError, match=r"fails: TemplateError\.$"):
+        render("{{ raise_exception('') }}", {"messages": []})
+    with pytest.raises(GlassformerError, match="too much memory"):
+        render("{{ 'x' * 9999999999 }}", {"messages": []})
 
 
 @pytest.mark.parametrize("messages", [[], [{"role": "king", "content": "x"}], [{"role": "user"}]])

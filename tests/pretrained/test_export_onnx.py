@@ -149,7 +149,7 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, name: str) -> None:
         reader = TextPreprocessing(tokenizer=tokenizer("bpe"))
         model = known.model(known.config(**values | reader.sizes))
         save_model(tmp_path / name, model, reader)
-        with pytest.raises(GlassformerError, match=r"a rnn-lm cannot.*Use --format safetensors"):
+        with pytest.raises(GlassformerError, match=r"an rnn-lm cannot.*Use --format safetensors"):
             glassformer.export_model(tmp_path / name, "onnx", tmp_path / "out")
         assert not (tmp_path / "out").exists()
 

@@ -1,6 +1,7 @@
 """LoRA adapters of peft: merged here as peft merges them, and written so that peft loads them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError
 from glassformer.models.labeller import Labeller
 from glassformer.nn.lora import lora_layers
+from glassformer.pretrained import export_peft
 from glassformer.pretrained.import_model import import_model
 from glassformer.pretrained.open_model import open_config, open_model, open_preprocessing
 from glassformer.tasks.recipe import FinetuneConfig
@@ -102,6 +104,9 @@ def test_a_merged_adapter_has_the_logits_of_peft(tmp_path: Path, name: str):
         {"target_modules": "all-linear"},
         {"layers_to_transform": [1]},
         {"lora_dropout": 0.3},
+        {"exclude_modules": ["v_proj"]},
+        {"exclude_modules": ["model.layers.0.self_attn.v_proj"]},
+        {"exclude_modules": r".*\.0\..*v_proj"},
     ],
 )
 def test_ranks_alphas_and_chosen_layers_count_as_in_peft(tmp_path: Path, options: dict[str, Any]):
@@ -155,6 +160,56 @@ def test_peft_loads_an_exported_adapter_and_computes_the_same(
     assert float((found - expected).abs().max()) <= 1e-4
     assert (tmp_path / "out" / "adapter_model.safetensors").stat().st_size < 2e5
     assert open_model(tmp_path / "out").name == open_model(run).name
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [("llama", r"\w+"), ("bert", r"\S+"), ("bert-classifier", r"bad 0\.\d+\nfine")],
+)
+def test_an_adapter_of_a_relative_base_works_in_its_own_folder(
+    tmp_path: Path, name: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+):
+    monkeypatch.chdir(tmp_path)
+    run = lora_run(name, Path())
+    out = tmp_path / glassformer.export_model(run, "peft", Path("elsewhere/out")).folder
+    monkeypatch.chdir(out)
+    assert open_model(".").name == open_model(tmp_path / run).name
+    (program,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(), re.DOTALL)
+    capsys.readouterr()
+    exec(compile(program, "README.md", "exec"), {})
+    assert re.match(printed, capsys.readouterr().out)
+
+
+def test_the_card_says_when_transformers_cannot_load_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    run = lora_run("llama", Path())
+    glassformer.import_model(Path("base"), Path("ours"))
+    shutil.rmtree("base")
+    Path("ours").rename("base")
+    out = glassformer.export_model(run, "peft", Path("out")).folder
+    text = (out / "README.md").read_text()
+    assert "transformers cannot load the base model" in text
+    monkeypatch.chdir(out)
+    glassformer.export_model(tmp_path / "base", "hf", Path("base"))  # as the card says
+    assert f"glassformer export {tmp_path / 'base'} --format hf --out base" in text
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(program, "README.md", "exec"), {})
+
+
+def test_a_base_of_the_hub_keeps_its_name(tmp_path: Path):
+    base = export_peft._Base.of("someone/bird@abc")
+    assert base.values() == {"base_model_name_or_path": "someone/bird", "revision": "abc"}
+
+
+def test_a_base_that_looks_like_a_name_on_the_hub_leads_to_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    adapted("llama", tmp_path)
+    with pytest.raises(GlassformerError, match=r"no-such/base.*--base MODEL"):
+        open_model(spoiled(tmp_path, base_model_name_or_path="no-such/base"))
 
 
 def test_the_labels_of_an_exported_adapter_come_back(tmp_path: Path):
@@ -237,10 +292,16 @@ def llama(tmp_path: Path) -> Path:
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"trainable_token_indices": [1]}, "trained tokens"),
         ({"r": 4}, "lora_A.weight has shape"),
-        ({"r": 10**12}, "not a positive number"),
+        ({"r": 10**12}, "at most 1,000,000,000 is possible"),
+        ({"r": -3}, "not a positive number"),
         ({"r": "x"}, "r is 'x'"),
         ({"lora_alpha": None}, "lora_alpha is None"),
         ({"rank_pattern": {"(a+)+$": 3}}, "regular expression"),
+        ({"target_modules": 5}, "target_modules is 5, not a list of names"),
+        ({"target_modules": [5]}, "not a list of names"),
+        ({"target_modules": "("}, "target_modules is not a regular expression"),
+        ({"exclude_modules": 5}, "exclude_modules is 5, not a list of names"),
+        ({"modules_to_save": "x"}, 'modules_to_save is "x", not a list of names'),
         ({"target_modules": ["bird"]}, "no layer named bird"),
         ({"target_modules": ["q_proj", "up_proj"]}, "up_proj"),
         ({"task_type": "SEQ_CLS"}, "SEQ_CLS of the family llama"),
@@ -310,6 +371,21 @@ def test_a_pickle_is_refused_and_never_opened(llama: Path):
     (llama / "adapter" / "adapter_model.safetensors").rename(llama / "adapter/adapter_model.bin")
     with pytest.raises(GlassformerError, match=r"adapter_model\.bin is a pickle"):
         open_preprocessing(llama / "adapter")
+
+
+def test_another_base_than_the_one_it_names_is_noted(llama: Path):
+    shutil.copytree(llama / "base", llama / "other")
+    same = import_model(llama / "adapter", llama / "same", base=llama / "adapter/../base")
+    other = import_model(llama / "adapter", llama / "merged", base=llama / "other")
+    assert not any("names" in note for note in same.notes)
+    assert any(f"names {llama / 'base'} as its base" in note for note in other.notes)
+
+
+def test_a_base_of_another_family_is_named(tmp_path: Path):
+    adapted("bert-classifier", tmp_path)
+    publish("gpt2", tmp_path / "gpt2")
+    with pytest.raises(GlassformerError, match=r"family bert, but .* family gpt2\..*--base"):
+        import_model(tmp_path / "adapter", tmp_path / "out", base=tmp_path / "gpt2")
 
 
 def test_only_an_adapter_has_a_base(llama: Path):

@@ -245,7 +245,7 @@ def test_a_model_without_blocks_cannot_run_in_a_page() -> None:
     )
     preprocessing = preprocessing_of(made("gpt2"))
     assert live(model, preprocessing, NO_LIMIT) is None
-    with pytest.raises(GlassformerError, match="a RNNLanguageModel cannot run in a page"):
+    with pytest.raises(GlassformerError, match="an rnn-lm cannot run in a page"):
         live_or_error(model, preprocessing, NO_LIMIT)
 
 

@@ -284,5 +284,7 @@ def test_what_cannot_be_probed_is_refused(tmp_path: Path, painter: Path, images:
     wrong = probe_recipe(painter, images, image_size=8)
     with pytest.raises(UsageError, match="the model paints 6×6 pixels"):
         ready(wrong, tmp_path)
-    with pytest.raises(GlassformerError, match="a image-gpt cannot be fine-tuned for the task tag"):
+    with pytest.raises(
+        GlassformerError, match="an image-gpt cannot be fine-tuned for the task tag"
+    ):
         on_top_of(painter, "tag")

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import (
     Family,
     Layout,
@@ -27,6 +26,7 @@ from glassformer.pretrained.family import (
     their_activation,
 )
 from glassformer.pretrained.links import Link, after_rows, layer, same
+from glassformer.pretrained.their_values import WrongValueError
 
 PARTS = {
     "attention.query": "attention.self.query",
@@ -126,7 +126,7 @@ def shape_to(config: Any, first_position: int) -> Values:
 
 def masked_from(theirs: Values, first_position: int) -> Values:
     if theirs["hidden_act"] != "gelu":
-        raise GlassformerError(f"config.json: hidden_act is {theirs['hidden_act']}, not gelu.")
+        raise WrongValueError(f"hidden_act is {theirs['hidden_act']}, not gelu.")
     return shape_from(theirs, first_position) | {"tie_weights": theirs["tie_word_embeddings"]}
 
 

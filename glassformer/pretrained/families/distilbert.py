@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from glassformer.errors import GlassformerError
 from glassformer.pretrained.families.bert import OURS, SENTENCES, differs, masked_differs
 from glassformer.pretrained.family import (
     Family,
@@ -15,6 +14,7 @@ from glassformer.pretrained.family import (
     their_activation,
 )
 from glassformer.pretrained.links import Link, layer, same
+from glassformer.pretrained.their_values import WrongValueError
 
 PARTS = {
     "attention.query": "attention.q_lin",
@@ -70,7 +70,7 @@ def shape_to(config: Any) -> Values:
 
 def masked_from(theirs: Values) -> Values:
     if theirs["activation"] != "gelu":
-        raise GlassformerError(f"config.json: activation is {theirs['activation']}, not gelu.")
+        raise WrongValueError(f"activation is {theirs['activation']}, not gelu.")
     return {"activation": "gelu", "tie_weights": theirs["tie_word_embeddings"]}
 
 
@@ -83,15 +83,11 @@ def embedder_from(theirs: Values) -> Values:
 
 
 def labelled_from(theirs: Values) -> Values:
-    return {
-        **shape_from(theirs),
-        **labels_from(theirs),
-        "head_dropout": theirs["seq_classif_dropout"],
-    }
+    return shape_from(theirs) | labels_from(theirs)
 
 
 def labelled_to(config: Any) -> Values:
-    return shape_to(config) | labels_to(config) | {"seq_classif_dropout": config.head_dropout}
+    return shape_to(config) | labels_to(config)
 
 
 KEYS = {
@@ -119,7 +115,7 @@ CLS = {"pooling": "first", "pooler": True, "pooler_activation": "relu", "bag": F
 def _layout(**rest: Any) -> Layout:
     rest["ours"] = BODY | rest["ours"]
     return Layout(
-        keys=KEYS,
+        keys=KEYS | rest.pop("keys", {}),
         defaults=DEFAULTS,
         theirs={"sinusoidal_pos_embds": False},
         computed=(r"(distilbert\.)?embeddings\.position_ids", r"vocab_projector\.weight"),
@@ -129,6 +125,7 @@ def _layout(**rest: Any) -> Layout:
 
 _labelled = {"inputs": "labelled text", "more_ours": labelled_from, "more_theirs": labelled_to}
 _labelled |= {"differs": differs, "prefix": "distilbert."}
+_labelled |= {"keys": {"seq_classif_dropout": "head_dropout"}}
 
 FAMILY = Family(
     "distilbert",

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import Any
 
-from glassformer.errors import GlassformerError
 from glassformer.pretrained.families import gpt2
 from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.their_values import WrongValueError
 
 
 def more_ours(theirs: Values) -> Values:
     side = isqrt(theirs["n_positions"])
     if side * side != theirs["n_positions"]:
-        raise GlassformerError(
-            f"config.json: n_positions is {theirs['n_positions']}, but the pixels of a square "
-            "image are needed."
+        raise WrongValueError(
+            f"n_positions is {theirs['n_positions']}, but the pixels of a square image are needed."
         )
     return gpt2.more_ours(theirs) | {"image_size": side}
 

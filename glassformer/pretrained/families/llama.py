@@ -7,10 +7,10 @@ slowly, so that they read longer texts.
 from collections.abc import Iterator
 from typing import Any
 
-from glassformer.errors import GlassformerError
 from glassformer.models.gpt import GPTConfig
 from glassformer.pretrained.family import Family, Layout, Values
 from glassformer.pretrained.links import Link, layer, same
+from glassformer.pretrained.their_values import WrongValueError
 
 PARTS = {
     "attention.query": "self_attn.q_proj",
@@ -23,6 +23,17 @@ PARTS = {
 }
 NORMS = {"attention_norm": "input_layernorm", "feedforward_norm": "post_attention_layernorm"}
 HEAD_NORMS = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+
+# What a type of rotary positions needs, and what we call it.
+STRETCHES = {
+    "linear": {"factor": "factor"},
+    "llama3": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_length",
+        "low_freq_factor": "low",
+        "high_freq_factor": "high",
+    },
+}
 
 
 def links(config: GPTConfig) -> Iterator[Link]:
@@ -43,15 +54,15 @@ def links(config: GPTConfig) -> Iterator[Link]:
 def more_ours(theirs: Values) -> Values:
     heads = theirs["num_attention_heads"]
     if theirs["hidden_act"] not in ("silu", "swish"):
-        raise GlassformerError(f"config.json: hidden_act is {theirs['hidden_act']}, not silu.")
+        raise WrongValueError(f"hidden_act is {theirs['hidden_act']}, not silu.")
     attention, feedforward = bool(theirs["attention_bias"]), bool(theirs.get("mlp_bias", False))
     if attention != feedforward:
-        raise GlassformerError(
-            f"config.json: attention_bias is {attention} and mlp_bias {feedforward}, but only "
+        raise WrongValueError(
+            f"attention_bias is {attention} and mlp_bias {feedforward}, but only "
             "models with biases in both or in neither can be imported."
         )
     if "sliding_attention" in (theirs.get("layer_types") or ()):
-        raise GlassformerError("config.json: layers with sliding windows cannot be imported.")
+        raise WrongValueError("layers with sliding windows cannot be imported.")
     base, stretch = rotary(theirs)
     return {
         "head_dim": theirs.get("head_dim") or theirs["hidden_size"] // heads,
@@ -68,22 +79,17 @@ def rotary(theirs: Values) -> tuple[float, Values | None]:
     rope = theirs.get("rope_parameters") or theirs.get("rope_scaling") or {}
     base = float(rope.get("rope_theta") or theirs.get("rope_theta") or 10000.0)
     kind = rope.get("rope_type") or rope.get("type") or "default"
-    if rope.get("partial_rotary_factor", theirs.get("partial_rotary_factor", 1)) != 1:
-        raise GlassformerError("config.json: rotary positions of a part of each head are unknown.")
+    part = rope.get("partial_rotary_factor", theirs.get("partial_rotary_factor"))
+    if part not in (None, 1):
+        raise WrongValueError("rotary positions of a part of each head are unknown.")
     if kind == "default":
         return base, None
-    if kind == "linear":
-        return base, {"factor": rope["factor"]}
-    if kind == "llama3":
-        return base, {
-            "factor": rope["factor"],
-            "original_length": rope["original_max_position_embeddings"],
-            "low": rope["low_freq_factor"],
-            "high": rope["high_freq_factor"],
-        }
-    raise GlassformerError(
-        f'config.json: rotary positions of type "{kind}" cannot be imported. These can: default, '
-        "linear, llama3."
+    if kind in STRETCHES:
+        if lost := [key for key in STRETCHES[kind] if key not in rope]:
+            raise WrongValueError(f"{lost[0]} is missing from rope_parameters. Copy it again.")
+        return base, {ours: rope[key] for key, ours in STRETCHES[kind].items()}
+    raise WrongValueError(
+        f'rotary positions of type "{kind}" cannot be imported. These can: default, linear, llama3.'
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import (
     Family,
     Layout,
@@ -22,6 +21,7 @@ from glassformer.pretrained.family import (
     their_activation,
 )
 from glassformer.pretrained.links import Link, layer, reordered, same, unsqueezed
+from glassformer.pretrained.their_values import WrongValueError
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 
@@ -89,8 +89,8 @@ def more_ours(theirs: Values) -> Values:
     _check_sides(theirs)
     is_shared = theirs.get("share_encoder_decoder_embeddings", True)
     if is_shared and not theirs["tie_word_embeddings"]:
-        raise GlassformerError(
-            "config.json: tie_word_embeddings is False and share_encoder_decoder_embeddings True, "
+        raise WrongValueError(
+            "tie_word_embeddings is False and share_encoder_decoder_embeddings True, "
             "but a shared embedding can be imported only if it is the output layer as well."
         )
     target = theirs.get("decoder_vocab_size") or theirs["vocab_size"]
@@ -130,8 +130,8 @@ def _check_sides(theirs: Values) -> None:
         ("encoder_ffn_dim", "decoder_ffn_dim"),
     ):
         if theirs.get(encoder, theirs[decoder]) != theirs[decoder]:
-            raise GlassformerError(
-                f"config.json: {encoder} is {theirs[encoder]} and {decoder} {theirs[decoder]}, but "
+            raise WrongValueError(
+                f"{encoder} is {theirs[encoder]} and {decoder} {theirs[decoder]}, but "
                 "only models whose encoder and decoder have the same shape can be imported."
             )
 

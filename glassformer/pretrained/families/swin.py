@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import (
     Family,
     Layout,
@@ -13,6 +12,7 @@ from glassformer.pretrained.family import (
     no_gate,
 )
 from glassformer.pretrained.links import Link, layer, patches, same
+from glassformer.pretrained.their_values import WrongValueError
 
 PARTS = {
     "attention.query": "attention.self.query",
@@ -73,7 +73,7 @@ def more_ours(theirs: Values) -> Values:
     for problem in _uneven(
         sides, theirs["patch_size"], theirs["window_size"], len(theirs["depths"])
     ):
-        raise GlassformerError(f"config.json: {problem}; such models cannot be imported.")
+        raise WrongValueError(f"{problem}; such models cannot be imported.")
     return image_labels_from(theirs)
 
 
