@@ -72,7 +72,8 @@ def write_as(
             f"the output layer is divided by the temperature {float(model.temperature):.3g}, so "
             "that the probabilities stay calibrated"
         )
-    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing)
+    length = getattr(model.config, "context_length", None)
+    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing, length)
     config: Values = {
         "architectures": [layout.architecture],
         "model_type": family.name,

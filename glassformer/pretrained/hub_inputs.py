@@ -21,12 +21,20 @@ from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreproce
 from glassformer.pretrained.family import Inputs, Values
 from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus
 from glassformer.pretrained.vocabulary_files import read_vocabulary
+from glassformer.text.framing import BEGIN, MASKS, PAD
 from glassformer.text.tokenizers import Tokenizer
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
 IMAGES, LENGTHS = "preprocessor_config.json", "sentence_bert_config.json"
 LARGEST_TEMPLATE = 2**20  # bytes
+# What special tokens are for in other tools, and the names that vocabularies give them.
+ROLES = {
+    "unk_token": ("[UNK]", "<unk>"),
+    "mask_token": MASKS,
+    "pad_token": (PAD, "<pad>", "<|pad|>"),
+}
+IN_CONFIG = ("bos_token", "eos_token", "pad_token")  # whose ids are in config.json as well
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,9 @@ class Kind:
 
     read: Callable[[Path, Values], Preprocessing]
     """From a folder and its config.json."""
-    write: Callable[[Path, Any], Values]
-    """Into a folder. Returns further values of its config.json."""
+    write: Callable[[Path, Any, int | None], Values]
+    """Into a folder, for a model that reads at most so many tokens. Returns further values of its
+    config.json."""
 
 
 def settings_of(folder: Path, name: str) -> Values:
@@ -101,62 +110,72 @@ def _template(folder: Path) -> str | None:
     return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else None
 
 
-def write_language(folder: Path, preprocessing: TextPreprocessing) -> Values:
-    before, after = preprocessing.tokenizer.own_frame or ((), ())
-    return _write_text(folder, preprocessing, before, after, adds_blank=False)
-
-
-def write_masked(folder: Path, preprocessing: MaskedTextPreprocessing) -> Values:
-    frame = preprocessing.frame(None)
-    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=False)
-
-
-def write_labelled(folder: Path, preprocessing: TextPreprocessing) -> Values:
-    frame = preprocessing.frame(None)
-    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=True)
-
-
-def _write_text(
-    folder: Path,
-    preprocessing: TextPreprocessing,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    adds_blank: bool,
-) -> Values:
+def write_language(folder: Path, preprocessing: TextPreprocessing, length: int | None) -> Values:
     tokenizer = preprocessing.tokenizer
-    tokenizer.framed(before, after, adds_blank).save(folder / TOKENIZER)
+    before, after = tokenizer.own_frame or ((), ())
     ids: dict[str, int] = {}
     if before:
         ids["bos_token"] = before[0]
     if (end := tokenizer.end_of_text) is not None or after:
         ids["eos_token"] = after[-1] if end is None else end
         ids.setdefault("bos_token", ids["eos_token"])
-    if isinstance(preprocessing, MaskedTextPreprocessing):
-        ids["mask_token"] = preprocessing.mask
-    if before and after:
-        ids |= {"cls_token": before[0], "sep_token": after[-1]}
-    ids["pad_token"] = _padding(tokenizer, ids.get("eos_token", 0))
-    values: Values = {name: tokenizer.piece(id) for name, id in ids.items()}
+    ids |= {"pad_token": ids.get("eos_token", 0)} | _roles(tokenizer)
+    tokenizer.framed(before, after).save(folder / TOKENIZER)
+    return _write_settings(folder, preprocessing, ids, length)
+
+
+def write_masked(
+    folder: Path, preprocessing: MaskedTextPreprocessing, length: int | None
+) -> Values:
+    return _write_encoder(folder, preprocessing, length, adds_blank=False)
+
+
+def write_labelled(folder: Path, preprocessing: TextPreprocessing, length: int | None) -> Values:
+    return _write_encoder(folder, preprocessing, length, adds_blank=True)
+
+
+def _write_encoder(
+    folder: Path, preprocessing: TextPreprocessing, length: int | None, adds_blank: bool
+) -> Values:
+    tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(None)
+    sides = {"bos_token": frame.before[:1], "eos_token": frame.after[-1:]}
+    ids = {name: side[0] for name, side in sides.items() if side}
+    ids["pad_token"] = ids.get("eos_token", 0)
+    if frame.before and frame.after:
+        ids |= {"cls_token": frame.before[0], "sep_token": frame.after[-1]}
+        # RoBERTa's <s> and </s> begin and end a text as well, BERT's tokens do not.
+        if tokenizer.piece(ids["cls_token"]) == BEGIN:
+            del ids["bos_token"], ids["eos_token"]
+    if tokenizer.unknown is not None:
+        ids["unk_token"] = tokenizer.unknown
+    ids |= _roles(tokenizer)
+    tokenizer.framed(frame.before, frame.after, adds_blank).save(folder / TOKENIZER)
+    return _write_settings(folder, preprocessing, ids, length)
+
+
+def _roles(tokenizer: Tokenizer) -> dict[str, int]:
+    """The special tokens whose names say what they are for."""
+    special = tokenizer.special_tokens
+    found = {role: [name for name in names if name in special] for role, names in ROLES.items()}
+    return {role: special[names[0]] for role, names in found.items() if names}
+
+
+def _write_settings(
+    folder: Path, preprocessing: TextPreprocessing, ids: dict[str, int], length: int | None
+) -> Values:
+    values: Values = {name: preprocessing.tokenizer.piece(id) for name, id in ids.items()}
     if preprocessing.jinja_template is not None:
         values["chat_template"] = preprocessing.jinja_template
-    _write_tokenizer_config(folder, values)
-    known = {
-        name: id for name, id in ids.items() if name in ("bos_token", "eos_token", "pad_token")
-    }
-    return {f"{name}_id": id for name, id in known.items()}
+    _write_tokenizer_config(folder, values, length)
+    return {f"{name}_id": ids[name] for name in IN_CONFIG if name in ids}
 
 
-def _padding(tokenizer: Tokenizer, otherwise: int) -> int:
-    for name in ("[PAD]", "<pad>", "<|pad|>"):
-        if name in tokenizer.special_tokens:
-            return tokenizer.special_tokens[name]
-    return otherwise
-
-
-def _write_tokenizer_config(folder: Path, values: Values) -> None:
+def _write_tokenizer_config(folder: Path, values: Values, length: int | None) -> None:
     # Texts are decoded as they are here: no space before punctuation is removed.
     common = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    write_json(folder / TOKENIZER_CONFIG, common | values)
+    # Without it, truncation=True in transformers cuts nothing.
+    limit = {} if length is None else {"model_max_length": length}
+    write_json(folder / TOKENIZER_CONFIG, common | limit | values)
 
 
 # --- pairs of texts ---
@@ -180,7 +199,7 @@ def read_pair(folder: Path, config: Values) -> PairPreprocessing:
     return PairPreprocessing(**values, start_token=name)
 
 
-def write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:
+def write_pair(folder: Path, preprocessing: PairPreprocessing, length: int | None) -> Values:
     if preprocessing.target_tokenizer is not None:
         raise GlassformerError(
             "the model has two tokenizers, one for each language, but a Hugging Face folder has "
@@ -189,7 +208,7 @@ def write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:
     tokenizer, end = preprocessing.tokenizer, preprocessing.end
     tokenizer.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
     names = {"eos_token": tokenizer.piece(end), "pad_token": tokenizer.piece(preprocessing.start)}
-    _write_tokenizer_config(folder, names)
+    _write_tokenizer_config(folder, names, length)
     start = {"decoder_start_token_id": preprocessing.start, "pad_token_id": preprocessing.start}
     return {"eos_token_id": end, **start}
 
@@ -267,8 +286,8 @@ KINDS: dict[Inputs, Kind] = {
     "labelled text": Kind(read_text, write_labelled),
     "masked text": Kind(read_masked, write_masked),
     "pair": Kind(read_pair, write_pair),
-    "image": Kind(read_images, write_images),
-    "palette": Kind(read_palette, write_palette),
+    "image": Kind(read_images, lambda folder, images, length: write_images(folder, images)),
+    "palette": Kind(read_palette, lambda folder, images, length: write_palette(folder, images)),
 }
 
 # --- generation ---
