@@ -58,7 +58,25 @@ def layout_for(
 
 def write_hub(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the model into a folder. Returns the name of the architecture, and notes."""
-    return write_as(*layout_for(saved), saved, folder, rest)
+    family, layout = layout_for(saved)
+    name, notes = write_as(family, layout, saved, folder, rest)
+    if same := _same_as(layout, saved):
+        notes.append(
+            f"{name} computes the same as {' and '.join(same)}, so such a model is written as a "
+            f"{name}, too"
+        )
+    return name, notes
+
+
+def _same_as(layout: Layout, saved: Saved) -> list[str]:
+    """The other architectures that a model could be written as."""
+    config: Any = saved.model.config
+    return [
+        other.architecture
+        for family in FAMILIES.values()
+        for other in family.layouts
+        if other.model == saved.name and other is not layout and not other.differences(config)
+    ]
 
 
 def write_as(
@@ -66,7 +84,7 @@ def write_as(
 ) -> tuple[str, list[str]]:
     """The same as this architecture, from which the model must not differ."""
     model: Any = saved.model
-    notes = []
+    notes = [layout.note] if layout.note else []
     if float(getattr(model, "temperature", 1.0)) != 1:
         notes.append(
             f"the output layer is divided by the temperature {float(model.temperature):.3g}, so "

@@ -19,7 +19,7 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.family import Inputs, Values
-from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus
+from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus, write_opus
 from glassformer.pretrained.vocabulary_files import read_vocabulary
 from glassformer.text.framing import BEGIN, MASKS, PAD
 from glassformer.text.tokenizers import Tokenizer
@@ -200,17 +200,19 @@ def read_pair(folder: Path, config: Values) -> PairPreprocessing:
 
 
 def write_pair(folder: Path, preprocessing: PairPreprocessing, length: int | None) -> Values:
-    if preprocessing.target_tokenizer is not None:
+    target, end, start = preprocessing.target, preprocessing.end, preprocessing.start
+    names: Values = {"eos_token": target.piece(end), "pad_token": target.piece(start)}
+    if preprocessing.target_tokenizer is None:
+        target.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
+    elif (more := write_opus(folder, preprocessing.source, target)) is not None:
+        names |= more
+    else:
         raise GlassformerError(
-            "the model has two tokenizers, one for each language, but a Hugging Face folder has "
-            "one tokenizer.json. Train with tokenizer.shared=true to export it."
+            "the model has two tokenizers, one for each language, which a Hugging Face folder "
+            "holds only for OPUS-MT. Use --format onnx, or train with tokenizer.shared=true."
         )
-    tokenizer, end = preprocessing.tokenizer, preprocessing.end
-    tokenizer.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
-    names = {"eos_token": tokenizer.piece(end), "pad_token": tokenizer.piece(preprocessing.start)}
     _write_tokenizer_config(folder, names, length)
-    start = {"decoder_start_token_id": preprocessing.start, "pad_token_id": preprocessing.start}
-    return {"eos_token_id": end, **start}
+    return {"eos_token_id": end, "decoder_start_token_id": start, "pad_token_id": start}
 
 
 # --- images ---

@@ -1,5 +1,7 @@
 """AutoTokenizer reads an exported folder as its family expects: roles, limits and ends."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +9,17 @@ import pytest
 import torch
 import transformers as hf
 from exported_models import CLS, LABELS, a_gpt, a_model, tokenizer
+from published import publish
+from test_hub_tokenizers import opus
 from tokenizers import processors
 
+import glassformer
 from glassformer.checkpoint.model_folder import load_model
+from glassformer.errors import GlassformerError
+from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.export_hub import write_hub
+from glassformer.pretrained.open_model import open_model
 from glassformer.text.framing import BERT_TOKENS
 from glassformer.text.tokenizers import Tokenizer
 
@@ -71,3 +79,75 @@ def test_a_language_model_truncates_to_its_context(tmp_path: Path) -> None:
         found = hf.AutoModelForCausalLM.from_pretrained(folder)(**read)
     assert found.logits.shape[1] == reader.model_max_length == 32
     assert reader.eos_token == reader.bos_token == "<|endoftext|>"
+
+
+def an_opus(folder: Path, is_shared: bool) -> Path:
+    """An imported OPUS-MT, whose original folder is gone."""
+    theirs = folder / "theirs"
+    publish("marian", theirs)
+    (theirs / "tokenizer.json").unlink()
+    opus(theirs)
+    values = json.loads((theirs / "config.json").read_text())
+    values |= {"pad_token_id": 9, "decoder_start_token_id": 9, "eos_token_id": 0}
+    if not is_shared:
+        ids = [
+            "</s>",
+            "<unk>",
+            "▁Hund",
+            "▁der",
+            "s",
+            "▁",
+            "<unused>",
+            "<also unused>",
+            "x",
+            "<pad>",
+        ]
+        numbered = {piece: id for id, piece in enumerate(ids)}
+        (theirs / "target_vocab.json").write_text(json.dumps(numbered))
+    (theirs / "config.json").write_text(json.dumps(values))
+    glassformer.import_model(theirs, folder / "ours")
+    shutil.rmtree(theirs)
+    return folder / "ours"
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_an_imported_opus_is_written_with_both_of_its_tokenizers(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    path = an_opus(tmp_path, is_shared)
+    folder = tmp_path / "out"
+    glassformer.export_model(path, "hf", folder)
+    ours: Any = load_model(path).preprocessing
+    again: Any = glassformer.load(folder).preprocessing
+    for text in ("the  dogs", "der Hund", "s der the x", ""):
+        assert again.encode_source([text]) == ours.encode_source([text])
+        assert again.encode_target([text]) == ours.encode_target([text])
+    assert again.source.as_json() == ours.source.as_json()
+    assert again.target.as_json() == ours.target.as_json()
+    pytest.importorskip("sentencepiece")
+    reader: Any = hf.AutoTokenizer.from_pretrained(folder)
+    for text in ("the  dogs", "the dog", "dog s"):
+        assert reader(text)["input_ids"] == ours.encode_source([text])[0]
+    assert reader(text_target="der Hunds")["input_ids"] == ours.encode_target(["der Hunds"])[0][1:]
+    assert reader.decode(ours.target.encode("der Hunds")) == "der Hunds"
+    assert len(reader("the dog " * 300, truncation=True)["input_ids"]) == 32
+
+
+def test_two_trained_tokenizers_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    both = PairPreprocessing(tokenizer=tokenizer("bpe"), target_tokenizer=tokenizer("unigram"))
+    path = a_model(tmp_path / "t", "translator", both, pre_norm=False, final_norm=False)
+    with pytest.raises(GlassformerError, match=r"--format onnx, or train with tokenizer\.shared"):
+        exported(path)
+
+
+def test_notes_say_what_is_written_instead(tmp_path: Path) -> None:
+    def notes(name: str) -> str:
+        publish(name, tmp_path / name)
+        out = tmp_path / f"{name}-out"
+        out.mkdir()
+        return "; ".join(write_hub(open_model(tmp_path / name), out, "")[1])
+
+    assert "BertForMaskedLM computes the same as RobertaForMaskedLM" in notes("roberta")
+    assert "the pooler is not written" in notes("bert-body")
+    assert notes("gpt2") == ""
