@@ -41,9 +41,15 @@ class TextPreprocessing(LabelledInputs):
     tag_scheme: SchemeName | None = None
     """How the tags of the training data mark entities; null if they mark none."""
     end_tokens: Names = ()
-    """Special tokens that end a generated text, besides the end of text."""
+    """Entries of the vocabulary that end a generated text, besides the end of text."""
     jinja_template: str | None = Field(None, max_length=2**20)
     """How an imported model was shown conversations, which `chat` writes in the same way."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The ids that end a generated text, the end of text first."""
+        ids = (self.tokenizer.end_of_text, *map(self.tokenizer.id, self.end_tokens))
+        return tuple(id for id in ids if id is not None)
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""

@@ -72,9 +72,7 @@ class Generator(Engine):
 
     def usage(self) -> str:
         tokenizer = self.preprocessing.tokenizer
-        names = [*self.preprocessing.end_tokens]
-        if tokenizer.end_of_text is not None:
-            names.append(tokenizer.piece(tokenizer.end_of_text))
+        names = [tokenizer.piece(id) for id in self.preprocessing.ends]
         return f"""
 import ctranslate2
 from tokenizers import Tokenizer

@@ -101,7 +101,7 @@ def write_as(
     }
     write_json(folder / CONFIG, config)
     if layout.inputs in SETTINGS:
-        write_json(folder / GENERATION, _generation(saved, tokens))
+        write_json(folder / GENERATION, saved.generation | tokens)
     if not getattr(model.config, "has_head", True):
         _write_modules(folder, model.config)
     write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
@@ -137,17 +137,6 @@ def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:
     if inputs == "masked text":  # which are read as they are
         ids = tokenizer.encode(text)
     return text, [int(id) for id in saved.preprocessing.frame(None).put(ids)]
-
-
-def _generation(saved: Saved, tokens: Values) -> Values:
-    preprocessing: Any = saved.preprocessing
-    values = dict(saved.generation) | tokens
-    ends = [
-        preprocessing.tokenizer.special_tokens[e] for e in getattr(preprocessing, "end_tokens", ())
-    ]
-    if ends and "eos_token_id" in tokens:
-        values["eos_token_id"] = [tokens["eos_token_id"], *ends]
-    return values
 
 
 def _write_modules(folder: Path, config: Any) -> None:

@@ -18,6 +18,7 @@ from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.pretrained.end_tokens import end_tokens
 from glassformer.pretrained.family import Inputs, Values
 from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus, write_opus
 from glassformer.pretrained.vocabulary_files import read_vocabulary
@@ -26,6 +27,7 @@ from glassformer.text.tokenizers import Tokenizer
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
+CONFIG = "config.json"
 IMAGES, LENGTHS = "preprocessor_config.json", "sentence_bert_config.json"
 LARGEST_TEMPLATE = 2**20  # bytes
 # What special tokens are for in other tools, and the names that vocabularies give them.
@@ -56,6 +58,14 @@ def settings_of(folder: Path, name: str) -> Values:
 # --- texts ---
 
 
+def read_language(folder: Path, config: Values) -> TextPreprocessing:
+    found = read_text(folder, config)
+    generation = settings_of(folder, GENERATION)
+    file, values = (GENERATION, generation) if "eos_token_id" in generation else (CONFIG, config)
+    where = f"{folder / file}: eos_token_id"
+    return found.changed(end_tokens=end_tokens(values.get("eos_token_id"), found.tokenizer, where))
+
+
 def read_text(folder: Path, config: Values) -> TextPreprocessing:
     return TextPreprocessing(**_of_text(folder, config))
 
@@ -71,15 +81,7 @@ def read_masked(folder: Path, config: Values) -> MaskedTextPreprocessing:
 
 
 def _of_text(folder: Path, config: Values) -> Values:
-    tokenizer = _tokenizer(folder, config)
-    ends = _ids(settings_of(folder, GENERATION).get("eos_token_id", config.get("eos_token_id")))
-    special = {id: name for name, id in tokenizer.special_tokens.items()}
-    names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
-    return {
-        "tokenizer": tokenizer,
-        "end_tokens": tuple(names),
-        "jinja_template": _template(folder),
-    }
+    return {"tokenizer": _tokenizer(folder, config), "jinja_template": _template(folder)}
 
 
 def _tokenizer(folder: Path, config: Values) -> Tokenizer:
@@ -92,11 +94,6 @@ def _tokenizer(folder: Path, config: Values) -> Tokenizer:
             "convert it: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
         )
     return found
-
-
-def _ids(value: Any) -> list[int]:
-    several = value if isinstance(value, list) else [value]
-    return [id for id in several if isinstance(id, int)]
 
 
 def _template(folder: Path) -> str | None:
@@ -116,12 +113,13 @@ def write_language(folder: Path, preprocessing: TextPreprocessing, length: int |
     ids: dict[str, int] = {}
     if before:
         ids["bos_token"] = before[0]
-    if (end := tokenizer.end_of_text) is not None or after:
-        ids["eos_token"] = after[-1] if end is None else end
+    if ends := preprocessing.ends or after[-1:]:
+        ids["eos_token"] = ends[0]
         ids.setdefault("bos_token", ids["eos_token"])
     ids |= {"pad_token": ids.get("eos_token", 0)} | _roles(tokenizer)
     tokenizer.framed(before, after).save(folder / TOKENIZER)
-    return _write_settings(folder, preprocessing, ids, length)
+    written = _write_settings(folder, preprocessing, ids, length)
+    return written | ({"eos_token_id": list(ends)} if len(ends) > 1 else {})
 
 
 def write_masked(
@@ -284,7 +282,7 @@ def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
 
 
 KINDS: dict[Inputs, Kind] = {
-    "text": Kind(read_text, write_language),
+    "text": Kind(read_language, write_language),
     "labelled text": Kind(read_text, write_labelled),
     "masked text": Kind(read_masked, write_masked),
     "pair": Kind(read_pair, write_pair),

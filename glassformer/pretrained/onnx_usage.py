@@ -106,8 +106,6 @@ def _decoding(model: Any, session: str, first: str, limit: str, ends: Any, more:
 
 def _writing(model: GPT, preprocessing: Any) -> str:
     tokenizer = preprocessing.tokenizer
-    ends = [tokenizer.special_tokens[name] for name in preprocessing.end_tokens]
-    ends += [] if tokenizer.end_of_text is None else [tokenizer.end_of_text]
     mask = '"attention_mask": np.ones((1, length), np.int64)'
     return _lines(
         _imports(TOKENIZERS),
@@ -119,7 +117,7 @@ def _writing(model: GPT, preprocessing: Any) -> str:
             "session",
             "ids",
             f"min(len(ids) + {MOST}, {model.context_length + 1})",
-            ends,
+            list(preprocessing.ends),
             mask,
         ),
         "print(tokenizer.decode(written))",

@@ -280,6 +280,10 @@ class Tokenizer:
         """An entry as it is written in the vocabulary; None: there is no such id."""
         return self._backend.id_to_token(id)
 
+    def id(self, piece: str) -> int | None:
+        """The id of an entry; None: the vocabulary has no such entry."""
+        return self._backend.token_to_id(piece)
+
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token of a byte-level vocabulary adds to the text."""
         piece = self.piece(id)
