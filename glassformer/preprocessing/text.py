@@ -187,6 +187,14 @@ class MaskedTextPreprocessing(TextPreprocessing):
         return self.tokenizer.special_tokens[self.mask_name]
 
     @property
+    def mask_takes_blanks(self) -> bool:
+        """Whether a mask stands for the blank before it, too: in training here, it does where
+        tokens include that blank; a tokenizer of another tool says so."""
+        known = self.tokenizer
+        has_rule = known.own_frame is not None
+        return known.takes_blanks_before(self.mask) if has_rule else known.carries_blanks
+
+    @property
     def text_inputs(self) -> tuple[TextInput, ...]:
         frame = self.frame(None)
         return (

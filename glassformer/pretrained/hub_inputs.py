@@ -125,6 +125,10 @@ def write_language(folder: Path, preprocessing: TextPreprocessing, length: int |
 def write_masked(
     folder: Path, preprocessing: MaskedTextPreprocessing, length: int | None
 ) -> Values:
+    if preprocessing.mask_takes_blanks:
+        mask = preprocessing.mask
+        reader = preprocessing.tokenizer.taking_blanks_before(mask)
+        preprocessing = preprocessing.changed(tokenizer=reader)
     return _write_encoder(folder, preprocessing, length, adds_blank=False)
 
 
