@@ -259,12 +259,15 @@ def read_palette(folder: Path, config: Values) -> PalettePreprocessing:
             f"{folder / IMAGES} has no clusters, the colours of the palette. Copy it again."
         )
     side = round(config["n_positions"] ** 0.5)
-    # Their colours are from -1 to 1.
-    palette = [
-        [min(255, max(0, round((value + 1) * 127.5))) for value in each] for each in clusters
-    ]
-    colors = tuple(map(tuple, palette))
+    colors = tuple(tuple(map(_shade, each)) for each in clusters)
     return PalettePreprocessing(image_size=side, num_channels=3, palette=colors)
+
+
+def _shade(value: float) -> float:
+    """From 0 to 255; theirs is from -1 to 1. A palette that was learned here has whole numbers."""
+    found = (value + 1) * 127.5
+    whole = round(found)
+    return min(255, max(0, whole if abs(found - whole) < 1e-9 else found))
 
 
 def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
