@@ -139,7 +139,7 @@ source = tokenizer.encode({text!r}).tokens
     [source], beam_size=4, max_decoding_length={min(MOST, self.model.context_length - 1)}{more}
 )
 writer = {writer}
-print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]))
+print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]).strip())
 """
 
 

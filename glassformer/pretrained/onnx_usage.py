@@ -12,6 +12,7 @@ from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.pretrained.model_cards import ONLY_BEGINNING
 from glassformer.text.tokenizers import Tokenizer
 
 PROMPT = "Once upon a time"
@@ -187,11 +188,13 @@ def _labels(model: Any, preprocessing: Any) -> str:
         shown = "for row in logits:\n    print([label for label, x in zip(labels, row) if x > 0])"
     else:
         shown = "for row in logits:\n    print(labels[row.argmax()])"
+    is_cut = model.context_length is not None and not isinstance(model, TokenTagger)
     return _lines(
         _imports("import json", TOKENIZERS),
         OPEN,
         READ,
         LABELS,
+        ONLY_BEGINNING if is_cut else "",
         texts,
         "(logits,) = session.run(None, inputs)",
         shown,
@@ -246,7 +249,7 @@ def _caption(model: Any, preprocessing: CaptionPreprocessing) -> str:
         'states = encoder.run(None, {"pixel_values": pixels})',
         "memory = dict(zip((each.name for each in encoder.get_outputs()), states))",
         _answering(model, preprocessing.start, preprocessing.end, "**memory"),
-        "print(tokenizer.decode(written))",
+        "print(tokenizer.decode(written).strip())",
     )
 
 
@@ -270,7 +273,7 @@ def _translation(model: Any, preprocessing: PairPreprocessing) -> str:
             preprocessing.end,
             '"encoder_attention_mask": mask, **memory',
         ),
-        f"print({writer}.decode(written))",
+        f"print({writer}.decode(written).strip())",
     )
 
 
