@@ -15,11 +15,12 @@ from tokenizers import processors
 
 import glassformer
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.export_hub import write_hub
 from glassformer.pretrained.open_model import open_model
+from glassformer.tasks.kept_preprocessing import with_tokens
 from glassformer.text.framing import BERT_TOKENS
 from glassformer.text.tokenizers import Tokenizer
 
@@ -151,3 +152,9 @@ def test_notes_say_what_is_written_instead(tmp_path: Path) -> None:
     assert "BertForMaskedLM computes the same as RobertaForMaskedLM" in notes("roberta")
     assert "the pooler is not written" in notes("bert-body")
     assert notes("gpt2") == ""
+
+
+def test_a_vocabulary_of_two_languages_is_not_extended(tmp_path: Path) -> None:
+    known: Any = load_model(an_opus(tmp_path, is_shared=True)).preprocessing
+    with pytest.raises(UsageError, match=r"runs/opus has a tokenizer for each language, so its"):
+        with_tokens(known, ["x"], "runs/opus")
