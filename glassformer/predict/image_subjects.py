@@ -153,7 +153,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
     def colour(id: int) -> str:
         if id == preprocessing.start:
             return START_TOKEN
-        shade = preprocessing.palette[id]
+        shade: list[int] = preprocessing.shades[id].tolist()
         red, green, blue = shade if len(shade) == 3 else shade * 3
         return f"#{red:02x}{green:02x}{blue:02x}"
 

@@ -253,7 +253,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         return found
 
     def _writer(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Writer:
-        return Writer(prompt, ids, self.tokenizer, chosen.stop, self.preprocessing.end_tokens)
+        return Writer(prompt, ids, self.tokenizer, chosen.stop, self.preprocessing.ends)
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         ids = [*self.tokenizer.begins_with, *self.tokenizer.encode(prompt)]

@@ -97,8 +97,7 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         """The tokens of a text whose parts stand between masks."""
         ids: list[int] = []
         for part in parts[:-1]:
-            # Where tokens include the blank before a word, the missing token includes it, too.
-            before = part.rstrip() if self.tokenizer.carries_blanks else part
+            before = part.rstrip() if self.preprocessing.mask_takes_blanks else part
             ids += [*self.tokenizer.encode(before), self.preprocessing.mask]
         return ids + self.tokenizer.encode(parts[-1])
 
@@ -118,6 +117,8 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         touches_mask = (not before and place > 0) or (not after and place + 2 < len(parts))
         if touches_mask or before[-1:].isalnum() or after[:1].isalnum():
             return False
+        if self.tokenizer.carries_blanks and not self.preprocessing.mask_takes_blanks:
+            return False  # the blank stands before the mask, so the missing token has none
         # Where tokens include blanks, the first token of a word has none after a bracket.
         return before[-1:] in ("", " ", "\n", "\t") or not self.tokenizer.carries_blanks
 

@@ -35,6 +35,7 @@ from glassformer.predict.translations import (
     Translations,
     TranslationScore,
     TranslationSettings,
+    prefix_ids,
 )
 from glassformer.predict.word_alignment import (
     attention_of_heads,
@@ -291,17 +292,15 @@ class TranslatePredictor(InspectsTranslations):
         self, text: str, target: str | None, layer: int | None, head: int | None, words: bool
     ) -> Alignment:
         source = one_line(text)
-        own = self.translate(source) if target is None else None
+        source_ids, target_ids, own = self._pair(source, target)
         written = one_line(target or "") if own is None else own.text
-        is_cut_off = own is not None and own.is_cut_off
-        source_ids, target_ids = self._rows(source, written, has_end=not is_cut_off)
         heads = attention_of_heads(self.model, source_ids, target_ids)  # (layers, H, T, S)
         weights = chosen_weights(heads, layer, head)  # (T, S)
         if own is None:
             total = self.score(source, written).total
             score = self.settings({}).score(total, len(target_ids) - 1)
         else:
-            score = own.translations[0].score
+            score = own.score
         read = self.preprocessing.source, source_ids
         wrote = self.preprocessing.target, target_ids[1:]
         found = Alignment(
@@ -311,7 +310,7 @@ class TranslatePredictor(InspectsTranslations):
             source_tokens=shown_tokens(*read),
             target_tokens=shown_tokens(*wrote),
             weights=weights.double().numpy(),
-            is_cut_off=is_cut_off,
+            is_cut_off=own is not None and own.finish_reason == "length",
             heads=heads.double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
@@ -320,10 +319,8 @@ class TranslatePredictor(InspectsTranslations):
 
     def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
-        own = self.translate(source) if target is None else None
-        written = one_line(target or "") if own is None else own.text
-        rows = self._rows(source, written, has_end=own is None or not own.is_cut_off)
-        return of_translation(self.model, self.preprocessing, source, *rows)
+        source_ids, target_ids, _ = self._pair(source, target)
+        return of_translation(self.model, self.preprocessing, source, source_ids, target_ids)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
         chosen: TranslationSettings = self.chosen_settings(settings)
@@ -369,27 +366,29 @@ class TranslatePredictor(InspectsTranslations):
             )
 
     def _prefix(self, chosen: TranslationSettings) -> list[int]:
-        if not chosen.prefix:
-            return []
-        prefix, target = one_line(chosen.prefix), self.preprocessing.target
-        if target.kind == "char" and (unknown := target.unknown_characters(prefix)):
-            raise UsageError(
-                f"the prefix has characters that the model does not know: {' '.join(unknown[:10])}"
-            )
-        _, *ids, _ = self.preprocessing.encode_target([prefix])[0]
-        room = self.model.context_length - 2
-        if len(ids) > room:
-            raise UsageError(
-                f"the prefix has {len(ids):,} tokens, but the model has room for {room:,}. Use a "
-                "shorter one."
-            )
-        return ids
+        return prefix_ids(chosen.prefix, self.preprocessing, self.model.context_length)
 
-    def _rows(self, source: str, target: str, has_end: bool = True) -> tuple[list[int], list[int]]:
-        """The ids of a sentence pair; a target that was cut off has no end."""
+    def _pair(
+        self, source: str, target: str | None
+    ) -> tuple[list[int], list[int], Translation | None]:
+        """The ids of a sentence and of `target`, or of what the model writes, and its text."""
+        if target is not None:
+            return (*self._rows(source, target), None)
+        source_ids, target_ids = self._rows(source, "")
+        if not source:
+            return source_ids, target_ids, Translation("", 0.0)
+        known, chosen = self.preprocessing, self.settings({})
+        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
+        rows = [source_ids]
+        (found,) = search_translations(self.model, known, rows, chosen, prefix, None, limit)
+        after = [known.end] if found[0].is_complete else []
+        ids = [known.start, *prefix, *found[0].ids, *after]
+        return source_ids, ids, next(self._joined([source], [found], chosen, prefix))
+
+    def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
+        """The ids of a sentence pair."""
         (source_ids,) = self.preprocessing.encode_source([one_line(source)])
         (target_ids,) = self.preprocessing.encode_target([one_line(target)])
-        target_ids = target_ids if has_end else target_ids[:-1]
         room = self.model.context_length
         for side, length in (("source", len(source_ids)), ("translation", len(target_ids) - 1)):
             if length > room:

@@ -7,8 +7,11 @@ from typing import Any
 from pydantic import Field
 
 from glassformer.config import Count
+from glassformer.data.pair_files import one_line
+from glassformer.errors import UsageError
 from glassformer.generation.beam_settings import MOST_BEAMS, Beams
 from glassformer.predict.written_texts import WrittenText, WrittenTexts
+from glassformer.preprocessing.pair import PairPreprocessing
 
 
 class TranslationSettings(Beams):
@@ -22,6 +25,25 @@ class TranslationSettings(Beams):
     max_new_tokens: Count | None = Field(None, ge=1)
     """The most tokens of a translation, with its end, up to the model's context (null: as many as
     the training data suggests)."""
+
+
+def prefix_ids(text: str, preprocessing: PairPreprocessing, context: int) -> list[int]:
+    """The tokens that every translation begins with, for a model with this context."""
+    if not text:
+        return []
+    prefix, target = one_line(text), preprocessing.target
+    if target.kind == "char" and (unknown := target.unknown_characters(prefix)):
+        raise UsageError(
+            f"the prefix has characters that the model does not know: {' '.join(unknown[:10])}"
+        )
+    _, *ids, _ = preprocessing.encode_target([prefix])[0]
+    room = context - 2
+    if len(ids) > room:
+        raise UsageError(
+            f"the prefix has {len(ids):,} tokens, but the model has room for {room:,}. Use a "
+            "shorter one."
+        )
+    return ids
 
 
 class Translation(WrittenText):

@@ -79,15 +79,14 @@ class Writer:
         ids: list[int],
         tokenizer: Tokenizer,
         stops: Sequence[str],
-        ends: Sequence[str] = (),
+        ends: Sequence[int] = (),
     ) -> None:
-        """`ends` are special tokens that end the text, besides the end of text."""
+        """`ends` are tokens that end the text, besides the end of text."""
         self.prompt = prompt
         self.text = ""
         self.num_tokens = 0
         self._end = tokenizer.end_of_text
-        known = tokenizer.special_tokens
-        self._ends = {self._end, *(known[end] for end in ends if end in known)}
+        self._ends = {self._end, *ends}
         self._stream = TextStream(tokenizer, before=ids)
         self._filter = StopFilter(stops)
         self._ended = False

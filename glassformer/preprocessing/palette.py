@@ -23,7 +23,8 @@ MOST_COLORS = 2**16 - 1
 SAMPLE = 2**18  # pixels from which a palette is learned
 _AT_ONCE = 2**16  # pixels whose distances to all colours are in memory
 
-Value = Annotated[int, Field(ge=0, le=255)]
+# Those of palettes that are learned here are whole; those of other tools need not be.
+Value = Annotated[int | float, Field(ge=0, le=255)]
 
 
 class PalettePreprocessing(ImageInputs):
@@ -73,18 +74,20 @@ class PalettePreprocessing(ImageInputs):
         return id_type(len(self.palette) + 1).str
 
     @cached_property
-    def _colors(self) -> Pixels:
-        return np.array(self.palette, dtype=np.uint8)  # (K, C)
+    def shades(self) -> Pixels:
+        """(K, C) The colours as they are shown."""
+        return np.rint(np.array(self.palette)).astype(np.uint8)
 
     def ids(self, images: Pixels) -> Array:
         """uint8 (B, H, W, C) → numbers of colours (B, H·W), row by row."""
-        nearest = nearest_colors(images.reshape(-1, self.num_channels), self._colors)
+        colors = np.array(self.palette)
+        nearest = nearest_colors(images.reshape(-1, self.num_channels), colors)
         return nearest.astype(self.dtype).reshape(len(images), -1)
 
     def pixels(self, ids: npt.ArrayLike) -> Pixels:
         """Numbers of colours (B, H·W) → uint8 (B, H, W, C)."""
         numbers = np.asarray(ids)
-        return self._colors[numbers].reshape(len(numbers), *self.image_size, self.num_channels)
+        return self.shades[numbers].reshape(len(numbers), *self.image_size, self.num_channels)
 
     def encode(self, contents: Sequence[ImageInput]) -> list[Any]:
         """The colours of each image, row by row: (H·W,)."""
@@ -138,13 +141,15 @@ def _clustered(colors: Pixels, counts: Array, num_colors: int, seed: int) -> Pix
     return np.unique(rounded, axis=0)  # two means may be rounded to the same colour
 
 
-def nearest_colors(pixels: Pixels, colors: Pixels) -> npt.NDArray[np.int64]:
+def nearest_colors(pixels: Pixels, colors: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """(N,) the colour (of K, C) that each pixel (of N, C) is nearest to; the first of several."""
     found = np.empty(len(pixels), dtype=np.int64)
-    palette = colors.astype(np.float32)  # squares of 8-bit values are exact in float32
+    # Squares of 8-bit values are exact in float32; colours between them may be close to each other.
+    kind: Any = np.float64 if np.issubdtype(colors.dtype, np.floating) else np.float32
+    palette = colors.astype(kind)
     squares = (palette**2).sum(axis=1)
     for first in range(0, len(pixels), _AT_ONCE):
-        some = pixels[first : first + _AT_ONCE].astype(np.float32)
+        some = pixels[first : first + _AT_ONCE].astype(kind)
         # |p - c|² without |p|², which is the same for all colours
         found[first : first + len(some)] = (squares - 2 * some @ palette.T).argmin(axis=1)
     return found

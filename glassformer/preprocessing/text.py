@@ -41,7 +41,7 @@ class TextPreprocessing(LabelledInputs):
     tag_scheme: SchemeName | None = None
     """How the tags of the training data mark entities; null if they mark none."""
     end_tokens: Names = ()
-    """Special tokens that end a generated text, besides the end of text."""
+    """Entries of the vocabulary that end a generated text, besides the end of text."""
     jinja_template: str | None = Field(None, max_length=2**20)
     """How an imported model was shown conversations, which `chat` writes in the same way."""
 
@@ -50,6 +50,12 @@ class TextPreprocessing(LabelledInputs):
     def _not_blank(cls, template: str | None) -> str | None:
         """Some publishers write "" where they have no template."""
         return template if template and template.strip() else None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The ids that end a generated text, the end of text first."""
+        ids = (self.tokenizer.end_of_text, *map(self.tokenizer.id, self.end_tokens))
+        return tuple(id for id in ids if id is not None)
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""
@@ -185,6 +191,14 @@ class MaskedTextPreprocessing(TextPreprocessing):
     def mask(self) -> int:
         """The token that hides another."""
         return self.tokenizer.special_tokens[self.mask_name]
+
+    @property
+    def mask_takes_blanks(self) -> bool:
+        """Whether a mask stands for the blank before it, too: in training here, it does where
+        tokens include that blank; a tokenizer of another tool says so."""
+        known = self.tokenizer
+        has_rule = known.own_frame is not None
+        return known.takes_blanks_before(self.mask) if has_rule else known.carries_blanks
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:

@@ -72,9 +72,7 @@ class Generator(Engine):
 
     def usage(self) -> str:
         tokenizer = self.preprocessing.tokenizer
-        names = [*self.preprocessing.end_tokens]
-        if tokenizer.end_of_text is not None:
-            names.append(tokenizer.piece(tokenizer.end_of_text))
+        names = [tokenizer.piece(id) for id in self.preprocessing.ends]
         return f"""
 import ctranslate2
 from tokenizers import Tokenizer
@@ -141,7 +139,7 @@ source = tokenizer.encode({text!r}).tokens
     [source], beam_size=4, max_decoding_length={min(MOST, self.model.context_length - 1)}{more}
 )
 writer = {writer}
-print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]))
+print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]).strip())
 """
 
 

@@ -172,12 +172,12 @@ def _shape(config: Any) -> Values:
 def _ends(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
     """The tokens that end a text and an answer, and notes."""
     tokenizer = preprocessing.tokenizer
-    special = [tokenizer.special_tokens[name] for name in preprocessing.end_tokens]
-    ids = [*special, *([] if tokenizer.end_of_text is None else [tokenizer.end_of_text])]
+    # What ends an answer comes first, then the end of text.
+    ids = sorted(preprocessing.ends, key=lambda id: id == tokenizer.end_of_text)
     found = {
         f"tokenizer.ggml.{kind}_token_id": id for kind, id in zip(("eos", "eot"), ids, strict=False)
     }
-    left = [name for name in preprocessing.end_tokens if tokenizer.special_tokens[name] in ids[2:]]
+    left = [tokenizer.token(id) for id in ids[2:] if id != tokenizer.end_of_text]
     if not left:
         return found, []
     return found, [f"GGUF has no place for further tokens that end a text: {', '.join(left)}"]

@@ -59,7 +59,25 @@ def layout_for(
 
 def write_hub(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the model into a folder. Returns the name of the architecture, and notes."""
-    return write_as(*layout_for(saved), saved, folder, rest)
+    family, layout = layout_for(saved)
+    name, notes = write_as(family, layout, saved, folder, rest)
+    if same := _same_as(layout, saved):
+        notes.append(
+            f"{name} computes the same as {' and '.join(same)}, so such a model is written as a "
+            f"{name}, too"
+        )
+    return name, notes
+
+
+def _same_as(layout: Layout, saved: Saved) -> list[str]:
+    """The other architectures that a model could be written as."""
+    config: Any = saved.model.config
+    return [
+        other.architecture
+        for family in FAMILIES.values()
+        for other in family.layouts
+        if other.model == saved.name and other is not layout and not other.differences(config)
+    ]
 
 
 def write_as(
@@ -67,13 +85,14 @@ def write_as(
 ) -> tuple[str, list[str]]:
     """The same as this architecture, from which the model must not differ."""
     model: Any = saved.model
-    notes = []
+    notes = [layout.note] if layout.note else []
     if float(getattr(model, "temperature", 1.0)) != 1:
         notes.append(
             f"the output layer is divided by the temperature {float(model.temperature):.3g}, so "
             "that the probabilities stay calibrated"
         )
-    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing)
+    length = getattr(model.config, "context_length", None)
+    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing, length)
     config: Values = {
         "architectures": [layout.architecture],
         "model_type": family.name,
@@ -83,7 +102,7 @@ def write_as(
     }
     write_json(folder / CONFIG, config)
     if layout.inputs in SETTINGS:
-        write_json(folder / GENERATION, _generation(saved, tokens))
+        write_json(folder / GENERATION, saved.generation | tokens)
     if not getattr(model.config, "has_head", True):
         _write_modules(folder, model.config)
     write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
@@ -119,17 +138,6 @@ def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:
     if inputs == "masked text":  # which are read as they are
         ids = tokenizer.encode(text)
     return text, [int(id) for id in saved.preprocessing.frame(None).put(ids)]
-
-
-def _generation(saved: Saved, tokens: Values) -> Values:
-    preprocessing: Any = saved.preprocessing
-    values = dict(saved.generation) | tokens
-    ends = [
-        preprocessing.tokenizer.special_tokens[e] for e in getattr(preprocessing, "end_tokens", ())
-    ]
-    if ends and "eos_token_id" in tokens:
-        values["eos_token_id"] = [tokens["eos_token_id"], *ends]
-    return values
 
 
 def _write_modules(folder: Path, config: Any) -> None:

@@ -40,6 +40,7 @@ def write_inputs(folder: Path, saved: Saved) -> Values:
 
 def _written(folder: Path, saved: Saved) -> Values:
     preprocessing: Any = saved.preprocessing
+    length = getattr(saved.model.config, "context_length", None)
     match preprocessing:
         case PairPreprocessing():
             return _write_pair(folder, preprocessing)
@@ -56,11 +57,11 @@ def _written(folder: Path, saved: Saved) -> Values:
             write_json(folder / IMAGES, scale)
             return {}
         case TextPreprocessing() if isinstance(saved.model, Labeller):
-            return write_labelled(folder, preprocessing)
+            return write_labelled(folder, preprocessing, length)
         case TextPreprocessing() if isinstance(saved.model, GPT):
-            return write_language(folder, preprocessing)
+            return write_language(folder, preprocessing, length)
         case _:
-            return write_masked(folder, preprocessing)
+            return write_masked(folder, preprocessing, length)
 
 
 def _write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:

@@ -52,6 +52,8 @@ class Layout:
     """Tensors that are not needed, as regular expressions; reported."""
     computed: tuple[str, ...] = ()
     """Tensors that follow from the config or from others; not reported."""
+    note: str = ""
+    """What a reader of an exported model should know."""
     renames: tuple[tuple[str, str], ...] = ()
     """Names in files of other releases, as regular expressions, and the usual ones."""
     newer: tuple[tuple[str, str], ...] = ()

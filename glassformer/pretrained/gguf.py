@@ -18,6 +18,7 @@ from glassformer.errors import GlassformerError
 from glassformer.nn.positions import RotaryPositions, RotaryStretch
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import read_model
+from glassformer.pretrained.end_tokens import end_tokens
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Layout, Values
 from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
@@ -78,15 +79,12 @@ def read_gguf(path: DataPath) -> ForeignModel:
 
 
 def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
-    """The special tokens that end an answer, apart from the end of a text."""
-    special = {id: name for name, id in tokenizer.special_tokens.items()}
+    """The tokens that end an answer, apart from the end of a text."""
     keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot")]
-    ends = {key: metadata[key] for key in keys if key in metadata}
-    for key, id in ends.items():
-        if not isinstance(id, int):
-            raise GlassformerError(f"{where}: {key} is not a number. Download it again.")
-    names = [special[id] for id in ends.values() if id in special and id != tokenizer.end_of_text]
-    return tuple(dict.fromkeys(names))
+    found = [
+        end_tokens([metadata[key]], tokenizer, f"{where}: {key}") for key in keys if key in metadata
+    ]
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def describe_gguf(path: DataPath) -> tuple[str, Config]:

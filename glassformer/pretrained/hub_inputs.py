@@ -18,15 +18,25 @@ from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.pretrained.end_tokens import end_tokens
 from glassformer.pretrained.family import Inputs, Values
-from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus
+from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus, write_opus
 from glassformer.pretrained.vocabulary_files import read_vocabulary
+from glassformer.text.framing import BEGIN, MASKS, PAD
 from glassformer.text.tokenizers import Tokenizer
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
+CONFIG = "config.json"
 IMAGES, LENGTHS = "preprocessor_config.json", "sentence_bert_config.json"
 LARGEST_TEMPLATE = 2**20  # bytes
+# What special tokens are for in other tools, and the names that vocabularies give them.
+ROLES = {
+    "unk_token": ("[UNK]", "<unk>"),
+    "mask_token": MASKS,
+    "pad_token": (PAD, "<pad>", "<|pad|>"),
+}
+IN_CONFIG = ("bos_token", "eos_token", "pad_token")  # whose ids are in config.json as well
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,9 @@ class Kind:
 
     read: Callable[[Path, Values], Preprocessing]
     """From a folder and its config.json."""
-    write: Callable[[Path, Any], Values]
-    """Into a folder. Returns further values of its config.json."""
+    write: Callable[[Path, Any, int | None], Values]
+    """Into a folder, for a model that reads at most so many tokens. Returns further values of its
+    config.json."""
 
 
 def settings_of(folder: Path, name: str) -> Values:
@@ -45,6 +56,14 @@ def settings_of(folder: Path, name: str) -> Values:
 
 
 # --- texts ---
+
+
+def read_language(folder: Path, config: Values) -> TextPreprocessing:
+    found = read_text(folder, config)
+    generation = settings_of(folder, GENERATION)
+    file, values = (GENERATION, generation) if "eos_token_id" in generation else (CONFIG, config)
+    where = f"{folder / file}: eos_token_id"
+    return found.changed(end_tokens=end_tokens(values.get("eos_token_id"), found.tokenizer, where))
 
 
 def read_text(folder: Path, config: Values) -> TextPreprocessing:
@@ -62,15 +81,7 @@ def read_masked(folder: Path, config: Values) -> MaskedTextPreprocessing:
 
 
 def _of_text(folder: Path, config: Values) -> Values:
-    tokenizer = _tokenizer(folder, config)
-    ends = _ids(settings_of(folder, GENERATION).get("eos_token_id", config.get("eos_token_id")))
-    special = {id: name for name, id in tokenizer.special_tokens.items()}
-    names = [special[id] for id in ends if id in special and id != tokenizer.end_of_text]
-    return {
-        "tokenizer": tokenizer,
-        "end_tokens": tuple(names),
-        "jinja_template": _template(folder),
-    }
+    return {"tokenizer": _tokenizer(folder, config), "jinja_template": _template(folder)}
 
 
 def _tokenizer(folder: Path, config: Values) -> Tokenizer:
@@ -85,11 +96,6 @@ def _tokenizer(folder: Path, config: Values) -> Tokenizer:
     return found
 
 
-def _ids(value: Any) -> list[int]:
-    several = value if isinstance(value, list) else [value]
-    return [id for id in several if isinstance(id, int)]
-
-
 def _template(folder: Path) -> str | None:
     path = folder / TEMPLATE
     if path.is_file() and path.stat().st_size <= LARGEST_TEMPLATE:
@@ -101,62 +107,77 @@ def _template(folder: Path) -> str | None:
     return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else None
 
 
-def write_language(folder: Path, preprocessing: TextPreprocessing) -> Values:
-    before, after = preprocessing.tokenizer.own_frame or ((), ())
-    return _write_text(folder, preprocessing, before, after, adds_blank=False)
-
-
-def write_masked(folder: Path, preprocessing: MaskedTextPreprocessing) -> Values:
-    frame = preprocessing.frame(None)
-    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=False)
-
-
-def write_labelled(folder: Path, preprocessing: TextPreprocessing) -> Values:
-    frame = preprocessing.frame(None)
-    return _write_text(folder, preprocessing, frame.before, frame.after, adds_blank=True)
-
-
-def _write_text(
-    folder: Path,
-    preprocessing: TextPreprocessing,
-    before: tuple[int, ...],
-    after: tuple[int, ...],
-    adds_blank: bool,
-) -> Values:
+def write_language(folder: Path, preprocessing: TextPreprocessing, length: int | None) -> Values:
     tokenizer = preprocessing.tokenizer
-    tokenizer.framed(before, after, adds_blank).save(folder / TOKENIZER)
+    before, after = tokenizer.own_frame or ((), ())
     ids: dict[str, int] = {}
     if before:
         ids["bos_token"] = before[0]
-    if (end := tokenizer.end_of_text) is not None or after:
-        ids["eos_token"] = after[-1] if end is None else end
+    if ends := preprocessing.ends or after[-1:]:
+        ids["eos_token"] = ends[0]
         ids.setdefault("bos_token", ids["eos_token"])
-    if isinstance(preprocessing, MaskedTextPreprocessing):
-        ids["mask_token"] = preprocessing.mask
-    if before and after:
-        ids |= {"cls_token": before[0], "sep_token": after[-1]}
-    ids["pad_token"] = _padding(tokenizer, ids.get("eos_token", 0))
-    values: Values = {name: tokenizer.piece(id) for name, id in ids.items()}
+    ids |= {"pad_token": ids.get("eos_token", 0)} | _roles(tokenizer)
+    tokenizer.framed(before, after).save(folder / TOKENIZER)
+    written = _write_settings(folder, preprocessing, ids, length)
+    return written | ({"eos_token_id": list(ends)} if len(ends) > 1 else {})
+
+
+def write_masked(
+    folder: Path, preprocessing: MaskedTextPreprocessing, length: int | None
+) -> Values:
+    if preprocessing.mask_takes_blanks:
+        mask = preprocessing.mask
+        reader = preprocessing.tokenizer.taking_blanks_before(mask)
+        preprocessing = preprocessing.changed(tokenizer=reader)
+    return _write_encoder(folder, preprocessing, length, adds_blank=False)
+
+
+def write_labelled(folder: Path, preprocessing: TextPreprocessing, length: int | None) -> Values:
+    return _write_encoder(folder, preprocessing, length, adds_blank=True)
+
+
+def _write_encoder(
+    folder: Path, preprocessing: TextPreprocessing, length: int | None, adds_blank: bool
+) -> Values:
+    tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(None)
+    sides = {"bos_token": frame.before[:1], "eos_token": frame.after[-1:]}
+    ids = {name: side[0] for name, side in sides.items() if side}
+    ids["pad_token"] = ids.get("eos_token", 0)
+    if frame.before and frame.after:
+        ids |= {"cls_token": frame.before[0], "sep_token": frame.after[-1]}
+        # RoBERTa's <s> and </s> begin and end a text as well, BERT's tokens do not.
+        if tokenizer.piece(ids["cls_token"]) == BEGIN:
+            del ids["bos_token"], ids["eos_token"]
+    if tokenizer.unknown is not None:
+        ids["unk_token"] = tokenizer.unknown
+    ids |= _roles(tokenizer)
+    tokenizer.framed(frame.before, frame.after, adds_blank).save(folder / TOKENIZER)
+    return _write_settings(folder, preprocessing, ids, length)
+
+
+def _roles(tokenizer: Tokenizer) -> dict[str, int]:
+    """The special tokens whose names say what they are for."""
+    special = tokenizer.special_tokens
+    found = {role: [name for name in names if name in special] for role, names in ROLES.items()}
+    return {role: special[names[0]] for role, names in found.items() if names}
+
+
+def _write_settings(
+    folder: Path, preprocessing: TextPreprocessing, ids: dict[str, int], length: int | None
+) -> Values:
+    values: Values = {name: preprocessing.tokenizer.piece(id) for name, id in ids.items()}
     if preprocessing.jinja_template is not None:
         values["chat_template"] = preprocessing.jinja_template
-    _write_tokenizer_config(folder, values)
-    known = {
-        name: id for name, id in ids.items() if name in ("bos_token", "eos_token", "pad_token")
-    }
-    return {f"{name}_id": id for name, id in known.items()}
+    _write_tokenizer_config(folder, values, length)
+    return {f"{name}_id": ids[name] for name in IN_CONFIG if name in ids}
 
 
-def _padding(tokenizer: Tokenizer, otherwise: int) -> int:
-    for name in ("[PAD]", "<pad>", "<|pad|>"):
-        if name in tokenizer.special_tokens:
-            return tokenizer.special_tokens[name]
-    return otherwise
-
-
-def _write_tokenizer_config(folder: Path, values: Values) -> None:
+def _write_tokenizer_config(folder: Path, values: Values, length: int | None) -> None:
     # Texts are decoded as they are here: no space before punctuation is removed.
     common = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    write_json(folder / TOKENIZER_CONFIG, common | values)
+    # Without it, truncation=True in transformers cuts nothing.
+    limit = {} if length is None else {"model_max_length": length}
+    write_json(folder / TOKENIZER_CONFIG, common | limit | values)
 
 
 # --- pairs of texts ---
@@ -180,18 +201,20 @@ def read_pair(folder: Path, config: Values) -> PairPreprocessing:
     return PairPreprocessing(**values, start_token=name)
 
 
-def write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:
-    if preprocessing.target_tokenizer is not None:
+def write_pair(folder: Path, preprocessing: PairPreprocessing, length: int | None) -> Values:
+    target, end, start = preprocessing.target, preprocessing.end, preprocessing.start
+    names: Values = {"eos_token": target.piece(end), "pad_token": target.piece(start)}
+    if preprocessing.target_tokenizer is None:
+        target.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
+    elif (more := write_opus(folder, preprocessing.source, target)) is not None:
+        names |= more
+    else:
         raise GlassformerError(
-            "the model has two tokenizers, one for each language, but a Hugging Face folder has "
-            "one tokenizer.json. Train with tokenizer.shared=true to export it."
+            "the model has two tokenizers, one for each language, which a Hugging Face folder "
+            "holds only for OPUS-MT. Use --format onnx, or train with tokenizer.shared=true."
         )
-    tokenizer, end = preprocessing.tokenizer, preprocessing.end
-    tokenizer.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
-    names = {"eos_token": tokenizer.piece(end), "pad_token": tokenizer.piece(preprocessing.start)}
-    _write_tokenizer_config(folder, names)
-    start = {"decoder_start_token_id": preprocessing.start, "pad_token_id": preprocessing.start}
-    return {"eos_token_id": end, **start}
+    _write_tokenizer_config(folder, names, length)
+    return {"eos_token_id": end, "decoder_start_token_id": start, "pad_token_id": start}
 
 
 # --- images ---
@@ -236,12 +259,15 @@ def read_palette(folder: Path, config: Values) -> PalettePreprocessing:
             f"{folder / IMAGES} has no clusters, the colours of the palette. Copy it again."
         )
     side = round(config["n_positions"] ** 0.5)
-    # Their colours are from -1 to 1.
-    palette = [
-        [min(255, max(0, round((value + 1) * 127.5))) for value in each] for each in clusters
-    ]
-    colors = tuple(map(tuple, palette))
+    colors = tuple(tuple(map(_shade, each)) for each in clusters)
     return PalettePreprocessing(image_size=side, num_channels=3, palette=colors)
+
+
+def _shade(value: float) -> float:
+    """From 0 to 255; theirs is from -1 to 1. A palette that was learned here has whole numbers."""
+    found = (value + 1) * 127.5
+    whole = round(found)
+    return min(255, max(0, whole if abs(found - whole) < 1e-9 else found))
 
 
 def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
@@ -263,12 +289,12 @@ def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
 
 
 KINDS: dict[Inputs, Kind] = {
-    "text": Kind(read_text, write_language),
+    "text": Kind(read_language, write_language),
     "labelled text": Kind(read_text, write_labelled),
     "masked text": Kind(read_masked, write_masked),
     "pair": Kind(read_pair, write_pair),
-    "image": Kind(read_images, write_images),
-    "palette": Kind(read_palette, write_palette),
+    "image": Kind(read_images, lambda folder, images, length: write_images(folder, images)),
+    "palette": Kind(read_palette, lambda folder, images, length: write_palette(folder, images)),
 }
 
 # --- generation ---

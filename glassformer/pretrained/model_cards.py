@@ -10,6 +10,10 @@ import yaml
 from glassformer import __version__
 
 FENCE = "```"
+# In the programs of classifiers, which cut texts with the tools that their readers have.
+ONLY_BEGINNING = """
+# Of a text that is too long, this reads the beginning; glassformer reads the beginning and the end.
+""".strip()
 
 
 def card(title: str, about: str, usage: str, rest: str, **metadata: Any) -> str:

@@ -12,6 +12,7 @@ from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.pretrained.model_cards import ONLY_BEGINNING
 from glassformer.text.tokenizers import Tokenizer
 
 PROMPT = "Once upon a time"
@@ -106,8 +107,6 @@ def _decoding(model: Any, session: str, first: str, limit: str, ends: Any, more:
 
 def _writing(model: GPT, preprocessing: Any) -> str:
     tokenizer = preprocessing.tokenizer
-    ends = [tokenizer.special_tokens[name] for name in preprocessing.end_tokens]
-    ends += [] if tokenizer.end_of_text is None else [tokenizer.end_of_text]
     mask = '"attention_mask": np.ones((1, length), np.int64)'
     return _lines(
         _imports(TOKENIZERS),
@@ -119,7 +118,7 @@ def _writing(model: GPT, preprocessing: Any) -> str:
             "session",
             "ids",
             f"min(len(ids) + {MOST}, {model.context_length + 1})",
-            ends,
+            list(preprocessing.ends),
             mask,
         ),
         "print(tokenizer.decode(written))",
@@ -189,11 +188,13 @@ def _labels(model: Any, preprocessing: Any) -> str:
         shown = "for row in logits:\n    print([label for label, x in zip(labels, row) if x > 0])"
     else:
         shown = "for row in logits:\n    print(labels[row.argmax()])"
+    is_cut = model.context_length is not None and not isinstance(model, TokenTagger)
     return _lines(
         _imports("import json", TOKENIZERS),
         OPEN,
         READ,
         LABELS,
+        ONLY_BEGINNING if is_cut else "",
         texts,
         "(logits,) = session.run(None, inputs)",
         shown,
@@ -248,7 +249,7 @@ def _caption(model: Any, preprocessing: CaptionPreprocessing) -> str:
         'states = encoder.run(None, {"pixel_values": pixels})',
         "memory = dict(zip((each.name for each in encoder.get_outputs()), states))",
         _answering(model, preprocessing.start, preprocessing.end, "**memory"),
-        "print(tokenizer.decode(written))",
+        "print(tokenizer.decode(written).strip())",
     )
 
 
@@ -272,7 +273,7 @@ def _translation(model: Any, preprocessing: PairPreprocessing) -> str:
             preprocessing.end,
             '"encoder_attention_mask": mask, **memory',
         ),
-        f"print({writer}.decode(written))",
+        f"print({writer}.decode(written).strip())",
     )
 
 

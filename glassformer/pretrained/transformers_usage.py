@@ -6,6 +6,7 @@ from glassformer.models.labeller import TokenTagger
 from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.family import Layout
 from glassformer.pretrained.foreign_model import command_to_try
+from glassformer.pretrained.model_cards import ONLY_BEGINNING
 
 MOST = 32  # tokens to write
 
@@ -15,8 +16,9 @@ inputs = reader({text!r}, return_tensors="pt")
 written = model.generate(**inputs, max_new_tokens={length})
 print(reader.decode(written[0], skip_special_tokens=True))
 """
-LABEL = """
-inputs = reader({text!r}, return_tensors="pt")
+LABEL = f"""
+{ONLY_BEGINNING}
+inputs = reader({{text!r}}, truncation=True, return_tensors="pt")
 probabilities = model(**inputs).logits[0].softmax(-1).tolist()
 for number, probability in enumerate(probabilities):
     print(model.config.id2label[number], probability)

@@ -71,8 +71,10 @@ def with_tokens(found: Preprocessing, tokens: Sequence[str], source: Source) -> 
     if not tokens:
         return found
     if len(found.tokenizers) != 1:
-        number = "two vocabularies" if found.tokenizers else "no vocabulary"
-        raise UsageError(f"{source} has {number}, so --add-tokens does not apply. Leave it out.")
+        why = "has a tokenizer for each language" if found.tokenizers else "reads no text"
+        raise UsageError(
+            f"{source} {why}, so its vocabulary cannot be extended. Leave out --add-tokens."
+        )
     ((name, tokenizer),) = found.tokenizers.items()
     return found.changed(**{name: tokenizer.with_tokens(tokens)})
 

@@ -105,6 +105,13 @@ class Tokenizer:
             backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         return Tokenizer(backend)
 
+    def taking_blanks_before(self, id: int) -> "Tokenizer":
+        """The same with a special token that includes the blanks before it."""
+        values = self.as_json()
+        for added in values["added_tokens"]:
+            added["lstrip"] |= added["id"] == id
+        return Tokenizer(Backend.from_str(json.dumps(values)))
+
     def with_tokens(self, tokens: Sequence[str]) -> "Tokenizer":
         """The same with more tokens, which a text can spell and which take the next ids. A token of
         letters matches whole words only."""
@@ -279,6 +286,15 @@ class Tokenizer:
     def piece(self, id: int) -> str | None:
         """An entry as it is written in the vocabulary; None: there is no such id."""
         return self._backend.id_to_token(id)
+
+    def id(self, piece: str) -> int | None:
+        """The id of an entry; None: the vocabulary has no such entry."""
+        return self._backend.token_to_id(piece)
+
+    def takes_blanks_before(self, id: int) -> bool:
+        """Whether a special token in a text includes the blanks before it."""
+        added = self._backend.get_added_tokens_decoder().get(id)
+        return added is not None and added.lstrip
 
     def token_bytes(self, id: int) -> bytes:
         """The bytes that a token of a byte-level vocabulary adds to the text."""

@@ -8,6 +8,7 @@ import torch
 from translators import pupil, translator
 
 from glassformer.errors import UsageError
+from glassformer.generation.hypotheses import Hypothesis
 from glassformer.inspection.alignment import joined
 from glassformer.nn.observe import listening
 from glassformer.predict.word_alignment import shown_tokens, word_starts
@@ -36,6 +37,24 @@ def test_without_a_target_the_models_own_translation_is_aligned() -> None:
     found = predictor.align("one two three")
     assert found.target == predictor.translate("one two three").text
     assert found.target_tokens == [*found.target.split(), "<end>"]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_the_model_wrote_is_aligned_not_read_again(
+    monkeypatch: pytest.MonkeyPatch, is_complete: bool
+) -> None:
+    predictor = translator(tokens="bpe")
+    byte = predictor.preprocessing.target.id("ÿ")  # 0xFF, which is no letter in UTF-8
+    assert byte is not None
+    wrote = Hypothesis((byte,) * 20, -1.0, -1.0, is_complete)
+    monkeypatch.setattr(
+        "glassformer.predict.translate.search_translations", lambda *_, **__: [[wrote]]
+    )
+    found = predictor.align("one two")  # the text would be more tokens than the model reads
+    assert found.target_tokens == ["<0xFF>"] * 20 + ["<end>"] * is_complete
+    assert found.is_cut_off is not is_complete
+    assert len(found.weights) == len(found.target_tokens)
+    assert predictor.inspect("one two") is not None
 
 
 def test_an_alignment_is_the_mean_over_layers_and_heads_or_one_of_them() -> None:

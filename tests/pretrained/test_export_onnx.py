@@ -102,6 +102,7 @@ def test_a_classifier_with_a_bag_gives_calibrated_logits(tmp_path: Path) -> None
     predictor: Any = glassformer.load(path)
     expected_labels = [predictor.classify(each).label for each in ("a short text", "another one")]
     assert what_the_card_prints(folder).split() == expected_labels
+    assert "glassformer reads the beginning and the end" in (folder / "README.md").read_text()
 
 
 def test_an_embedder_gives_the_vector_of_each_text(tmp_path: Path) -> None:
@@ -114,15 +115,17 @@ def test_an_embedder_gives_the_vector_of_each_text(tmp_path: Path) -> None:
     assert found == pytest.approx([1, one @ other, other @ one, 1], abs=1e-5)
 
 
-def test_a_translator_is_an_encoder_and_a_decoder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["word", "bpe"])
+def test_a_translator_is_an_encoder_and_a_decoder(tmp_path: Path, target: Any) -> None:
     both = PairPreprocessing(
-        tokenizer=tokenizer("bpe", START), target_tokenizer=tokenizer("word", START)
+        tokenizer=tokenizer("bpe", START), target_tokenizer=tokenizer(target, START)
     )
     path = a_model(tmp_path / "t", "translator", both, **SMALL)
     folder = exported(path)
     predictor: Any = glassformer.load(path)
     text = predictor.translate("how are you", num_beams=1, max_new_tokens=32).text
-    assert what_the_card_prints(folder).strip() == text
+    assert what_the_card_prints(folder).removesuffix("\n") == text  # without a blank before it
+    assert "(written).strip())" in (folder / "README.md").read_text()
     shapes = {each.name: each.shape for each in session(folder, "decoder.onnx").get_inputs()}
     assert shapes["memory.0.key"] == ["batch", 4, "source", 8]
 

@@ -73,6 +73,8 @@ def test_the_card_of_an_encoder_runs_in_transformers(
     path = a_model(tmp_path / name, name, preprocessing, **config)
     run_card(export_model(path, "hf", tmp_path / "out"), monkeypatch)
     assert re.match(printed, capsys.readouterr().out)
+    is_cut = "glassformer reads the beginning and the end" in card_of(tmp_path / "out")
+    assert is_cut == (name == "classifier")
 
 
 def test_the_command_of_an_imported_model_is_quoted(tmp_path: Path) -> None:

@@ -232,6 +232,8 @@ _embedder = {
     "model": "bert",
     "inputs": "masked text",
     "ours": {"has_head": False, "tie_weights": True},
+    "note": "the pooler is not written, because `embed` does not use it: in transformers, "
+    "pooler_output is random, last_hidden_state is not",
     "more_ours": embedder_from,
     "more_theirs": shape_to,
     "differs": differs,
