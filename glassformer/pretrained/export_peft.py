@@ -60,8 +60,9 @@ def write_peft(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     write_file(folder / WEIGHTS, save(tensors, metadata={"format": "pt", **labels}))
     notes = []
     place = "."
+    length = getattr(saved.model.config, "context_length", None)
     try:
-        KINDS[layout.inputs].write(folder, saved.preprocessing)
+        KINDS[layout.inputs].write(folder, saved.preprocessing, length)
     except GlassformerError:  # two tokenizers: transformers has files of its own for them
         place = base.place
         notes.append("the tokenizers are not in the folder: use those of the base model")
