@@ -32,8 +32,6 @@ def check_replaceable(folder: Path, force: bool, *sources: Path, sign: str = CON
         raise UsageError(f"{folder} is a file. Choose another --out.")
     for source in sources:
         check_kept(folder, source)
-        if folder.resolve().is_relative_to(source.resolve()):
-            raise UsageError(f"{folder} lies in the source ({source}). Choose another --out.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if is_run(folder):

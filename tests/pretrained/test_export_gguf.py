@@ -152,5 +152,6 @@ def test_only_an_export_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(GlassformerError, match="already contains a model"):
         glassformer.export_model(path, "gguf", tmp_path / "out")
     glassformer.export_model(path, "gguf", tmp_path / "out", force=True, dtype="F16")
+    other = a_gpt(tmp_path / "other", **LLAMA)  # has no .gguf file
     with pytest.raises(GlassformerError, match="contains other files"):
-        glassformer.export_model(path, "gguf", tmp_path / "gpt", force=True)
+        glassformer.export_model(path, "gguf", other, force=True)

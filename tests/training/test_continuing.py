@@ -365,7 +365,7 @@ def test_tokens_that_cannot_be_added_are_refused(tmp_path: Path, tokens: list[st
 
 
 def test_models_without_a_vocabulary_get_no_tokens(tmp_path: Path, runs: Callable[[str], Path]):
-    with pytest.raises(GlassformerError, match="has no vocabulary"):
+    with pytest.raises(GlassformerError, match="its vocabulary cannot be extended"):
         further(runs("vit"), squares(tmp_path), finetune={"add_tokens": ["x"]})
 
 
