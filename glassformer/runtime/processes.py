@@ -5,6 +5,7 @@
     join()              connect them, before any of the functions below
     from_first(value)   what the first one has, for all
     from_all(numbers)   the numbers of each, for all
+    leave()             disconnect, before the process ends
 
 A process that trains alone is the first one, and the functions give it its own values back.
 """
@@ -89,6 +90,15 @@ def join(device: str) -> None:
 
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     dist.init_process_group(backend, store=_store(), rank=place.rank, world_size=place.size)
+
+
+def leave() -> None:
+    """Disconnect this process, while its threads can still be ended: a process that exits with them
+    may be aborted, and its success taken for a failure."""
+    if is_joined():
+        import torch.distributed as dist
+
+        dist.destroy_process_group()
 
 
 def from_first(value: Any) -> Any:

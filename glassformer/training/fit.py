@@ -105,6 +105,7 @@ def fit(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
                 ckpt_path=run.checkpoint(first) if first else None,
                 weights_only=False,  # our own reader has no code to run; True would be torch's
             )
+    processes.leave()
     return Outcome(
         folder=run.path,
         step=callback.step,

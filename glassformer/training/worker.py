@@ -39,7 +39,8 @@ def main() -> None:
             raise
         sys.exit(LOST_OTHERS)  # their own end is what there is to report
     else:
-        sys.exit(outcome.exit_code)
+        sys.stderr.flush()
+        os._exit(outcome.exit_code)  # all is saved; threads of torch cannot fail any more
 
 
 def _report(sentence: str) -> None:
