@@ -121,3 +121,24 @@ def test_other_seeds_steps_and_streams_draw_other_numbers() -> None:
         seed_step(*point)
         seen.update(draws())
     assert len(seen) == 150
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "is_wider"),
+    [
+        ("AuthenticAMD", "fpu avx2 avx512f avx512_bf16", True),
+        ("AuthenticAMD", "fpu avx2", False),
+        ("GenuineIntel", "fpu avx2 avx512f", False),
+        ("HygonGenuine", "fpu avx2 avx512f", True),
+    ],
+)
+def test_mkl_leaves_avx_512_unused_on_processors_of_others(
+    tmp_path: Path, vendor: str, flags: str, is_wider: bool
+) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(f"vendor_id\t: {vendor}\nflags\t\t: {flags}\n")
+    assert facts.is_wider_than_mkl(tmp_path) == is_wider
+
+
+def test_a_system_that_names_no_processor_has_nothing_wider(tmp_path: Path) -> None:
+    assert not facts.is_wider_than_mkl(tmp_path)
