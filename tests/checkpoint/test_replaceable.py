@@ -73,8 +73,6 @@ def test_an_empty_folder_is_used(tmp_path: Path) -> None:
         ("model", "model/weights.gguf", "contains"),
         ("model", "model/linked.gguf", "contains"),
         ("link", "model/weights.gguf", "contains"),
-        ("model/exported", "model", "lies in"),
-        ("model/exported", "link", "lies in"),
     ],
 )
 def test_the_source_is_never_replaced(tmp_path: Path, out: str, source: str, relation: str) -> None:
@@ -83,6 +81,11 @@ def test_the_source_is_never_replaced(tmp_path: Path, out: str, source: str, rel
     (tmp_path / "model/linked.gguf").symlink_to(tmp_path / "elsewhere.gguf")
     with pytest.raises(UsageError, match=rf"/{out} {relation} the source \(.*{source}\)\. Choose"):
         check_replaceable(tmp_path / out, True, tmp_path / source)
+
+
+def test_a_new_folder_inside_the_source_replaces_nothing(tmp_path: Path) -> None:
+    filled(tmp_path, "model/config.json")
+    check_replaceable(tmp_path / "model/exported", True, tmp_path / "model")
 
 
 def test_a_folder_with_a_similar_name_is_not_the_source(tmp_path: Path) -> None:
