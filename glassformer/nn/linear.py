@@ -54,15 +54,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None
 
 
 def _may_be_faster(x: Tensor, weight: Tensor) -> bool:
-    is_learning = torch.is_grad_enabled()
+    if torch.is_grad_enabled():
+        return is_for_onednn(x, weight, MANY_TO_LEARN) and learns_by_onednn()
+    return is_for_onednn(x, weight, MANY_PRODUCTS)
+
+
+def is_for_onednn(x: Tensor, weight: Tensor, least: int) -> bool:
+    """Whether oneDNN's kernel can compute x Wᵀ, and it has at least so many multiplications."""
     return (
-        x.numel() * weight.size(0) >= (MANY_TO_LEARN if is_learning else MANY_PRODUCTS)
+        x.numel() * weight.size(0) >= least
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and not torch.compiler.is_exporting()
         and not torch.is_autocast_enabled("cpu")
         and has_onednn()
-        and (not is_learning or learns_by_onednn())
     )
 
 

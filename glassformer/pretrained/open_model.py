@@ -2,11 +2,12 @@
 hub, a LoRA adapter, or a file in another format. Models of others are converted in memory."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from glassformer.atomic_files import file_digest
 from glassformer.checkpoint.model_folder import (
@@ -38,6 +39,7 @@ from glassformer.pretrained.peft_adapter import Adapter, is_adapter, open_adapte
 from glassformer.wording import cause
 
 Source = str | os.PathLike[str]
+FoundT = TypeVar("FoundT")
 
 
 def located(source: Source) -> DataPath:
@@ -79,12 +81,7 @@ def open_preprocessing(source: Source) -> Preprocessing:
     path = located(source)
     if _is_file(path):
         return format_of(path).read(path).preprocessing
-    folder = _folder(path)
-    if is_adapter(folder):
-        adapter = open_adapter(folder)
-        with _base_folder(adapter) as base:
-            return read_preprocessing(base, adapter)
-    return read_preprocessing(folder) if is_hugging_face(folder) else load_preprocessing(folder)
+    return _read(path, read_preprocessing, load_preprocessing)
 
 
 def open_generation(source: Source) -> Values:
@@ -92,12 +89,17 @@ def open_generation(source: Source) -> Values:
     path = located(source)
     if _is_file(path):
         return {}  # no format of single files has any
+    return _read(path, read_generation, load_generation)
+
+
+def _read(path: DataPath, theirs: Callable[..., FoundT], ours: Callable[[Path], FoundT]) -> FoundT:
+    """A part of the model in a folder, of theirs or ours; of an adapter, with its base model."""
     folder = _folder(path)
     if is_adapter(folder):
         adapter = open_adapter(folder)
         with _base_folder(adapter) as base:
-            return read_generation(base, adapter)
-    return read_generation(folder) if is_hugging_face(folder) else load_generation(folder)
+            return theirs(base, adapter)
+    return theirs(folder) if is_hugging_face(folder) else ours(folder)
 
 
 def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:

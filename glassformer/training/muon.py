@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from glassformer.nn.linear import MANY_TO_LEARN, learns_by_onednn
+from glassformer.nn.linear import MANY_TO_LEARN, is_for_onednn, learns_by_onednn
 from glassformer.nn.onednn import product
 from glassformer.runtime.divided import divided_like, own_part, whole
 
@@ -52,8 +52,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 def _times(one: Tensor, other: Tensor) -> Tensor:
     """one · otherᵀ for each pair of matrices: (N, m, k), (N, n, k) → (N, m, n)"""
-    is_large = one[0].numel() * other.size(1) >= MANY_TO_LEARN
-    if is_large and one.device.type == "cpu" and learns_by_onednn():
+    if is_for_onednn(one[0], other[0], MANY_TO_LEARN) and learns_by_onednn():
         return torch.stack([product(*pair) for pair in zip(one, other, strict=True)])
     return one @ other.mT
 
