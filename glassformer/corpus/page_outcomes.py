@@ -33,7 +33,7 @@ RULES = {
     "record/damaged": "the record cannot be read",
     "page/not_http": "no HTTP response, such as a DNS answer",
     "page/status": "the server did not answer with 200 OK",
-    "page/robots_txt": "a robots.txt, which crawlers store beside the pages",
+    "page/robots_txt": "the robots.txt of a site, not a page",
     "page/type": "neither HTML nor plain text",
     "page/not_linked": "not among the links",
     "page/too_large": "larger than the limit",
