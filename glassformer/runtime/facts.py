@@ -59,19 +59,25 @@ def thread_counts(cpus: frozenset[int], root: Path = ROOT) -> tuple[int, ...]:
 def physical_cores(cpus: frozenset[int], root: Path = ROOT) -> int | None:
     """How many cores `cpus` are hyper-threads of; None where the system does not report it."""
     folder = root / "sys/devices/system/cpu"
-    siblings = {_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
+    siblings = {text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
     return None if "" in siblings else len(siblings)
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:
     """CPU time per time that the control groups grant, in cores."""
+    limit = cpu_limit(root)
+    return None if limit is None else limit[0]
+
+
+def cpu_limit(root: Path = ROOT) -> tuple[float, Path] | None:
+    """The smallest quota of the control groups, in cores, and the folder of its group."""
     quotas = []
     for group in _control_groups("cpu", root):
-        v2 = _text(group / "cpu.max").split()
-        v1 = [_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")]
+        v2 = text(group / "cpu.max").split()
+        v1 = [text(group / "cpu.cfs_quota_us"), text(group / "cpu.cfs_period_us")]
         for words in (v2, v1):
             if len(words) == 2 and all(word.isdecimal() for word in words):  # not "max", not -1
-                quotas.append(int(words[0]) / int(words[1]))
+                quotas.append((int(words[0]) / int(words[1]), group))
     return min(quotas, default=None)
 
 
@@ -80,9 +86,9 @@ def memory_bytes(root: Path = ROOT) -> int | None:
     limits = []
     for group in _control_groups("memory", root):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _text(group / name)
-            if text.isdecimal():
-                limits.append(int(text))
+            limit = text(group / name)
+            if limit.isdecimal():
+                limits.append(int(limit))
     with contextlib.suppress(AttributeError, OSError, ValueError):  # not every system reports it
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(limits, default=None)
@@ -91,7 +97,7 @@ def memory_bytes(root: Path = ROOT) -> int | None:
 def _control_groups(controller: str, root: Path) -> Iterator[Path]:
     """The folders whose limits bind this process: its own group and every group above it."""
     mount = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             tops = [mount / controller]
@@ -108,14 +114,15 @@ def _control_groups(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _cpuinfo(key: str, root: Path) -> str | None:
-    for line in _text(root / "proc/cpuinfo").splitlines():
+    for line in text(root / "proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == key:
             return value.strip()
     return None
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """The text of a file that the system provides; empty if it does not."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
