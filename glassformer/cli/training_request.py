@@ -1,6 +1,7 @@
 """What `train` and `finetune` do with their options: sort them into a recipe and carry it out."""
 
 import sys
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     """Train, or only show what would be trained. `flags` are keys of the recipe that are given
     already, `values` those of the options."""
+    began = time.perf_counter()
     from glassformer.runtime import processes
     from glassformer.training import command
 
-    request = _request(flags, values)
+    request = _request(flags, values, began)
     as_json = bool(values["as_json"])
     if values["print_recipe"]:
         typer.echo(command.recipe_text(request, as_json), nl=False)
@@ -34,7 +36,7 @@ def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
         raise typer.Exit(outcome.exit_code)
 
 
-def _request(flags: "Values", values: Mapping[str, Any]) -> "Request":
+def _request(flags: "Values", values: Mapping[str, Any], began: float) -> "Request":
     """The values of the options, sorted into the sections of a recipe."""
     from glassformer.training.command import Request
 
@@ -55,6 +57,7 @@ def _request(flags: "Values", values: Mapping[str, Any]) -> "Request":
         resume=bool(values["resume"]),
         force=bool(values["force"]),
         options=names,
+        began=began,
     )
 
 

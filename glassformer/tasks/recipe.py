@@ -36,6 +36,23 @@ Page = Literal["tensorboard", "wandb"]
 Duration = Annotated[float, BeforeValidator(_seconds)]
 
 
+class Replan(Config):
+    """How a training that has a time limit goes on after `step`, since it is faster or slower than
+    expected. Everything that depends on the number of steps follows."""
+
+    step: Count = Field(ge=0)
+    max_steps: Count = Field(ge=1)
+    warmup_steps: Count = Field(ge=0)
+    eval_steps: Count = Field(ge=1)
+    save_steps: Count = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _goes_on(self) -> "Replan":
+        if self.max_steps < self.step:
+            raise ValueError(f"a plan made at step {self.step} cannot end before it")
+        return self
+
+
 class TrainingConfig(Config):
     """How long, in what batches, and how fast to learn. Names follow Hugging Face's."""
 
@@ -48,7 +65,10 @@ class TrainingConfig(Config):
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches of each process per update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
-    """Seconds, or "15m", "1h30" …; max_steps is lowered until training fits in this time."""
+    """Seconds, or "15m", "1h30" …: training makes as many of max_steps as fit in this time."""
+    replans: tuple[Replan, ...] = ()
+    """What became of the plan, if there is a time limit. Written by the training: a recipe with
+    these entries is trained in exactly these steps, whatever the clock says."""
     optimizer: OptimizerKind | None = None
     """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW; sgd:
     plain gradient steps, larger for embeddings; null: chosen for the model."""
@@ -121,6 +141,21 @@ class DecidedTraining(TrainingConfig):
     ema: float = Field(ge=0, lt=1)
     eval_steps: Count = Field(ge=1)
     save_steps: Count = Field(ge=1)
+
+    @property
+    def plans(self) -> tuple[Replan, ...]:
+        """The plan at the beginning, and those that replaced it."""
+        names = ("max_steps", "warmup_steps", "eval_steps", "save_steps")
+        return Replan(step=0, **{name: getattr(self, name) for name in names}), *self.replans
+
+    def plan_at(self, step: int) -> Replan:
+        """The plan in force at a step, made at this step or earlier."""
+        return next(plan for plan in reversed(self.plans) if plan.step <= step)
+
+    @property
+    def last_step(self) -> int:
+        """The step with which the training ends, as far as is known now."""
+        return self.plans[-1].max_steps
 
 
 class FinetuneConfig(Config):

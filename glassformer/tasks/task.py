@@ -168,6 +168,11 @@ class Objective(ABC):
     def config(self) -> DecidedTraining:
         return self.recipe.decided
 
+    def change_recipe(self, recipe: Any) -> None:
+        """Go on by another plan, on the same batches."""
+        self.recipe = recipe
+        self.__dict__.pop("config", None)
+
     @cached_property
     def batches(self) -> Batches:
         return self.dataset.batches(self.config.per_device_train_batch_size, self.config.seed)

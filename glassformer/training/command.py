@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +44,8 @@ class Request:
     force: bool
     options: Mapping[str, str] = field(default_factory=dict)
     """The option that gave each key among the flags."""
+    began: float = field(default_factory=time.perf_counter)
+    """When the command began: a time limit counts from then."""
 
     def given(self) -> tuple[Values, Origins]:
         return given_values(self.recipe, self.flags, self.assignments, self.options)
@@ -83,12 +86,12 @@ def train(request: Request, stream: TextIO) -> Outcome:
         if request.resume and run.exists:
             if (resumed := _resumed(request, run)) != run.recipe():
                 run.write_recipe(resumed)
-            return story.resume(run, stream)
+            return story.resume(run, stream, request.began)
         if request.resume:
             print(f"{run.path} contains no run to resume: starting a new one", file=stream)
         elif not request.force:
             run.refuse_to_overwrite()
-        return story.train(recipe, run, stream)
+        return story.train(recipe, run, stream, request.began)
 
 
 def _resumed(request: Request, run: RunFolder) -> Recipe:
@@ -116,6 +119,13 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
     values = saved.model_dump(mode="json")
     for key, value in taken.items():
         values["training"][key.removeprefix("training.")] = value
+    if "training.max_steps" in taken and saved.training.time_limit is not None:
+        # From here on, the number of steps decides instead of the clock.
+        step, _ = run.last_good_step()
+        now = saved.decided.plan_at(step).model_dump() | {"step": step}
+        earlier = [plan.model_dump() for plan in saved.training.replans if plan.step < step]
+        plan = now | {"max_steps": taken["training.max_steps"]}
+        values["training"] |= {"time_limit": None, "replans": [*earlier, plan]}
     return divided_anew(placed(make_recipe(values) if taken else saved), saved)
 
 

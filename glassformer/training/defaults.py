@@ -71,13 +71,21 @@ def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
         "learning_rate": _learning_rate(config, dataset, habits),
         "weight_decay": habits.weight_decay,
         "ema": habits.ema,
-        "warmup_steps": min(100, steps // 10),
-        "eval_steps": _eval_steps(config, dataset, batch_size, steps),
-        "save_steps": max(1, steps // 10),
     }
+    chosen |= intervals(config.model_copy(update=chosen), dataset, steps)
     values = recipe.model_dump(mode="json")
     given = {key: value for key, value in values["training"].items() if value is not None}
     return make_recipe(values | {"training": chosen | given})
+
+
+def intervals(config: TrainingConfig, dataset: Dataset, steps: int) -> dict[str, int]:
+    """What follows from the number of steps: the rise of the learning rate, and how often to
+    validate and to save."""
+    return {
+        "warmup_steps": min(100, steps // 10),
+        "eval_steps": _eval_steps(config, dataset, steps),
+        "save_steps": max(1, steps // 10),
+    }
 
 
 def _steps(config: TrainingConfig, batches_per_epoch: float, habits: Habits) -> int:
@@ -94,9 +102,10 @@ def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> 
     return round(usual * min(1.0, (WIDTH / width) ** 0.5), 6)
 
 
-def _eval_steps(config: TrainingConfig, dataset: Dataset, batch_size: int, steps: int) -> int:
+def _eval_steps(config: TrainingConfig, dataset: Dataset, steps: int) -> int:
     """Twenty validations, or fewer if the data says so or they would take more than a sixth of the
     time, but at least four. Reading an item costs a third of learning from it."""
-    items_per_step = batch_size * dataset.items_per_row * config.batches_per_update
+    rows = (config.per_device_train_batch_size or 1) * config.batches_per_update
+    items_per_step = rows * dataset.items_per_row
     affordable = round(2 * dataset.num_validation_items / items_per_step)
     return max(1, min(max(steps // dataset.most_validations, affordable), steps // 4))

@@ -30,9 +30,11 @@ SENTENCE = "sentence"  # the key of what a process reports
 TIME_TO_STOP = 600  # seconds to finish a step and save it
 
 
-def train_in_processes(run: RunFolder, config: TrainingConfig, until: int | None) -> int | None:
+def train_in_processes(
+    run: RunFolder, config: TrainingConfig, until: int | None, spent: float = 0.0
+) -> int | None:
     """Train a run that has been set up; the signal that stopped it, if one did."""
-    words = ["-m", WORKER, str(run.path), str(until or 0), str(int(run.is_forced))]
+    words = ["-m", WORKER, str(run.path), str(until or 0), str(int(run.is_forced)), str(spent)]
     # The launcher has handlers of its own, and keeps what processes report in a folder.
     with (
         _quiet(),

@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def max_steps(self) -> int:
-        return self.objective.config.max_steps
+        return self.objective.config.last_step
 
     @property
     def exit_code(self) -> int:

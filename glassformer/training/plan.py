@@ -1,22 +1,23 @@
 """A rehearsal: what a training would be, measured on a few real steps, with nothing left behind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from glassformer.runtime.host import Setup
 from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters
-from glassformer.training.preparation import Prepared, prepared, rehearsed, use_machine
+from glassformer.training.preparation import prepared, rehearsed, use_machine
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.timing import (
-    bytes_per_parameter,
-    fewer_steps,
-    measured,
-    seconds_of_training,
-)
+from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_plan
+from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
 from glassformer.wording import clock, counted, readable_size
+
+
+SETTING_UP = 3.0  # seconds from the command to the first step, besides reading the data
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,17 @@ def rehearse(recipe: Recipe) -> Plan:
     reported: list[str] = []
     with rehearsed(recipe, reported.append) as ready:
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
-        return _plan(ready.objective(), use_machine(ready.sized), notes, ready=ready)
+        objective, setup = ready.objective(), use_machine(ready.sized)
+        setup = replace(setup, threads=choose_threads(objective, setup))
+        torch.set_num_threads(setup.threads)
+        return _plan(objective, setup, notes, is_new=True)
 
 
 def rehearse_rest(run: RunFolder, recipe: Recipe) -> Plan:
     """The rest of a run that continues with this recipe."""
     first, problems = run.last_good_step()
-    last = recipe.decided.max_steps
-    if run.is_finished() and last == run.recipe().decided.max_steps:
+    last = recipe.decided.last_step
+    if run.is_finished() and last == run.recipe().decided.last_step:
         first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
     notes = tuple(f"note: {each}" for each in problems)
     return _plan(prepared(recipe, run.path), use_machine(recipe), notes, first)
@@ -59,22 +63,22 @@ def _plan(
     setup: Setup,
     notes: tuple[str, ...],
     first: int = 0,
-    ready: Prepared | None = None,
+    is_new: bool = False,
 ) -> Plan:
-    """`ready` is given for a run that is yet to begin: its time limit may cost it steps. `first` is
-    the step from which a run continues."""
+    """`first` is the step from which a run continues."""
     model = new_model(objective.recipe).to(setup.device)
     pace = measured(objective, setup, model)
-    limit = objective.recipe.training.time_limit
-    if ready is not None and limit is not None:
-        objective = fewer_steps(ready, limit, pace)
+    plan = objective.config.plan_at(objective.config.last_step)
+    limit = objective.config.time_limit
+    if is_new and limit is not None and pace.step:
+        plan = fitting_plan(objective, 0, (1 - RESERVE) * limit - SETTING_UP - pace.ending, pace)
     recipe, dataset, parameters = objective.recipe, objective.dataset, count_parameters(model)
     unit, context = dataset.unit, recipe.model.get("context_length")
-    last, items = objective.config.max_steps, objective.items_per_step
+    last, items = plan.max_steps, objective.items_per_step
     steps = last - first
     epochs, per_parameter = steps * items / dataset.num_items, steps * items / parameters
     size = parameters * bytes_per_parameter(recipe.training)
-    seconds = seconds_of_training(objective, pace, first)
+    seconds = seconds_of_plan(plan, first, pace)
     values = {
         "model": recipe.model_name,
         "preset": recipe.preset,

@@ -29,13 +29,12 @@ class Prepared:
     sized: Recipe
     dataset: Dataset
 
-    def objective(self, max_steps: int | None = None) -> Objective:
-        """What to learn, with every choice made; with a number of steps, if one is given."""
-        recipe = self.sized if max_steps is None else self.sized.with_training(max_steps=max_steps)
-        task = task_of(recipe.model_name)
-        habits = replace(task.habits(recipe), **row(recipe.model_name).habits)
-        habits = gentler(habits, recipe.start)
-        recipe = with_training(recipe, self.dataset, habits)
+    def objective(self) -> Objective:
+        """What to learn, with every choice made."""
+        task = task_of(self.sized.model_name)
+        habits = replace(task.habits(self.sized), **row(self.sized.model_name).habits)
+        habits = gentler(habits, self.sized.start)
+        recipe = with_training(self.sized, self.dataset, habits)
         return task.objective(recipe, self.dataset)
 
 

@@ -19,6 +19,7 @@ HARMLESS = {
 DIVISION = {
     f"training.{key}" for key in ("devices", "num_nodes", "strategy", "checkpoint_activations")
 }
+REPLANS = "training.replans"
 ACCUMULATION = "training.gradient_accumulation_steps"
 
 NEVER_LEARNED = {"data.test_paths"}  # the model is only evaluated on it, at the end
@@ -30,15 +31,16 @@ CHANGEABLE = {
     for key in (
         *("max_steps", "per_device_train_batch_size", "learning_rate", "lr_scheduler_type"),
         *("min_lr_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2"),
-        *("max_grad_norm", "early_stopping", "seed", "eval_steps"),
+        *("max_grad_norm", "early_stopping", "seed", "eval_steps", "time_limit", "replans"),
         *("device", "precision", "num_threads"),
     )
 }
 
 
-def essence(recipe: Recipe) -> Values:
-    """The keys on which the model depends, with their values."""
+def essence(recipe: Recipe, step: int) -> Values:
+    """The keys on which the model depends at a step, with their values."""
     values = dict(flatten(recipe.model_dump(mode="json")))
+    values[REPLANS] = [plan for plan in values[REPLANS] if plan["step"] <= step]
     values[ACCUMULATION] = recipe.training.batches_per_update  # on however many processes
     ignored = HARMLESS | NEVER_LEARNED | DIVISION
     return {key: value for key, value in values.items() if key not in ignored}

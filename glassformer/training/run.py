@@ -14,7 +14,6 @@ import io
 import math
 import time
 from contextlib import closing
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
@@ -33,7 +32,6 @@ from glassformer.tasks.task import Fit, Say
 from glassformer.training.final_report import reported
 from glassformer.training.final_test import tested
 from glassformer.training.finetuning import new_model
-from glassformer.training.lightning_import import import_fit, import_trial
 from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.outcome import Outcome
 from glassformer.training.preparation import prepare, prepared, use_machine
@@ -41,18 +39,19 @@ from glassformer.training.progress import Progress, waiting
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.training.run_log import RunLog
-from glassformer.training.saved_state import STANDING, SavedStanding, check_best
+from glassformer.training.saved_state import SavedStanding, check_best, new_state
 from glassformer.training.signals import without_handlers
-from glassformer.training.timing import within_time_limit
-from glassformer.wording import install
+from glassformer.training.timing import choose_threads
+from glassformer.wording import counted, install
 
 TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
 
 
-def train(recipe: Recipe, run: RunFolder, stream: TextIO) -> Outcome:
-    """Begin a run and see it through."""
+def train(recipe: Recipe, run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
+    """Begin a run and see it through. A time limit counts from `began`, by time.perf_counter."""
+    began = time.perf_counter() if began is None else began
     begin(recipe, run, Progress(stream, 1).say)
-    return resume(run, stream)
+    return resume(run, stream, began)
 
 
 def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
@@ -82,45 +81,47 @@ def _keep_generation(source: str, folder: Path) -> None:
 def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:
     """The recipe with every choice made, and its data in `folder`. It keeps the machine's settings,
     whatever they would be when the run continues."""
-    begin = time.perf_counter()
     ready = prepare(recipe, folder, say)
     setup = use_machine(ready.sized, say)
-    try_steps = None
-    if recipe.training.time_limit is not None and recipe.training.num_processes > 1:
-        say("note: --time-limit is planned for one process: waiting for others is not included")
-    if recipe.training.time_limit is not None and task_of(recipe.model_name).fit is None:
-        try_steps = import_trial()  # takes seconds that count, too
-    spent = partial(_since, begin)
-    chosen = within_time_limit(ready, setup, say, spent, try_steps).recipe
-    return chosen.with_training(
-        device=setup.device, precision=setup.precision, num_threads=setup.threads
+    objective = ready.objective()
+    config = objective.config
+    threads = choose_threads(objective, setup)
+    if threads < setup.threads:
+        say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
+    if config.replans:  # of a run that is repeated: its steps are known
+        config = config.model_copy(update={"time_limit": None})
+    return objective.recipe.with_training(
+        device=setup.device,
+        precision=setup.precision,
+        num_threads=threads,
+        time_limit=config.time_limit,
     )
 
 
-def _since(begin: float) -> float:
-    return time.perf_counter() - begin
-
-
-def resume(run: RunFolder, stream: TextIO) -> Outcome:
+def resume(run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
     """Continue from the last saved state of a run, or from its beginning if there is none."""
     if run.is_finished():
         processes.announce(NOTHING)
         return reported(tested(_finished(run), stream), run, stream)
     (run.path / REPORT).unlink(missing_ok=True)  # it would no longer be true
-    return reported(tested(train_on(run, stream), stream), run, stream)
+    return reported(tested(train_on(run, stream, began=began), stream), run, stream)
 
 
-def train_on(run: RunFolder, stream: TextIO, until: int | None = None) -> Outcome:
-    """Train from the last good state; `until` is a step to save and stop at before the end."""
+def train_on(
+    run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
+) -> Outcome:
+    """Train from the last good state; `until` is a step to save and stop at before the end, `began`
+    the time (of time.perf_counter) at which a time limit began."""
     recipe = run.recipe()
     if (fit_once := task_of(recipe.model_name).fit) is not None:
         return _fit_at_once(run, stream, fit_once)
+    spent = 0.0 if began is None else time.perf_counter() - began
     if recipe.training.num_processes > 1 and processes.here() is None:
-        return launched(run, recipe.training, until)
+        return launched(run, recipe.training, until, spent)
     processes.announce(TRAIN)
     with waiting(stream, "loading the training library"):
-        fit = import_fit()  # here, because Lightning takes seconds to import
-    return fit(run, stream, until)
+        from glassformer.training.loop import fit  # here: Lightning takes a second to import
+    return fit(run, stream, until, spent)
 
 
 def follow(run: RunFolder) -> Outcome:
@@ -130,24 +131,29 @@ def follow(run: RunFolder) -> Outcome:
         work = processes.wait()
     if work == NOTHING:
         return _finished(run)
-    return import_fit()(run, io.StringIO(), None)
+    from glassformer.training.loop import fit
+
+    return fit(run, io.StringIO())
 
 
-def launched(run: RunFolder, config: TrainingConfig, until: int | None = None) -> Outcome:
+def launched(
+    run: RunFolder, config: TrainingConfig, until: int | None = None, spent: float = 0.0
+) -> Outcome:
     """Train in several processes of their own, on this machine and perhaps on others."""
     from glassformer.training.launch import train_in_processes
 
-    stopped_by = train_in_processes(run, config, until)
+    stopped_by = train_in_processes(run, config, until, spent)
     step, _ = run.last_good_step()
     objective = prepared(run.recipe(), run.path)
-    standing = run.standing(step) if step else SavedStanding.at_the_start({})
+    standing = run.standing(step) if step else SavedStanding.at_the_start()
+    last = objective.config.last_step
     return Outcome(
         folder=run.path,
         step=step,
         best=standing.best,
         best_step=standing.best_step,
         stopped_by=stopped_by,
-        stopped_early=stopped_by is None and until is None and step < objective.config.max_steps,
+        stopped_early=stopped_by is None and until is None and step < last,
         objective=objective,
     )
 
@@ -173,17 +179,18 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     card = model_card(objective, count_parameters(model), found, step)
     save_model(run.path, model, objective.dataset.preprocessing, card)
     val = best[f"val_{objective.measure}"]
-    standing = SavedStanding.at_the_start(essence(recipe)).model_dump()
-    standing |= {"val": val, "best": best, "best_step": step}
-    state = {"state_dict": model.state_dict(), "loops": {}, "callbacks": {STANDING: standing}}
-    save_state(run.checkpoint(step), state)
+    standing = SavedStanding.at_the_start()
+    standing.recipe = essence(recipe, step)
+    standing.val, standing.best, standing.best_step = val, best, step
+    weights = {"model": model.state_dict(), "averaged": {}}
+    save_state(run.checkpoint(step), new_state(step, weights, standing))
     return Outcome(run.path, step, best, step, stopped_by=None, objective=objective)
 
 
 def _finished(run: RunFolder) -> Outcome:
     """The outcome of a run with nothing left to do."""
     recipe, (step, _) = run.recipe(), run.last_good_step()
-    run.check_recipe(step, essence(recipe))
+    run.check_recipe(step, essence(recipe, step))
     if processes.is_first():
         run.prune(recipe.decided)
     if gone := run.lost():
@@ -207,7 +214,7 @@ def _finished(run: RunFolder) -> Outcome:
         best=standing.best,
         best_step=standing.best_step,
         stopped_by=None,
-        stopped_early=step < recipe.decided.max_steps,
+        stopped_early=step < recipe.decided.last_step,
         objective=objective,
         is_old=True,
     )

@@ -44,10 +44,10 @@ from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
 from glassformer.training.recipes import make_recipe
 from glassformer.training.resume_changes import in_words, refused
 from glassformer.training.saved_state import (
+    OLD_KEY,
     SavedStanding,
     SavedState,
     StepState,
-    check_counters,
     checked,
 )
 
@@ -74,6 +74,10 @@ def _followed(path: Path) -> Path:
     if not real.name:
         raise UsageError(f"{path} is the root of a disk. Choose a folder for the run.")
     return real
+
+
+class OlderStateError(GlassformerError):
+    """A state that an earlier version has saved."""
 
 
 class RunFolder:
@@ -114,6 +118,8 @@ class RunFolder:
         for step, _ in reversed(self.checkpoints()):
             try:
                 self.state(step)
+            except OlderStateError:
+                raise  # not damaged: whoever wrote it can continue it
             except GlassformerError as error:
                 problems.append(str(error))
             else:
@@ -122,12 +128,12 @@ class RunFolder:
 
     def is_finished(self) -> bool:
         """Has it made all its steps, or stopped early because it did not improve?"""
-        config = self.recipe().training
-        if self.last_step() != config.max_steps and config.early_stopping is None:
+        config = self.recipe().decided
+        if self.last_step() != config.last_step and config.early_stopping is None:
             return False  # known without reading all of the state
         step, _ = self.last_good_step()
-        if step in (0, config.max_steps) or config.early_stopping is None:
-            return step == config.max_steps
+        if step in (0, config.last_step) or config.early_stopping is None:
+            return step == config.last_step
         return self.standing(step).stale >= config.early_stopping
 
     def state(self, step: int, cure: str = "") -> SavedState:
@@ -136,16 +142,21 @@ class RunFolder:
         folder, recipe = self.checkpoint(step), self.recipe()
         check_folder(folder, cure)
         values = load_values(folder)
+        if OLD_KEY in values:
+            raise OlderStateError(
+                f"{folder} was saved by an earlier version of glassformer, whose runs this one "
+                "cannot continue. Finish the run with that version, or start over with --force."
+            )
         with damage(folder, cure):
-            if task_of(recipe.model_name).fit is not None:
-                return checked(SavedState, values)
-            state = checked(StepState, values)
-            check_counters(state, step, recipe.training.batches_per_update)
+            fits_at_once = task_of(recipe.model_name).fit is not None
+            state = checked(SavedState if fits_at_once else StepState, values)
+            if state.step != step:
+                raise GlassformerError(f"step is {state.step:,}, but must be {step:,}")
             return state
 
     def standing(self, step: int) -> SavedStanding:
         """What the undamaged state of `step` holds about the run."""
-        return self.state(step).callbacks.standing
+        return self.state(step).standing
 
     def check_recipe(self, step: int, now: Values) -> None:
         """Raise if the state of `step` was trained with a recipe that gives other models."""
@@ -186,7 +197,7 @@ class RunFolder:
         """Keep the last states that were due, and the newest, due or not. A kill may come in the
         middle of this, even after the last step: so every start of a training does it, too."""
         for step, folder in self.checkpoints()[:-1]:
-            if step % config.save_steps:  # from a stop in between
+            if step % config.plan_at(step).save_steps:  # from a stop in between
                 shutil.rmtree(folder)
         for _, folder in self.checkpoints()[: -config.save_total_limit]:
             shutil.rmtree(folder)

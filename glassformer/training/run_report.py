@@ -119,11 +119,11 @@ def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
 def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective) -> Facts:
     config = objective.config
     batch = config.per_device_train_batch_size * config.batches_per_update
-    epochs = config.max_steps * config.batches_per_update / objective.batches.per_epoch
+    epochs = config.last_step * config.batches_per_update / objective.batches.per_epoch
     done = run.last_step()
-    facts: Facts = {"steps": config.max_steps}
-    if done < config.max_steps:
-        facts["steps"] = f"{done:,} of {config.max_steps:,}"
+    facts: Facts = {"steps": config.last_step}
+    if done < config.last_step:
+        facts["steps"] = f"{done:,} of {config.last_step:,}"
     facts |= {"epochs": round(epochs, 2), "rows in a batch": batch}
     values = config.model_dump(mode="json")
     facts |= {_words(key): values[key] for key in HIGHLIGHTS if values[key] != 0 or key == "seed"}

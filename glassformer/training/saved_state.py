@@ -4,11 +4,11 @@ The checksums of a state show that its bytes are those that were written. They d
 is complete: it may have been edited, or written by another version.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable
+from typing import Literal, Self, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
@@ -17,9 +17,8 @@ from glassformer.config_errors import reason
 from glassformer.errors import GlassformerError
 from glassformer.runtime.facts import cpu_name
 
-STANDING = "standing"  # the part of a state that holds a SavedStanding
-VERSION = "pytorch-lightning_version"
-BATCHES = "epoch_loop.batch_progress"
+VERSION = 2
+OLD_KEY = "pytorch-lightning_version"  # in states of version 1, which had no number
 
 
 def machine_facts() -> dict[str, str]:
@@ -35,6 +34,7 @@ class SavedStanding(_Part):
     """What a run knows about itself besides weights and optimizer: saved with every state."""
 
     recipe: Values
+    """The keys on which the model depends."""
     losses: list[float]
     """Since the last line of metrics.csv."""
     trace: list[float]
@@ -46,13 +46,15 @@ class SavedStanding(_Part):
     best: dict[str, float] | None
     """The scores of the best model, as metrics.csv names them."""
     best_step: int | None
+    seconds: float | None
+    """Of the time limit, those that have passed; None if there is no limit."""
 
     @classmethod
-    def at_the_start(cls, recipe: Values) -> Self:
+    def at_the_start(cls) -> Self:
         """Of a run that has not made a step. The fields themselves have no defaults: a state
         without one of them is damaged."""
         return cls(
-            recipe=recipe,
+            recipe={},
             losses=[],
             trace=[],
             machine=machine_facts(),
@@ -60,56 +62,8 @@ class SavedStanding(_Part):
             val=None,
             best=None,
             best_step=None,
+            seconds=None,
         )
-
-
-class _Tally(_Part):
-    ready: NonNegativeInt
-    completed: NonNegativeInt
-    started: NonNegativeInt | None = None
-
-
-class _Progress(_Part):
-    total: _Tally
-    current: _Tally
-
-
-class _FullTally(_Tally):
-    started: NonNegativeInt
-    processed: NonNegativeInt
-
-
-class _EpochProgress(_Part):
-    total: _FullTally
-    current: _FullTally
-
-
-class _BatchProgress(_EpochProgress):
-    is_last_batch: bool
-
-
-class _Updates(_Part):
-    step: _Progress
-    zero_grad: _Progress
-
-
-class _OptimizerProgress(_Part):
-    optimizer: _Updates
-
-
-class _FitLoop(_Part):
-    """Lightning's counters. It keeps others, but a training never needs them."""
-
-    epochs: _EpochProgress = Field(alias="epoch_progress")
-    counts: dict[str, NonNegativeInt] = Field(alias="epoch_loop.state_dict")
-    batches: _BatchProgress = Field(alias=BATCHES)
-    updates: _OptimizerProgress = Field(
-        alias="epoch_loop.automatic_optimization.optim_progress",
-    )
-
-
-class _Loops(_Part):
-    fit_loop: _FitLoop
 
 
 class _Group(_Part):
@@ -136,35 +90,28 @@ class _Optimizer(_Part):
     param_groups: list[_Group] = Field(min_length=1)
 
 
-class _Callbacks(_Part):
-    standing: SavedStanding
-
-
 class SavedState(_Part):
     """What the state of every training contains."""
 
-    state_dict: dict[str, Tensor] = Field(min_length=1)
-    callbacks: _Callbacks
+    version: Literal[2]
+    step: PositiveInt
+    model: dict[str, Tensor] = Field(min_length=1)
+    averaged: dict[str, Tensor]
+    """The running mean of the weights, if there is one."""
+    standing: SavedStanding
 
 
 class StepState(SavedState):
-    """The state of a training by gradient steps, as Lightning names its parts."""
+    """The state of a training by gradient steps."""
 
-    version: str = Field(alias=VERSION)
-    epoch: NonNegativeInt
-    global_step: NonNegativeInt
-    loops: _Loops
-    optimizer_states: list[_Optimizer] = Field(min_length=1, max_length=1)
-    lr_schedulers: list[Any] = Field(max_length=0)
+    optimizer: _Optimizer
+    precision: Values
+    """The scale of losses in float16."""
 
-    def counters(self, batches_per_step: int) -> Values:
-        """What Lightning continues to count from, if each step takes so many batches."""
-        values = self.loops.model_dump(by_alias=True, exclude_none=True)
-        tallies = values["fit_loop"][BATCHES]
-        for tally in (tallies["total"], tallies["current"]):
-            more = self.global_step * batches_per_step - tally["ready"]
-            tally.update({key: count + more for key, count in tally.items()})
-        return values
+
+def new_state(step: int, learner: Values, standing: SavedStanding) -> Values:
+    """A state to save, of what the learner and the run know."""
+    return {"version": VERSION, "step": step, **learner, "standing": standing.model_dump()}
 
 
 StateT = TypeVar("StateT", bound=SavedState)
@@ -181,36 +128,24 @@ def checked(kind: type[StateT], values: Values) -> StateT:
         raise GlassformerError(f"{key} {why}") from None
 
 
-def check_counters(state: StepState, step: int, batches_per_step: int) -> None:
-    """Raise unless all the counters of a state are those of its step. The batches are those of one
-    process, which may have been one of several."""
-    loop = state.loops.fit_loop
-    for name, found, expected in (
-        ("global_step", state.global_step, step),
-        ("number of updates", loop.updates.optimizer.step.total.completed, step),
-    ):
-        if found != expected:
-            raise GlassformerError(f"{name} is {found:,}, but must be {expected:,}")
-    found, expected = loop.batches.current.ready, step * batches_per_step
-    if not found or found % step or expected % found:
-        raise GlassformerError(f"number of batches is {found:,}, but must divide {expected:,}")
-
-
-def check_fit(state: StepState, weights: Mapping[str, Tensor], optimizer: Optimizer) -> None:
-    """Raise unless the state is that of a model with these weights and of this optimizer."""
-    expected, found = (
-        {name: tuple(each.shape) for name, each in named.items()}
-        for named in (weights, state.state_dict)
-    )
-    for name in expected | found:
-        if expected.get(name) != found.get(name):
-            raise GlassformerError(f"state_dict.{name} does not fit the model")
-    (saved,) = state.optimizer_states
+def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
+    """Raise unless the state is that of a model with the weights of `own`, the state of a learner,
+    and of this optimizer."""
+    saved_weights = {"model": state.model, "averaged": state.averaged}
+    for part, saved_part in saved_weights.items():
+        expected, found = (
+            {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+            for tensors in (own[part], saved_part)
+        )
+        for name in expected | found:
+            if expected.get(name) != found.get(name):
+                raise GlassformerError(f"{part}.{name} does not fit the model")
+    saved = state.optimizer
     groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
     if groups != [group.params for group in saved.param_groups]:
         raise GlassformerError("groups of parameters do not fit the model")
     if not (saved.state or isinstance(optimizer, SGD)):
-        raise GlassformerError("optimizer_states are empty")
+        raise GlassformerError("optimizer.state is empty")
     shapes = [each.shape for group in optimizer.param_groups for each in group["params"]]
     for number, memory in saved.state.items():
         for key, tensor in memory:

@@ -8,41 +8,51 @@ constant  ╱──
 """
 
 import math
+from itertools import pairwise
 
-from glassformer.tasks.recipe import DecidedTraining, ScheduleKind
+from glassformer.tasks.recipe import DecidedTraining, Replan, ScheduleKind
 
 STABLE = 0.6  # the part of a wsd schedule before it falls
 
 
 def rate_of(config: DecidedTraining, step: int) -> float:
-    """Share of the full learning rate at `step` (from 0) of a training."""
-    return rate(
-        step,
-        kind=config.lr_scheduler_type,
-        warmup_steps=config.warmup_steps,
-        max_steps=config.max_steps,
-        min_rate=config.min_lr_rate,
-    )
+    """Share of the full learning rate at `step` (from 0) of a training.
+
+    A time limit may change the plan on the way. The curve then bends but does not jump: the rest of
+    the rise and of the fall is spread over the steps that are left.
+    """
+    risen = fallen = 0.0
+    for plan, following in pairwise((*config.plans, None)):
+        last = step if following is None else min(step, following.step - 1)
+        risen, fallen = _after(plan, risen, fallen, last)
+        if last == step:
+            break
+    if risen < 1:
+        return risen
+    if config.lr_scheduler_type == "noam":
+        return math.sqrt((config.warmup_steps + 1) / (max(step, config.warmup_steps) + 1))
+    return config.min_lr_rate + (1 - config.min_lr_rate) * _shape(config.lr_scheduler_type, fallen)
 
 
-def rate(
-    step: int, *, kind: ScheduleKind, warmup_steps: int, max_steps: int, min_rate: float
-) -> float:
-    """Share of the full learning rate at `step` (from 0): up to 1 in a line, then along `kind`,
-    down to `min_rate` where the step after the last would be: a step that changes nothing would be
-    wasted. Noam never asks for the last step, nor for `min_rate`."""
-    if step < warmup_steps:
-        return (step + 1) / (warmup_steps + 1)
-    done = min(1.0, (step - warmup_steps) / max(1, max_steps - warmup_steps))
+def _after(plan: Replan, risen: float, fallen: float, step: int) -> tuple[float, float]:
+    """The shares of the rise and of the fall that are behind `step`, if this plan began with so much
+    of them. The rise is up to 1 in a line; the fall would be complete at the step after the last,
+    since a step that changes nothing would be wasted."""
+    top = max(plan.step, plan.warmup_steps) if risen < 1 else plan.step
+    if step < top:
+        return risen + (1 - risen) * (step - plan.step + 1) / (top - plan.step + 1), fallen
+    part = (step - top) / max(1, plan.max_steps - top)
+    return 1.0, min(1.0, fallen + (1 - fallen) * part)
+
+
+def _shape(kind: ScheduleKind, fallen: float) -> float:
+    """The height of the curve when this share of the fall is over."""
     match kind:
         case "cosine":
-            share = (1 + math.cos(math.pi * done)) / 2
+            return (1 + math.cos(math.pi * fallen)) / 2
         case "linear":
-            share = 1 - done
+            return 1 - fallen
         case "wsd":
-            share = min(1.0, (1 - done) / (1 - STABLE))
-        case "noam":
-            return math.sqrt((warmup_steps + 1) / (step + 1))
-        case "constant":
-            share = 1.0
-    return min_rate + (1 - min_rate) * share
+            return min(1.0, (1 - fallen) / (1 - STABLE))
+        case _:
+            return 1.0

@@ -21,7 +21,7 @@ def snapshot_steps(config: DecidedTraining, model: nn.Module) -> frozenset[int]:
     if number is None:
         number = min(USUAL, USUAL_BYTES // max(1, size_of(model)))
         number = number if number >= FEWEST else 0
-    return frozenset(spread_steps(config.max_steps, number))
+    return frozenset(spread_steps(config.last_step, number))
 
 
 def spread_steps(last: int, number: int) -> list[int]:

@@ -21,7 +21,6 @@ from glassformer.training.preparation import DATA, prepared
 from glassformer.training.resume_changes import essence
 from glassformer.training.run import train_on
 from glassformer.training.run_folder import WHAT, RunFolder
-from glassformer.training.saved_state import STANDING
 
 
 @dataclass(frozen=True)
@@ -58,18 +57,17 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
         raise GlassformerError(f"{run.path} has no checkpoint yet: there is nothing to verify.")
     last, first = states[-1][0], states[-2][0] if len(states) > 1 else 0
     verdict = partial(Verdict, str(run.path), first, last)
-    standings = [
-        run.state(step, run.cure(step)).callbacks.standing for step in (last, first) if step
-    ]
-    recipes = [essence(run.recipe()), *(standing.recipe for standing in standings)]
-    known = dict.fromkeys(key for recipe in recipes for key in recipe)
-    if keys := [key for key in known if any(r.get(key) != recipes[0].get(key) for r in recipes)]:
+    saved = [run.state(step, run.cure(step)) for step in (last, first) if step]
+    pairs = [(essence(run.recipe(), each.step), each.standing.recipe) for each in saved]
+    keys = [key for now, before in pairs for key in now | before if now.get(key) != before.get(key)]
+    if keys:
+        names = ", ".join(dict.fromkeys(keys))
         changed = (
-            f"{RECIPE} has changed since then ({', '.join(keys)}), so the states cannot be compared"
+            f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
         )
         return verdict(False, None, changed)
     prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
-    if standings[0].best_step is not None:
+    if saved[0].standing.best_step is not None:
         load_model(run.path)  # the best model so far: all of it is checked
 
     with TemporaryDirectory(prefix="glassformer-") as folder:
@@ -93,16 +91,11 @@ def _copy(run: RunFolder, copy: RunFolder, first: int) -> None:
         shutil.copytree(run.checkpoint(first), copy.checkpoint(first))
 
 
-def _standing(state: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = state["callbacks"][STANDING]
-    return found
-
-
 def _compare(
     saved: dict[str, Any], again: dict[str, Any], last: int
 ) -> tuple[int | None, str | None]:
     """The first step that differs, and why; None and None if all is the same."""
-    before, now = _standing(saved), _standing(again)
+    before, now = saved["standing"], again["standing"]
     why = _why(before["machine"], now["machine"])
     losses = list(zip(reversed(before["trace"]), reversed(now["trace"]), strict=False))
     different = [last - place for place, (old, new) in enumerate(losses) if old != new]
@@ -110,10 +103,9 @@ def _compare(
         step = min(different)
         old, new = losses[last - step]
         return step, f"its loss was {old!r} and is now {new!r}. {why}"
-    for state in (saved, again):  # Lightning's own counters; a run made longer has others
-        del state["loops"]
-    for state in (before, now):  # how long these are depends on how often one logs and saves
-        del state["trace"], state["losses"], state["machine"]
+    for standing in (before, now):  # how often one logs and saves, where, and how long it took
+        for key in ("trace", "losses", "machine", "seconds"):
+            del standing[key]
     if (name := first_difference(saved, again)) is not None:
         return None, f"the losses are the same, but {name} is not. {why}"
     return None, None

@@ -1,6 +1,6 @@
 """One of the processes that train a run together; `launch` starts it.
 
-python -m glassformer.training.worker RUN UNTIL IS_FORCED
+python -m glassformer.training.worker RUN UNTIL IS_FORCED SECONDS_SPENT
 """
 
 import io
@@ -14,7 +14,7 @@ from pathlib import Path
 from glassformer.errors import GlassformerError
 from glassformer.runtime import processes
 from glassformer.training.launch import SENTENCE
-from glassformer.training.lightning_import import import_fit
+from glassformer.training.loop import fit
 from glassformer.training.run_folder import RunFolder
 from glassformer.wording import cause
 
@@ -24,12 +24,12 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # where the launcher looks for what a pr
 
 
 def main() -> None:
-    path, until, is_forced = sys.argv[1:]
+    path, until, is_forced, spent = sys.argv[1:]
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     stream = sys.stderr if processes.is_first() else io.StringIO()
-    fit = import_fit(is_own_process=True)
     try:
-        outcome = fit(RunFolder(Path(path), is_forced == "1"), stream, int(until) or None)
+        run = RunFolder(Path(path), is_forced == "1")
+        outcome = fit(run, stream, int(until) or None, float(spent))
     except GlassformerError as error:
         _report(str(error))
     except OSError as error:

@@ -1,0 +1,324 @@
+"""What learns: a model with its optimizer and, if there is one, the running mean of its weights.
+
+`learn` is one update, as on the slide:
+
+    batch → loss → backward → clip → rate → update → mean
+
+Lightning Fabric supplies the device, the precision and what several processes do together; the
+loss is a module because they meet where its `forward` is called. With FSDP every process holds only
+a part of each weight, of its gradient and of what the optimizer knows about it:
+
+    forward    the weights of a block are gathered, used, and given up again
+    backward   they are gathered once more, and gradients are summed and divided
+    update     each process moves its own part
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+
+from glassformer.errors import GlassformerError
+from glassformer.nn.blocks import Stack
+from glassformer.runtime import processes
+from glassformer.runtime.divided import divided_like, whole
+from glassformer.runtime.host import Setup
+from glassformer.runtime.random_seeds import seed_step
+from glassformer.tasks.recipe import DecidedTraining
+from glassformer.tasks.task import Objective
+from glassformer.training.finetuning import learning_shares
+from glassformer.training.gradients import are_finite, clip
+from glassformer.training.optimizer import clipped_together, make_optimizer
+from glassformer.training.recomputing import recompute_activations
+
+LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
+PRECISIONS: dict[str, Any] = {
+    "float32": "32-true",
+    "bfloat16": "bf16-mixed",
+    "float16": "16-mixed",
+}
+
+
+class Batch:
+    """A batch of one process, its number among those of all, and how much its mean loss counts
+    among the batches of one update: 1 on average. No tuple: Fabric would convert what is in it."""
+
+    def __init__(self, number: int, content: Any, weight: float = 1.0) -> None:
+        self.number = number
+        self.content = content
+        self.weight = weight
+
+
+class Loss(nn.Module):
+    """The loss of a model, as a module."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.objective.loss(self.model, batch.content) * batch.weight
+
+
+class Learner:
+    """Teaches a model its task.
+
+    The model to validate and to keep is the one that learns, or the running mean of its weights,
+    which has less of the noise of the last few steps.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective, setup: Setup) -> None:
+        self.model = model
+        self.objective = objective
+        config = objective.config
+        self.averaged = deepcopy(model).requires_grad_(False) if config.ema > 0 else None
+        if config.checkpoint_activations:
+            recompute_activations(model)
+        self._copy: nn.Module | None = None  # of a divided model, where it is put together
+        with quiet():
+            self.fabric = fabric_for(config, setup, self._divide)
+            self.optimizer = self._make_optimizer()  # decides which gradients are sparse: DDP asks
+            self.loss = Loss(model, objective)
+            self._loss = self.fabric.setup_module(self.loss)
+            if self.averaged is not None and not self.is_divided:
+                self.averaged.to(self.fabric.device)
+            if self.is_divided:
+                self.optimizer = self._make_optimizer()  # of the parts
+                for table in self.model.modules():  # of which no gradient can be sparse
+                    if isinstance(table, nn.Embedding):
+                        table.sparse = False
+            self._optimizer = self.fabric.setup_optimizers(self.optimizer)
+
+    def learn(self, step: int, rate: float, most: int | None = None) -> float:
+        """Update number `step` (from 1) at this share of the learning rate; the mean of its losses.
+        For measurements, batches may be cut to `most` rows."""
+        config, losses = self.objective.config, []
+        batches = update_batches(self.objective, step - 1, most)
+        for batch in batches:
+            batch.content = self.fabric.to_device(batch.content)
+            seed_step(config.seed, batch.number)
+            with self.fabric.no_backward_sync(self._loss, enabled=batch is not batches[-1]):
+                loss = self._loss(batch)
+                if not torch.isfinite(loss):
+                    raise GlassformerError(
+                        f"the loss became {loss.item()} at step {step:,}, before the weights were "
+                        f"changed. {LOWER}"
+                    )
+                self.fabric.backward(loss / len(batches))
+            losses.append(loss.item())
+        self._clip(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["highest_lr"]
+        self._optimizer.step()
+        self.optimizer.zero_grad()
+        self._average(step)
+        return sum(losses) / len(losses)
+
+    def _clip(self, step: int) -> None:
+        config, precision = self.objective.config, self.fabric.strategy.precision
+        precision.unscale_gradients(self.optimizer)
+        # In float16 gradients may overflow now and then: its scaler sees to that.
+        if config.precision != "float16" and not are_finite(self.model.parameters()):
+            raise GlassformerError(
+                f"a gradient became infinite or NaN at step {step:,}, before the weights were "
+                f"changed. {LOWER}"
+            )
+        if config.max_grad_norm > 0:
+            for parameters in clipped_together(self.model):
+                clip(parameters, config.max_grad_norm)
+
+    def _average(self, step: int) -> None:
+        if self.averaged is not None:
+            # A mean over few steps at first: the weights of the very beginning are soon forgotten.
+            decay = min(self.objective.config.ema, step / (step + 9))
+            now = [parameter.detach() for parameter in self.model.parameters()]
+            torch._foreach_lerp_(list(self.averaged.parameters()), now, 1 - decay)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        config = self.objective.config
+        optimizer = make_optimizer(
+            config.optimizer,
+            self.model,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            betas=(config.adam_beta1, config.adam_beta2),
+            shares=learning_shares(self.objective.recipe, self.model),
+        )
+        for group in optimizer.param_groups:
+            group["highest_lr"] = group["lr"]
+        return optimizer
+
+    # --- the model to validate and to keep ---
+
+    @property
+    def _result(self) -> nn.Module:
+        return self.model if self.averaged is None else self.averaged
+
+    @contextmanager
+    def result(self) -> Iterator[nn.Module]:
+        """The model to validate, inside the `with` block."""
+        if not self.is_divided:
+            yield self._result
+            return
+        root: Any = self.loss
+        with self._mean_in_place():
+            root.unshard()  # all processes have to do so
+            try:
+                yield self.model
+            finally:
+                root.reshard()
+
+    def kept(self) -> nn.Module:
+        """The model to keep. If it is divided, the first process has it, but all must ask."""
+        if not self.is_divided:
+            return self._result
+        copies = {} if self._copy is None else self._copy.state_dict()
+        for name, tensor in self._result.state_dict().items():
+            content = whole(tensor)
+            if name in copies:
+                copies[name].copy_(content)
+        return self._copy or self._result
+
+    @contextmanager
+    @torch.no_grad()
+    def _mean_in_place(self) -> Iterator[None]:
+        """The running mean in place of the weights: only these can be gathered."""
+        if self.averaged is None:
+            yield
+            return
+        weights = list(self.model.parameters())
+        before = [weight.detach().clone() for weight in weights]
+        for weight, mean in zip(weights, self.averaged.parameters(), strict=True):
+            weight.copy_(mean)
+        try:
+            yield
+        finally:
+            for weight, value in zip(weights, before, strict=True):
+                weight.copy_(value)
+
+    @property
+    def is_divided(self) -> bool:
+        return hasattr(self.loss, "unshard")
+
+    def _divide(self, loss: nn.Module, mesh: DeviceMesh) -> nn.Module:
+        """Divide the weights among the processes."""
+        if processes.is_first():
+            self._copy = deepcopy(self._result)
+        mesh = mesh["data_parallel"]
+        _divide_blocks(self.model, loss, mesh)
+        if self.averaged is not None:
+            _divide_blocks(self.averaged, self.averaged, mesh)
+        return loss
+
+    # --- what a saved state contains ---
+
+    def state(self) -> dict[str, Any]:
+        """Weights and optimizer. Of a divided model, the parts, which saving puts together."""
+        # The parameters themselves: tied ones are then the same object.
+        averaged = self.averaged and self.averaged.state_dict(keep_vars=True)
+        return {
+            "model": dict(self.model.state_dict(keep_vars=True)),
+            "averaged": dict(averaged or {}),
+            "optimizer": self.optimizer.state_dict(),
+            "precision": self.fabric.strategy.precision.state_dict(),  # float16 has a scale
+        }
+
+    @torch.no_grad()
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state. The settings stay those of the recipe."""
+        for model, saved in ((self.model, state["model"]), (self.averaged, state["averaged"])):
+            own = {} if model is None else model.state_dict(keep_vars=True)
+            for name, tensor in own.items():
+                tensor.copy_(divided_like(saved[name], tensor))
+        groups = self.optimizer.param_groups
+        weights = [weight for group in groups for weight in group["params"]]
+        memory = {
+            number: {
+                key: divided_like(value, weights[number]) if value.dim() else value
+                for key, value in values.items()
+            }
+            for number, values in state["optimizer"]["state"].items()
+        }
+        settings = [{k: v for k, v in group.items() if k != "params"} for group in groups]
+        self.optimizer.load_state_dict(state["optimizer"] | {"state": memory})
+        for group, values in zip(self.optimizer.param_groups, settings, strict=True):
+            group.update(values)
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+
+
+def update_batches(objective: Objective, update: int, most: int | None = None) -> list[Batch]:
+    """The batches of this process for one update (from 0). Batch n is a pure function of n, so a
+    resumed run continues with exactly the batch that was due.
+
+    Several batches of one update act as one large batch, whose loss is a mean over all its targets:
+    a batch with more targets counts more. Processes that train together take the batches of an
+    update in turn, so the same batches make an update however many processes there are.
+    """
+    config, place = objective.config, processes.here()
+    rank, size = (0, 1) if place is None else (place.rank, place.size)
+    first = update * config.gradient_accumulation_steps
+    numbers = range(first, first + config.gradient_accumulation_steps)
+    batches = [
+        Batch(number * size + rank, objective.batch(number * size + rank, most))
+        for number in numbers
+    ]
+    if config.batches_per_update > 1:
+        counts = [objective.num_targets(batch.content) for batch in batches]
+        everywhere = [count for counts in processes.from_all(counts) for count in counts]
+        mean = sum(everywhere) / len(everywhere)
+        for batch, count in zip(batches, counts, strict=True):
+            batch.weight = count / mean
+    return batches
+
+
+def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
+    """Device, precision and strategy."""
+    place = processes.here()
+    strategy: Any = "auto"
+    if place is not None:
+        sharded = ModelParallelStrategy(divide, data_parallel_size=place.size, tensor_parallel_size=1)
+        strategy = sharded if config.strategy == "fsdp" else DDPStrategy()
+    fabric = Fabric(
+        accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
+        devices=1 if place is None else place.size_of_node,
+        num_nodes=1 if place is None else place.num_nodes,
+        strategy=strategy,
+        precision=PRECISIONS[setup.precision],
+    )
+    fabric.launch()
+    return fabric
+
+
+def _divide_blocks(model: nn.Module, root: nn.Module, mesh: DeviceMesh) -> None:
+    """Divide the weights of a model; `root` is or contains it. Weights are gathered when `forward`
+    of their module is called, so the root gathers what belongs to no block."""
+    for stack in model.modules():
+        # Keys and values of a memory are computed outside the blocks that attend to it.
+        if isinstance(stack, Stack) and not stack.cross_attentions:
+            for block in stack:
+                fully_shard(block, mesh=mesh)
+    fully_shard(root, mesh=mesh)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Lightning greets, advises and warns; what matters to a user is reported by us."""
+    logger = logging.getLogger("lightning_fabric")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning_fabric.*")
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
