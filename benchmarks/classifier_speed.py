@@ -21,7 +21,7 @@ from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.lightning_module import Learner
+from glassformer.training.learner import Learner
 from glassformer.training.preparation import prepare
 from glassformer.training.recipes import make_recipe
 

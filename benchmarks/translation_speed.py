@@ -32,7 +32,7 @@ from glassformer.nn.attention import merge_projections
 from glassformer.nn.positions import sinusoids
 from glassformer.tasks.translate import TranslateObjective
 from glassformer.training.finetuning import new_model
-from glassformer.training.lightning_module import Learner
+from glassformer.training.learner import Learner
 from glassformer.training.preparation import prepare
 from glassformer.training.recipes import make_recipe
 

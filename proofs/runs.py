@@ -14,7 +14,7 @@ import torch.utils.tensorboard.writer  # noqa: F401 (like all else, once, before
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.continuing import continued
-from glassformer.training.fit import fit
+from glassformer.training.loop import fit
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 

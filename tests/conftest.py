@@ -65,18 +65,18 @@ def tiny(notes: Path) -> Make:
 @pytest.fixture
 def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
     """Let something happen just before micro-batch `number` is learned from, once."""
-    from glassformer.training.lightning_module import Learner
+    from glassformer.training.learner import Batch, Loss
 
     def arrange(number: int, happens: Callable[[], None]) -> None:
-        learn = Learner.training_step
+        real = Loss.forward
 
-        def training_step(self: Learner, batch: torch.Tensor, current: int) -> torch.Tensor:
-            if current == number:
-                monkeypatch.setattr(Learner, "training_step", learn)
+        def forward(self: Loss, batch: Batch) -> torch.Tensor:
+            if batch.number == number:
+                monkeypatch.setattr(Loss, "forward", real)
                 happens()
-            return learn(self, batch, current)
+            return real(self, batch)
 
-        monkeypatch.setattr(Learner, "training_step", training_step)
+        monkeypatch.setattr(Loss, "forward", forward)
 
     return arrange
 

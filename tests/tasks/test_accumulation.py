@@ -13,7 +13,7 @@ from test_every_task import prose
 
 from glassformer.tasks.row_batches import RowDataset
 from glassformer.tasks.task import Objective
-from glassformer.training.batch_order import Batches
+from glassformer.training.learner import update_batches
 from glassformer.training.recipes import make_recipe
 
 SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 2, "d_feedforward": 32, "dropout": 0.0}
@@ -75,7 +75,7 @@ def test_k_batches_are_one_batch(tmp_path: Path, case: str, class_weights: bool)
     )
     objective, model = ready(recipe, tmp_path / "run")
     expected = gradients(model, objective.loss(model, one_batch(objective)))
-    weighed = [batch for batch, _ in zip(Batches(objective, 0), range(K), strict=False)]
+    weighed = [batch for batch, _ in zip(update_batches(objective, 0), range(K), strict=False)]
     losses = [objective.loss(model, each.batch) * each.weight for each in weighed]
     found = gradients(model, torch.stack(losses).mean())
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
@@ -87,4 +87,4 @@ def test_a_task_that_does_not_count_weighs_all_batches_the_same(tmp_path: Path) 
     more = {"gradient_accumulation_steps": 2, "max_steps": 1}
     objective, _ = ready(recipe_for("bag", reviews(tmp_path), **more), tmp_path / "run")
     objective.num_targets = lambda batch: Objective.num_targets(objective, batch)
-    assert [each.weight for each in Batches(objective, 0)] == [1.0, 1.0]
+    assert [each.weight for each in update_batches(objective, 0)] == [1.0, 1.0]

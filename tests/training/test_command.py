@@ -163,7 +163,7 @@ def test_a_forced_learning_rate_is_the_one_that_is_learned_with(tmp_path: Path, 
     rates = [float(row["learning_rate"]) for row in read_metrics(run.path / "metrics.csv")]
     assert rates[-3] == pytest.approx(0.007)
     assert rates[-2:] == [0.5, 0.5]
-    (state,) = load_state(run.checkpoint(14))["optimizer_states"]
+    state = load_state(run.checkpoint(14))["optimizer"]
     assert state["param_groups"][0]["weight_decay"] == 0.7
 
 

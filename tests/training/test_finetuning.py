@@ -35,10 +35,11 @@ from glassformer.checkpoint.snapshots import load_snapshot
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.models.pretrained_body import body_config
+from glassformer.runtime.host import Setup
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.finetuning import model_to_keep, new_model, on_top_of
-from glassformer.training.lightning_module import Learner
+from glassformer.training.learner import Learner
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
@@ -174,12 +175,11 @@ def test_another_shape_is_refused(tmp_path: Path, sources: Path):
 def test_a_frozen_body_stays_as_it_was(tmp_path: Path, sources: Path, source: str, kind: str):
     recipe = recipe_on(sources / source, tmp_path, kind, {"freeze": True}, ema=0.9)
     run = trained(recipe, tmp_path / "run")
-    state = load_state(run / "checkpoints" / "step-6")["state_dict"]
-    for part in ("model.", "averaged."):
-        after = {k.removeprefix(part): v for k, v in state.items() if k.startswith(part)}
-        assert not changed(body_of_source(sources / source), body(after))
-    first = load_state(run / "checkpoints" / "step-4")["state_dict"]
-    assert not torch.equal(first["model.head.weight"], state["model.head.weight"])
+    state = load_state(run / "checkpoints" / "step-6")
+    for part in ("model", "averaged"):
+        assert not changed(body_of_source(sources / source), body(state[part]))
+    first = load_state(run / "checkpoints" / "step-4")
+    assert not torch.equal(first["model"]["head.weight"], state["model"]["head.weight"])
 
 
 @BOTH
@@ -204,7 +204,7 @@ def test_lower_layers_learn_more_slowly_by_the_decay(
     settings = {"optimizer": optimizer, "learning_rate": 0.01}
     recipe = recipe_on(sources / source, tmp_path, "tag", finetune, **settings)
     objective, model = ready(recipe, tmp_path)
-    groups = Learner(model, objective).configure_optimizers().param_groups
+    groups = Learner(model, objective, Setup("cpu", "float32", 1)).optimizer.param_groups
     group_of = {id(weight): group for group in groups for weight in group["params"]}
     share = {"head": 1.0, "blocks.1": 0.5, "final_norm": 0.5, "blocks.0": 0.25, "": 0.125}
     seen = set()
@@ -221,7 +221,7 @@ def test_lower_layers_learn_more_slowly_by_the_decay(
 def test_without_decay_all_learn_alike(tmp_path: Path, sources: Path):
     recipe = recipe_on(sources / "bert", tmp_path, optimizer="adamw", learning_rate=0.01)
     objective, model = ready(recipe, tmp_path)
-    groups = Learner(model, objective).configure_optimizers().param_groups
+    groups = Learner(model, objective, Setup("cpu", "float32", 1)).optimizer.param_groups
     assert {group["lr"] for group in groups} == {0.01}
 
 
@@ -235,8 +235,7 @@ def test_with_lora_only_thin_matrices_and_the_head_change(
     recipe = recipe_on(sources / source, tmp_path, finetune={"lora_rank": 2})
     run = trained(recipe, tmp_path / "run")
     before = new_model(RunFolder(run).recipe()).state_dict()
-    after = load_state(run / "checkpoints" / "step-6")["state_dict"]
-    moved = changed(before, {name.removeprefix("model."): after[name] for name in after})
+    moved = changed(before, load_state(run / "checkpoints" / "step-6")["model"])
     thin = {name for name in before if name.endswith((".A", ".B"))}
     assert len(thin) == 2 * 2 * (4 + (3 if any("gate" in name for name in thin) else 2))
     assert all(2 in before[name].shape for name in thin)
@@ -258,8 +257,7 @@ def test_the_model_kept_after_lora_is_an_ordinary_one_with_the_same_predictions(
     assert moved
     assert all(expected[name].dim() == 2 for name in moved)
     learner = new_model(objective.recipe, is_fresh=False).eval()
-    state = load_state(run / "checkpoints" / "step-6")["state_dict"]
-    learner.load_state_dict({name.removeprefix("model."): state[name] for name in state})
+    learner.load_state_dict(load_state(run / "checkpoints" / "step-6")["model"])
     batch = objective.dataset.training.batch(range(8))
     with torch.no_grad():
         torch.testing.assert_close(

@@ -14,7 +14,6 @@ from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.saved_state import STANDING
 from glassformer.training.verify import first_difference, verify
 
 Make = Callable[..., Recipe]
@@ -61,7 +60,7 @@ def test_damage_is_named_by_the_place_it_has_in_the_run(run: RunFolder, name: st
 
 def test_a_changed_beginning_differs_at_the_first_step(run: RunFolder) -> None:
     def edit(state: dict[str, Any]) -> None:
-        state["state_dict"]["model.embedding.weight"] += 0.01
+        state["model"]["embedding.weight"] += 0.01
 
     change(run, 9, edit)
     verdict = verify(run, io.StringIO())
@@ -73,18 +72,18 @@ def test_a_changed_beginning_differs_at_the_first_step(run: RunFolder) -> None:
 
 def test_a_changed_end_is_named_by_the_value_that_differs(run: RunFolder) -> None:
     def edit(state: dict[str, Any]) -> None:
-        state["state_dict"]["averaged.embedding.weight"][0, 0] = torch.nan
+        state["averaged"]["embedding.weight"][0, 0] = torch.nan
 
     change(run, 12, edit)
     verdict = verify(run, io.StringIO())
     assert (verdict.identical, verdict.differs_at) == (False, None)
-    assert "state_dict.averaged.embedding.weight is not" in verdict.text()
+    assert "averaged.embedding.weight is not" in verdict.text()
 
 
 def test_another_machine_is_given_as_the_reason(run: RunFolder) -> None:
     def edit(state: dict[str, Any]) -> None:
-        state["callbacks"][STANDING]["machine"]["torch"] = "1.0"
-        state["callbacks"][STANDING]["trace"][-1] += 1e-9
+        state["standing"]["machine"]["torch"] = "1.0"
+        state["standing"]["trace"][-1] += 1e-9
 
     change(run, 12, edit)
     verdict = verify(run, io.StringIO())

@@ -19,7 +19,7 @@ from glassformer.tasks import language, load
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.byte_count import ByteCount
 from glassformer.training import run as story
-from glassformer.training.lightning_module import Learner
+from glassformer.training.learner import Batch, Loss
 from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
 
@@ -77,10 +77,10 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
         lambda *given: LanguageResult(next(losses), 10, ByteCount(10)),
     )
     outcome = story.train(tiny(save_steps=4), RunFolder(tmp_path / "run"), io.StringIO())
-    state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["state_dict"]
+    state = load_state(tmp_path / "run" / "checkpoints" / "step-8")["model"]
     kept = load_file(tmp_path / "run" / "model.safetensors")
     assert (outcome.best["val_loss"], outcome.best_step) == (1.0, 8)
-    assert all(torch.equal(kept[name], state[f"model.{name}"]) for name in kept)
+    assert all(torch.equal(kept[name], state[name]) for name in kept)
 
 
 def test_the_saved_model_validates_as_it_did_in_training(tmp_path: Path, tiny: Make) -> None:
@@ -182,11 +182,11 @@ def test_far_too_high_a_learning_rate_is_an_error_with_a_cure(tmp_path: Path, ti
 def test_a_gradient_that_is_no_number_stops_before_the_update(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(self: Learner, batch: torch.Tensor, number: int) -> torch.Tensor:
+    def poisoned(self: Loss, batch: Batch) -> torch.Tensor:
         zero = next(self.parameters()).sum() * 0
         return zero.sqrt() + 1  # the loss is 1, and the slope of a root at zero infinite
 
-    monkeypatch.setattr(Learner, "training_step", poisoned)
+    monkeypatch.setattr(Loss, "forward", poisoned)
     with pytest.raises(GlassformerError, match="a gradient became infinite or NaN at step 1"):
         story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert RunFolder(tmp_path / "run").checkpoints() == []

@@ -12,7 +12,7 @@ from torch.nn.utils import get_total_norm
 
 from glassformer.checkpoint.training_state import load_state
 from glassformer.tasks.recipe import Recipe
-from glassformer.training import lightning_module
+from glassformer.training import learner
 from glassformer.training import run as story
 from glassformer.training.run_folder import RunFolder
 
@@ -26,8 +26,8 @@ def trained(folder: Path, recipe: Recipe) -> RunFolder:
 
 def test_the_mean_is_what_is_validated_and_kept(tmp_path: Path, tiny: Make) -> None:
     run = trained(tmp_path / "run", tiny(ema=0.9))
-    state = load_state(run.checkpoint(12))["state_dict"]
-    learned, averaged = state["model.embedding.weight"], state["averaged.embedding.weight"]
+    state = load_state(run.checkpoint(12))
+    learned, averaged = (state[part]["embedding.weight"] for part in ("model", "averaged"))
     kept = load_file(run.path / "model.safetensors")["embedding.weight"]
     assert not torch.equal(learned, averaged)
     assert torch.equal(kept, averaged)
@@ -35,12 +35,12 @@ def test_the_mean_is_what_is_validated_and_kept(tmp_path: Path, tiny: Make) -> N
 
 def test_the_mean_is_as_its_equation_says(tmp_path: Path, tiny: Make) -> None:
     run = trained(tmp_path / "run", tiny(ema=0.7, save_steps=1, save_total_limit=99))
-    states = [load_state(run.checkpoint(step))["state_dict"] for step in range(1, 13)]
+    states = [load_state(run.checkpoint(step)) for step in range(1, 13)]
     name = "blocks.0.feedforward.up.weight"
-    mean = states[0][f"averaged.{name}"]
+    mean = states[0]["averaged"][name]
     for step, state in enumerate(states[1:], 2):
-        mean = torch.lerp(mean, state[f"model.{name}"], 1 - min(0.7, step / (9 + step)))
-    torch.testing.assert_close(states[-1][f"averaged.{name}"], mean)
+        mean = torch.lerp(mean, state["model"][name], 1 - min(0.7, step / (9 + step)))
+    torch.testing.assert_close(states[-1]["averaged"][name], mean)
 
 
 def test_a_run_with_a_mean_resumes_to_the_same_bytes(
@@ -49,7 +49,7 @@ def test_a_run_with_a_mean_resumes_to_the_same_bytes(
     recipe = tiny(ema=0.9, early_stopping=5)
     straight, run = trained(tmp_path / "straight", recipe), RunFolder(tmp_path / "run")
     story.begin(recipe, run, lambda text: None)
-    from glassformer.training.fit import fit
+    from glassformer.training.loop import fit
 
     for until in (2, 5, 7, 12):
         fit(run, io.StringIO(), until=until)
@@ -61,7 +61,7 @@ def test_a_run_with_a_mean_resumes_to_the_same_bytes(
 def test_gradients_are_clipped_to_the_norm_of_the_recipe(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch, norm: float
 ) -> None:
-    real, seen = lightning_module.clip, []
+    real, seen = learner.clip, []
 
     def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
         learning = list(parameters)
@@ -70,7 +70,7 @@ def test_gradients_are_clipped_to_the_norm_of_the_recipe(
         real(learning, most)
         seen.append((before, float(get_total_norm(gradients))))
 
-    monkeypatch.setattr(lightning_module, "clip", clip)
+    monkeypatch.setattr(learner, "clip", clip)
     trained(tmp_path / "run", tiny(max_grad_norm=norm, max_steps=3))
     assert len(seen) == (3 if norm else 0)
     for before, after in seen:
