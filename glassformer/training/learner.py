@@ -286,7 +286,9 @@ def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
     place = processes.here()
     strategy: Any = "auto"
     if place is not None:
-        sharded = ModelParallelStrategy(divide, data_parallel_size=place.size, tensor_parallel_size=1)
+        sharded = ModelParallelStrategy(
+            divide, data_parallel_size=place.size, tensor_parallel_size=1
+        )
         strategy = sharded if config.strategy == "fsdp" else DDPStrategy()
     fabric = Fabric(
         accelerator="gpu" if setup.device.startswith("cuda") else setup.device,

@@ -62,9 +62,7 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
     keys = [key for now, before in pairs for key in now | before if now.get(key) != before.get(key)]
     if keys:
         names = ", ".join(dict.fromkeys(keys))
-        changed = (
-            f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
-        )
+        changed = f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
         return verdict(False, None, changed)
     prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
     if saved[0].standing.best_step is not None:
