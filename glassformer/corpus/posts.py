@@ -23,6 +23,7 @@ from glassformer.corpus.dump_files import (
     numbered_lines,
     open_dump,
 )
+from glassformer.data.csv_files import declared_separator
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
 from glassformer.wording import readable_size
@@ -203,12 +204,16 @@ def _posts_in(value: Any) -> list[Any]:
 def _table(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[Row]:
     csv.field_size_limit(LONGEST_LINE)
     lines = _decoded_lines(path, stream, malformed)
-    header = next(lines, "")
-    separator = max(",;\t|", key=header.count)
+    header, first = next(lines, ""), 1
+    separator = declared_separator(header)
+    if separator is None:
+        separator = max(",;\t|", key=header.count)
+    else:
+        header, first = next(lines, ""), 2
     reader = csv.reader(chain((header,), lines), delimiter=separator, strict=True)
     names: list[str] = []
     while True:
-        begin = reader.line_num + 1
+        begin = reader.line_num + first
         try:
             fields = next(reader)
         except StopIteration:

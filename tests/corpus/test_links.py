@@ -176,6 +176,7 @@ FILES = {
     "lines.json": as_lines(*POSTS),
     "top.json": json.dumps(LISTING).encode(),
     "posts.csv": as_csv(*POSTS),
+    "posts of a spreadsheet.csv": b"sep=,\r\n" + as_csv(*POSTS),
     "posts.jsonl.gz": gzip.compress(as_lines(*POSTS)),
     "posts.csv.gz": gzip.compress(as_csv(*POSTS)),
     "RS_2013-08.zst": zstandard.compress(as_lines(*POSTS)),

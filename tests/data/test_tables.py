@@ -70,6 +70,36 @@ def test_a_csv_without_a_header_is_divided_at_its_own_separator(
     assert [tuple(row.values()) for row in values(path)] == rows
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":", "^"])
+@pytest.mark.parametrize("first", ["sep={}", "SEP={}", '"sep={}"'])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_first_line_for_excel_names_the_separator(
+    tmp_path: Path, separator: str, first: str, mark: str
+) -> None:
+    """Also where another character would divide the rows as well; it is not a row."""
+    line = first.format(separator)
+    content = f"{mark}{line}\r\ntext{separator}label\r\nA, b; c | d{separator}1\r\n"
+    if separator in content.split("\r\n")[2][:-2]:
+        content = content.replace("A, b; c | d", '"A, b; c | d"')
+    path = written(tmp_path / "a.csv", content)
+    assert [(row.values, row.line) for row in rows_of(path, "utf-8")] == [
+        ({"text": "A, b; c | d", "label": "1"}, 3)
+    ]
+
+
+def test_a_first_line_for_excel_counts_in_the_place_of_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "sep=:\ntext:label\nfine:1\na:b:1\n")
+    with pytest.raises(GlassformerError, match=r"a.csv:4: expected 2 fields .* contain a ':'"):
+        values(path)
+
+
+@pytest.mark.parametrize("header", ["sep=", "sep=a", "separator"])
+def test_other_first_lines_are_headers(tmp_path: Path, header: str) -> None:
+    path = written(tmp_path / "a.csv", f"{header};label\nfine;1\nbad;2\n")
+    assert len(values(path)) == 2
+    assert "sep" in next(iter(values(path)[0]))
+
+
 def test_a_bad_line_does_not_change_the_separator(tmp_path: Path) -> None:
     rows = [f"Number {n}, as it is;{n % 2}" for n in range(30)]
     rows[20] = "a; b;1"
