@@ -11,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from glassformer.training.callback import StateIO
+
 from benchmarks.machine import describe
 from glassformer.training import run as story
-from glassformer.training.callback import StateIO
 from glassformer.training.loop import fit
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder

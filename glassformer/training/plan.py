@@ -16,7 +16,6 @@ from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_pl
 from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
 from glassformer.wording import clock, counted, readable_size
 
-
 SETTING_UP = 3.0  # seconds from the command to the first step, besides reading the data
 
 

@@ -35,9 +35,9 @@ def rate_of(config: DecidedTraining, step: int) -> float:
 
 
 def _after(plan: Replan, risen: float, fallen: float, step: int) -> tuple[float, float]:
-    """The shares of the rise and of the fall that are behind `step`, if this plan began with so much
-    of them. The rise is up to 1 in a line; the fall would be complete at the step after the last,
-    since a step that changes nothing would be wasted."""
+    """The shares of the rise and of the fall that are behind `step`, if this plan began with so
+    much of them. The rise is up to 1 in a line; the fall would be complete at the step after the
+    last, since a step that changes nothing would be wasted."""
     top = max(plan.step, plan.warmup_steps) if risen < 1 else plan.step
     if step < top:
         return risen + (1 - risen) * (step - plan.step + 1) / (top - plan.step + 1), fallen

@@ -4,6 +4,7 @@ A step is that of the loop (`Learner.learn`), on a model that is thrown away.
 """
 
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +67,7 @@ def measured(objective: Objective, setup: Setup, model: nn.Module) -> Pace:
     state = saving * bytes_per_parameter(objective.config) / 4  # as large as so many models
     sample = seconds_of(lambda: objective.sample(model, 1), PATIENCE)
     validation, ending = (
-        seconds_of(lambda: evaluate(model), PATIENCE) / objective.untrained_cost
+        seconds_of(partial(evaluate, model), PATIENCE) / objective.untrained_cost
         for evaluate in (objective.validate, objective.examine)
     )
     return Pace(step, validation + sample + saving, state, ENDING + ending)

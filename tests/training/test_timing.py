@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from glassformer.training.lightning_import import import_trial
 
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.reading_progress import tracked
 from glassformer.tasks.recipe import Recipe, TrainingConfig
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
-from glassformer.training.lightning_import import import_trial
 from glassformer.training.preparation import rehearsed, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.timing import (
