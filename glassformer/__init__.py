@@ -20,6 +20,7 @@ from glassformer.api import (
 )
 from glassformer.errors import GlassformerError
 from glassformer.options import FinetuneOptions, TrainOptions
+from glassformer.runtime.threads import spin_briefly
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from glassformer.predict.predictor import Predictor
     from glassformer.predict.translations import TranslationSettings
     from glassformer.predict.writing import GenerationSettings
+
+spin_briefly()  # before torch is imported, which reads it once
 
 __version__ = "0.1.0"
 __all__ = [
