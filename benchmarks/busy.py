@@ -75,13 +75,10 @@ def main() -> None:
 
 def measured(name: str, data: Path, rounds: int) -> dict[str, list[tuple[float, int]]]:
     """Items per second and threads in each state, by round."""
-    from glassformer.runtime.threads import BRIEFLY
-
     words = [sys.executable, "-m", "benchmarks.busy", "--worker", name, "--data", str(data)]
-    default = {key: value for key, value in os.environ.items() if key not in BRIEFLY}
     found: dict[str, list[tuple[float, int]]] = {state: [] for state in STATES}
     with subprocess.Popen(
-        words, env=default, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as worker:
         assert worker.stdin is not None
         assert worker.stdout is not None
