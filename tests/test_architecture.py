@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -31,32 +32,6 @@ LEVELS = {
     **dict.fromkeys(("api", "server"), 10),
     **dict.fromkeys(("cli", "sklearn"), 11),
     "__main__": 12,
-}
-# Inside training: the parts, the preparation, the training itself, the story, and who asks for it.
-TRAINING_LEVELS = {
-    **dict.fromkeys(
-        (
-            *("__init__", "gradients", "schedule", "muon", "progress", "run_log", "signals"),
-            *("vocabulary", "continuing", "recomputing", "sharding"),
-        ),
-        -1,
-    ),
-    **dict.fromkeys(
-        (
-            *("model_card", "outcome", "recipes", "batch_order", "saved_state"),
-            "snapshot_plan",
-        ),
-        -1,
-    ),
-    "finetuning": 0,
-    **dict.fromkeys(("optimizer", "resume_changes", "defaults", "final_test"), 1),
-    **dict.fromkeys(("run_folder", "preparation", "lightning_module", "launch_plan"), 2),
-    **dict.fromkeys(("timing", "callback", "run_report", "quantization_cost", "launch"), 3),
-    **dict.fromkeys(("fit", "plan", "final_report"), 4),
-    "trial_steps": 5,
-    "lightning_import": 6,
-    **dict.fromkeys(("run", "worker"), 7),
-    **dict.fromkeys(("command", "verify"), 8),
 }
 ROOT = "__init__"  # the version for everyone, and load(), which reaches up only when it is called
 
@@ -170,31 +145,31 @@ def test_an_import_that_goes_up_or_sideways_would_be_noticed() -> None:
     assert not upward("config.py", ast.parse("from glassformer.errors import UsageError"))
 
 
-def test_the_story_of_a_run_is_told_in_one_direction() -> None:
-    found = []
-    for file, tree in TREES.items():
-        if unit(file) == "training":
-            own = file.split("/")[1].removesuffix(".py")
-            names = [name.split(".") for name in imports(tree)]
-            inside = {name[2] for name in names if name[:2] == ["glassformer", "training"]}
-            found += [
-                f"{file} imports {other}"
-                for other in inside
-                if TRAINING_LEVELS[other] >= TRAINING_LEVELS[own]
-            ]
-    assert found == []
-
-
-def test_every_file_of_the_training_has_a_place_in_its_order() -> None:
-    files = {file.split("/")[1] for file in SOURCES if unit(file) == "training"}
-    assert files == {f"{name}.py" for name in TRAINING_LEVELS}
+def test_the_files_of_the_training_import_each_other_in_no_circle() -> None:
+    prefix = "glassformer.training."
+    needs = {
+        f"{prefix}{file.split('/')[1].removesuffix('.py')}": {
+            name for name in imports(tree) if name.startswith(prefix)
+        }
+        for file, tree in TREES.items()
+        if unit(file) == "training"
+    }
+    modules = {
+        name: {
+            other
+            for other in needs
+            if any(found == other or found.startswith(f"{other}.") for found in names)
+        }
+        for name, names in needs.items()
+    }
+    TopologicalSorter(modules).prepare()  # raises CycleError
 
 
 def test_only_training_imports_lightning() -> None:
     users = {
         unit(file)
         for file, tree in TREES.items()
-        if any(name.split(".")[0] in ("lightning", "pytorch_lightning") for name in imports(tree))
+        if any(name.split(".")[0] == "lightning_fabric" for name in imports(tree))
     }
     assert users == {"training"}
 
@@ -219,7 +194,7 @@ def test_text_knows_no_torch() -> None:
 )
 def test_torch_is_imported_late(part: str) -> None:
     trees = [tree for file, tree in TREES.items() if unit(file) == part]
-    heavy = {"torch", "lightning", "numpy", "tokenizers", "matplotlib"}
+    heavy = {"torch", "lightning_fabric", "numpy", "tokenizers", "matplotlib"}
     assert trees
     assert not [n for tree in trees for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
 
@@ -231,8 +206,8 @@ def test_help_loads_nothing_heavy() -> None:
     )
     loaded = modules_after(program)
     assert "typer" in loaded
-    assert not loaded & {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers"}
-    assert not loaded & {"matplotlib", "fastapi", "uvicorn", "starlette"}
+    assert not loaded & {"torch", "lightning_fabric", "pydantic", "rich", "numpy", "yaml"}
+    assert not loaded & {"tokenizers", "matplotlib", "fastapi", "uvicorn", "starlette"}
 
 
 def test_the_table_of_models_loads_nothing_heavy() -> None:
@@ -265,7 +240,7 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_a_recipe_is_read_without_lightning() -> None:
-    assert "lightning" not in modules_after("import glassformer.training.command")
+    assert "lightning_fabric" not in modules_after("import glassformer.training.command")
 
 
 # --- what is never used ---

@@ -1,12 +1,15 @@
 """Work side by side: in order, one thread each, and everything as it was afterwards."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-from glassformer.runtime.threads import check_wanted, side_by_side
+from glassformer.runtime.threads import BRIEFLY, WAITING, check_wanted, side_by_side, spin_briefly
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -81,3 +84,42 @@ def test_few_pieces_of_work_share_the_threads() -> None:
         assert list(side_by_side(lambda _: torch.get_num_threads(), range(2))) == [3, 3]
     finally:
         torch.set_num_threads(before)
+
+
+# --- how long threads spin ---
+
+
+def in_a_process(program: str, **environment: str) -> str:
+    kept = {key: value for key, value in os.environ.items() if key not in WAITING}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+ASK = "import os; print(*(os.environ.get(key) for key in ('GOMP_SPINCOUNT', 'KMP_BLOCKTIME')))"
+
+
+def test_threads_sleep_soon_if_glassformer_is_imported_before_torch() -> None:
+    expected = f"{BRIEFLY['GOMP_SPINCOUNT']} {BRIEFLY['KMP_BLOCKTIME']}"
+    assert in_a_process(f"import glassformer; {ASK}") == expected
+    assert in_a_process(f"import torch, glassformer; {ASK}") == "None None"  # it would be too late
+
+
+@pytest.mark.parametrize("name", sorted(WAITING))
+def test_what_the_user_decided_about_waiting_threads_stays(name: str) -> None:
+    environment = {name: "given"}
+    spin_briefly(environment, loaded={})
+    assert environment == {name: "given"}
+
+
+def test_the_command_line_passes_it_to_the_processes_that_it_starts() -> None:
+    program = (
+        "import subprocess, sys, glassformer\nsubprocess.run([sys.executable, '-c', sys.argv[1]])"
+    )
+    assert in_a_process(program.replace("sys.argv[1]", repr(ASK))).startswith(
+        BRIEFLY["GOMP_SPINCOUNT"]
+    )

@@ -7,7 +7,7 @@ them does not either. Two searches side by side do.
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Container, Iterator, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
@@ -25,14 +25,16 @@ BRIEFLY = {
 WAITING = {*BRIEFLY, "OMP_WAIT_POLICY"}  # by any of these, the user has decided
 
 
-def spin_briefly(environment: MutableMapping[str, str] = os.environ) -> None:
+def spin_briefly(
+    environment: MutableMapping[str, str] = os.environ, loaded: Container[str] = sys.modules
+) -> None:
     """Let threads that wait for each other sleep soon.
 
     A thread that spins burns the time slice of the thread that it waits for as soon as anything
     else computes on this machine: a training then has a sixteenth of its speed, not a third. Torch
     reads this when it is loaded, so it has no effect later.
     """
-    if "torch" not in sys.modules and not WAITING & environment.keys():
+    if "torch" not in loaded and not WAITING & environment.keys():
         environment.update(BRIEFLY)
 
 

@@ -8,7 +8,6 @@ constant  ╱──
 """
 
 import math
-from itertools import pairwise
 
 from glassformer.tasks.recipe import DecidedTraining, Replan, ScheduleKind
 
@@ -22,7 +21,7 @@ def rate_of(config: DecidedTraining, step: int) -> float:
     the rise and of the fall is spread over the steps that are left.
     """
     risen = fallen = 0.0
-    for plan, following in pairwise((*config.plans, None)):
+    for plan, following in zip(config.plans, (*config.replans, None), strict=True):
         last = step if following is None else min(step, following.step - 1)
         risen, fallen = _after(plan, risen, fallen, last)
         if last == step:
@@ -35,10 +34,10 @@ def rate_of(config: DecidedTraining, step: int) -> float:
 
 
 def _after(plan: Replan, risen: float, fallen: float, step: int) -> tuple[float, float]:
-    """The shares of the rise and of the fall that are behind `step`, if this plan began with so
-    much of them. The rise is up to 1 in a line; the fall would be complete at the step after the
-    last, since a step that changes nothing would be wasted."""
-    top = max(plan.step, plan.warmup_steps) if risen < 1 else plan.step
+    """The shares of the rise and of the fall that are behind `step`, if so much of them was behind
+    the step before the plan. The rise is up to 1 in a line; the fall would be complete at the step
+    after the last, since a step that changes nothing would be wasted."""
+    top = max(plan.step, plan.warmup_steps) if risen < 1 else plan.step - 1
     if step < top:
         return risen + (1 - risen) * (step - plan.step + 1) / (top - plan.step + 1), fallen
     part = (step - top) / max(1, plan.max_steps - top)

@@ -22,7 +22,7 @@ def advice(objective: Objective, steps: int, seconds: float) -> str:
     if smaller := _smaller_preset(objective.recipe, steps):
         preset, more = smaller
         cure += f", or pass --preset {preset}, which would take about {counted(more, 'step')}"
-    return f"note: {counted(steps, 'step')} are too few to learn much: {why}. {cure}."
+    return f"note: {counted(steps, 'step')} cannot teach it much: {why}. {cure}."
 
 
 def _smaller_preset(recipe: Recipe, steps: int) -> tuple[str, int] | None:
