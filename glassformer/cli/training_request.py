@@ -25,9 +25,9 @@ def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     request = _request(flags, values, began)
     as_json = bool(values["as_json"])
     if values["print_recipe"]:
-        typer.echo(command.recipe_text(request, as_json), nl=False)
+        typer.echo(command.recipe_text(request, as_json, sys.stderr), nl=False)
     elif values["dry_run"]:
-        typer.echo(command.dry_run(request, as_json))
+        typer.echo(command.dry_run(request, as_json, sys.stderr))
     else:
         heed_signals(_message_if_stopped(request))
         outcome = command.train(request, sys.stderr)

@@ -21,6 +21,7 @@ from glassformer.training.launch_plan import divided_anew, is_other_node, placed
 from glassformer.training.outcome import Outcome
 from glassformer.training.plan import rehearse, rehearse_rest
 from glassformer.training.preparation import rehearsed
+from glassformer.training.progress import Waiting
 from glassformer.training.recipes import DATA_TO_LEARN_FROM, given_values, known_keys, make_recipe
 from glassformer.training.resume_changes import (
     DIVISION,
@@ -51,25 +52,25 @@ class Request:
         return given_values(self.recipe, self.flags, self.assignments, self.options)
 
 
-def recipe_text(request: Request, as_json: bool) -> str:
+def recipe_text(request: Request, as_json: bool, stream: TextIO) -> str:
     """Every key with its value, as a training of this data would choose it."""
     recipe, run = _recipe(request)
     if request.resume and run.exists:
         recipe = _resumed(request, run)
     else:
-        with rehearsed(recipe) as ready:
+        with Waiting(stream, "reading the data"), rehearsed(recipe) as ready:
             recipe = ready.objective().recipe
     if as_json:
         return json.dumps(recipe.model_dump(mode="json"), ensure_ascii=False) + "\n"
     return write_yaml(recipe)
 
 
-def dry_run(request: Request, as_json: bool) -> str:
+def dry_run(request: Request, as_json: bool, stream: TextIO) -> str:
     recipe, run = _recipe(request)
     if request.resume and run.exists:
-        plan = rehearse_rest(run, _resumed(request, run))
+        plan = rehearse_rest(run, _resumed(request, run), stream)
     else:
-        plan = rehearse(recipe)
+        plan = rehearse(recipe, stream)
         if run.exists and not request.force:
             note = f"note: {run.path} already contains a run: add --force, or choose another --out"
             plan = replace(plan, notes=(*plan.notes, note))

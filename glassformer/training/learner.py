@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+from lightning_fabric.strategies.ddp import DDPStrategy
+from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
@@ -97,7 +98,7 @@ class Learner:
                 for table in self.model.modules():  # of which no gradient can be sparse
                     if isinstance(table, nn.Embedding):
                         table.sparse = False
-            self._optimizer = self.fabric.setup_optimizers(self.optimizer)
+            self._optimizer: Any = self.fabric.setup_optimizers(self.optimizer)
 
     def learn(self, step: int, rate: float, most: int | None = None) -> float:
         """Update number `step` (from 1) at this share of the learning rate; the mean of its losses.

@@ -1,7 +1,7 @@
 """A rehearsal: what a training would be, measured on a few real steps, with nothing left behind."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
@@ -11,9 +11,9 @@ from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import prepared, rehearsed, use_machine
+from glassformer.training.progress import Waiting
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_plan
-from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
 from glassformer.wording import clock, counted, readable_size
 
 SETTING_UP = 3.0  # seconds from the command to the first step, besides reading the data
@@ -36,35 +36,46 @@ class Plan:
         return "\n".join([*(f"{name:10} {text}" for name, text in self.rows.items()), *self.notes])
 
 
-def rehearse(recipe: Recipe) -> Plan:
+def rehearse(recipe: Recipe, stream: TextIO) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
     reported: list[str] = []
-    with rehearsed(recipe, reported.append) as ready:
+    with (
+        Waiting(stream, "reading the data") as wait,
+        rehearsed(recipe, reported.append) as ready,
+    ):
+        from glassformer.training.timing import choose_threads
+
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
         objective, setup = ready.objective(), use_machine(ready.sized)
+        wait.now("choosing the number of threads")
         setup = replace(setup, threads=choose_threads(objective, setup))
         torch.set_num_threads(setup.threads)
-        return _plan(objective, setup, notes, is_new=True)
+        return _plan(objective, setup, wait, notes, is_new=True)
 
 
-def rehearse_rest(run: RunFolder, recipe: Recipe) -> Plan:
+def rehearse_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> Plan:
     """The rest of a run that continues with this recipe."""
     first, problems = run.last_good_step()
     last = recipe.decided.last_step
     if run.is_finished() and last == run.recipe().decided.last_step:
         first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
     notes = tuple(f"note: {each}" for each in problems)
-    return _plan(prepared(recipe, run.path), use_machine(recipe), notes, first)
+    with Waiting(stream, "reading the data") as wait:
+        return _plan(prepared(recipe, run.path), use_machine(recipe), wait, notes, first)
 
 
 def _plan(
     objective: Objective,
     setup: Setup,
+    wait: Waiting,
     notes: tuple[str, ...],
     first: int = 0,
     is_new: bool = False,
 ) -> Plan:
     """`first` is the step from which a run continues."""
+    from glassformer.training.timing import bytes_per_parameter, measured  # imports Lightning
+
+    wait.now("trying steps, a validation and a saved state")
     model = new_model(objective.recipe).to(setup.device)
     pace = measured(objective, setup, model)
     plan = objective.config.plan_at(objective.config.last_step)

@@ -2,8 +2,6 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -68,12 +66,28 @@ class Standing:
         return "▰" * filled + "▱" * (size - filled)
 
 
-@contextmanager
-def waiting(stream: TextIO, what: str) -> Iterator[None]:
-    """Show on a terminal what is happening until it is over; nothing in a log."""
-    console = Console(file=stream, highlight=False)
-    with console.status(Text(f"{what} …")) if console.is_terminal else nullcontext():
-        yield
+class Waiting:
+    """Shows on a terminal what is happening until it is over; in a log, only what is said."""
+
+    def __init__(self, stream: TextIO, what: str) -> None:
+        self._console = Console(file=stream, highlight=False, soft_wrap=True)
+        self._status = self._console.status(Text(f"{what} …"))
+
+    def __enter__(self) -> "Waiting":
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def now(self, what: str) -> None:
+        """Something else is happening."""
+        self._status.update(Text(f"{what} …"))
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(Text(text))
 
 
 class Progress:

@@ -28,20 +28,19 @@ from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe, TrainingConfig
-from glassformer.tasks.task import Fit, Say
+from glassformer.tasks.task import Fit
 from glassformer.training.final_report import reported
 from glassformer.training.final_test import tested
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.outcome import Outcome
 from glassformer.training.preparation import prepare, prepared, use_machine
-from glassformer.training.progress import Progress, waiting
+from glassformer.training.progress import Waiting
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import SavedStanding, check_best, new_state
 from glassformer.training.signals import without_handlers
-from glassformer.training.timing import choose_threads
 from glassformer.wording import counted, install
 
 TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
@@ -50,11 +49,12 @@ TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells
 def train(recipe: Recipe, run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
     """Begin a run and see it through. A time limit counts from `began`, by time.perf_counter."""
     began = time.perf_counter() if began is None else began
-    begin(recipe, run, Progress(stream, 1).say)
+    with Waiting(stream, "reading the data") as wait:
+        begin(recipe, run, wait)
     return resume(run, stream, began)
 
 
-def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
+def begin(recipe: Recipe, run: RunFolder, wait: Waiting) -> None:
     """Set up a run: its data, its preprocessing, and the recipe with every choice made.
 
     An older run in its place is deleted only when the new one is set up.
@@ -64,11 +64,11 @@ def begin(recipe: Recipe, run: RunFolder, say: Say) -> None:
     if recipe.start is not None:
         check_kept(run.path, Path(str(located(recipe.start.model))))
     if (aside := run.set_aside_if_broken()) is not None:
-        say(f"note: {run.path} was broken and was renamed to {aside}")
+        wait.say(f"note: {run.path} was broken and was renamed to {aside}")
     with run.begin() as folder:
         if recipe.start is not None and recipe.continues:
             _keep_generation(recipe.start.model, folder)
-        RunFolder(folder).write_recipe(_decided(recipe, folder, say))
+        RunFolder(folder).write_recipe(_decided(recipe, folder, wait))
         gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
 
 
@@ -78,16 +78,19 @@ def _keep_generation(source: str, folder: Path) -> None:
         write_json(folder / GENERATION, defaults)
 
 
-def _decided(recipe: Recipe, folder: Path, say: Say) -> Recipe:
+def _decided(recipe: Recipe, folder: Path, wait: Waiting) -> Recipe:
     """The recipe with every choice made, and its data in `folder`. It keeps the machine's settings,
     whatever they would be when the run continues."""
-    ready = prepare(recipe, folder, say)
-    setup = use_machine(ready.sized, say)
+    ready = prepare(recipe, folder, wait.say)
+    setup = use_machine(ready.sized, wait.say)
     objective = ready.objective()
     config = objective.config
+    wait.now("choosing the number of threads")
+    from glassformer.training.timing import choose_threads  # here: Lightning takes a second
+
     threads = choose_threads(objective, setup)
     if threads < setup.threads:
-        say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
+        wait.say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
     if config.replans:  # of a run that is repeated: its steps are known
         config = config.model_copy(update={"time_limit": None})
     return objective.recipe.with_training(
@@ -119,7 +122,7 @@ def train_on(
     if recipe.training.num_processes > 1 and processes.here() is None:
         return launched(run, recipe.training, until, spent)
     processes.announce(TRAIN)
-    with waiting(stream, "loading the training library"):
+    with Waiting(stream, "loading the training library"):
         from glassformer.training.loop import fit  # here: Lightning takes a second to import
     return fit(run, stream, until, spent)
 

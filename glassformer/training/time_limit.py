@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from torch import nn
@@ -65,7 +65,9 @@ class TimeLimit:
         self.objective = objective
         self.clock = clock
         self.end = clock() + limit - spent
-        self.pace = Pace(0.0, ending=ENDING)
+        self._saving = 0.0
+        # What is computed otherwise takes as long as so many steps, however fast the machine is:
+        self._validation = self._ending = 0.0
         self._steps: deque[float] = deque()  # seconds of the recent ones
         self._num_timed = 0
         self._planned_at: float | None = None
@@ -81,16 +83,18 @@ class TimeLimit:
         self._steps.append(seconds)
         while len(self._steps) > 3 and sum(self._steps) - self._steps[0] > RECENT * self.limit:
             self._steps.popleft()
-        self.pace = replace(self.pace, step=sum(self._steps) / len(self._steps))
 
     def validated(self, seconds: float) -> None:
-        """The ending is made of the same work, so it became as much faster or slower."""
-        before = self.pace.validation
-        ending = self.pace.ending * (seconds / before if before else 1.0)
-        self.pace = replace(self.pace, validation=seconds, ending=max(ENDING, ending))
+        self._validation = seconds / self.pace.step
 
     def saved(self, seconds: float) -> None:
-        self.pace = replace(self.pace, saving=seconds)
+        self._saving = seconds
+
+    @property
+    def pace(self) -> Pace:
+        """That of the recent steps."""
+        step = sum(self._steps) / len(self._steps)
+        return Pace(step, self._validation * step, self._saving, ENDING + self._ending * step)
 
     def replan(self, step: int, model: nn.Module) -> Replan | None:
         """Another plan for the steps after this one, unless the one in force still fits."""
@@ -102,11 +106,12 @@ class TimeLimit:
             self._time_evaluations(model)
         self._planned_at = self.clock()
         now, left = config.plan_at(step), self.end - self.clock()
-        left -= RESERVE * self.limit + self.pace.ending
-        error = seconds_of_plan(now, step, self.pace) - left
+        pace = self.pace
+        left -= RESERVE * self.limit + pace.ending
+        error = seconds_of_plan(now, step, pace) - left
         if config.replans and abs(error) < TOLERANCE * self.limit:
             return None
-        plan = fitting_plan(self.objective, step, left, self.pace)
+        plan = fitting_plan(self.objective, step, left, pace)
         return None if plan == now.model_copy(update={"step": step}) else plan
 
     def _is_due(self) -> bool:
@@ -121,7 +126,8 @@ class TimeLimit:
         validation /= objective.untrained_cost
         validation += seconds_of(lambda: objective.sample(model, 1), patience)
         ending = seconds_of(lambda: objective.examine(model), patience) / objective.untrained_cost
-        self.pace = replace(self.pace, validation=validation, ending=ENDING + ending)
+        step = self.pace.step
+        self._validation, self._ending = validation / step, ending / step
 
 
 def fitting_plan(objective: Objective, step: int, left: float, pace: Pace) -> Replan:

@@ -45,10 +45,10 @@ def test_a_printed_recipe_decides_everything_and_reads_back_as_itself(
 ) -> None:
     values = {"model": {"name": "gpt", "d_model": 64}, "data": {"paths": [str(notes)]}}
     file = written(tmp_path / "r.yaml", yaml.safe_dump(values | {"training": {"seed": 5}}))
-    text = command.recipe_text(request(recipe=file), as_json=False)
+    text = command.recipe_text(request(recipe=file), as_json=False, stream=io.StringIO())
     file = written(tmp_path / "again.yaml", text)
-    assert command.recipe_text(request(recipe=file), as_json=False) == text
-    printed = json.loads(command.recipe_text(request(recipe=file), as_json=True))
+    assert command.recipe_text(request(recipe=file), as_json=False, stream=io.StringIO()) == text
+    printed = json.loads(command.recipe_text(request(recipe=file), as_json=True, stream=io.StringIO()))
     assert printed == yaml.safe_load(text)
     assert printed["training"]["seed"] == 5
     assert printed["training"]["learning_rate"] > 0

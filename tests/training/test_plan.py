@@ -1,5 +1,6 @@
 """A rehearsal adds up what a training would be."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ Make = Callable[..., Recipe]
 
 
 def test_a_rehearsal_adds_up_what_a_training_would_be(tiny: Make, tmp_path: Path) -> None:
-    plan = rehearse(tiny(max_steps=1000))
+    plan = rehearse(tiny(max_steps=1000), io.StringIO())
     found = plan.as_json()
     assert found["tokens_per_step"] == 2 * 16 * 2
     assert found["epochs"] == pytest.approx(1000 * 64 / found["num_tokens"])

@@ -12,7 +12,7 @@ from glassformer.training.progress import (
     SAMPLE_LINES,
     Progress,
     Standing,
-    waiting,
+    Waiting,
 )
 
 LINE = "step 1,200/2,000 loss 1.62 val 1.71 (best 1.70 @ 1,150) 24.8k tokens/s ETA 0:31"
@@ -91,13 +91,16 @@ def test_a_terminal_has_a_bar_and_keeps_the_last_line() -> None:
 def test_a_terminal_shows_what_is_awaited_and_a_log_does_not() -> None:
     terminal, log = Terminal(), io.StringIO()
     for stream in (terminal, log):
-        with waiting(stream, "loading the library"):
-            pass
+        with Waiting(stream, "reading the data") as wait:
+            wait.say("note: a line that stays")
+            wait.now("trying a step")
+            time.sleep(0.3)  # it is drawn several times a second
         with Progress(stream, items_per_step=64):
             pass
-    assert "loading the library …" in terminal.getvalue()
+    assert "reading the data …" in terminal.getvalue()
+    assert "trying a step …" in terminal.getvalue()
     assert "preparing the first step …" in terminal.getvalue()
-    assert log.getvalue() == ""
+    assert log.getvalue() == "note: a line that stays\n"
 
 
 def test_what_a_model_writes_is_shown_as_it_is() -> None:

@@ -1,5 +1,7 @@
 """The learning rate rises and falls as the curves say, and bends when the plan changes."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,7 +114,7 @@ def test_the_fall_bends_without_a_jump_and_still_ends_at_the_lowest(
     config = planned(kind, steps=100)
     bent = rates(replanned(config, 25, steps))
     assert bent[:25] == rates(config)[:25]  # what has been trained stays true
-    steepest = max(abs(a - b) for a, b in zip(bent[4:], bent[5:], strict=False))
+    steepest = max(abs(a - b) for a, b in pairwise(bent[4:]))
     assert steepest < 0.2 + 1.3 * 2 / (steps - 25)
     assert bent[4:] == sorted(bent[4:], reverse=True)
     assert rate_of(replanned(config, 25, steps), steps) == pytest.approx(0.1)
