@@ -8,7 +8,7 @@ REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
-	bench-quarter-hour bench-time-limit bench-reading bench-saving bench-planning bench-story bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 \
+	bench-quarter-hour bench-time-limit bench-busy bench-reading bench-saving bench-planning bench-story bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 \
 	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
 
 help:  ## list the targets
@@ -129,8 +129,11 @@ bench-startup: .venv/develops  ## how long --help takes
 bench-reading: .venv/develops  ## speed and memory of reading 1 GB each of text, JSONL, CSV, TSV
 	$(BIN)/python -m benchmarks.reading_memory --size $(or $(SIZE),1G)
 
-bench-time-limit: .venv/develops  ## --time-limit against the real time, six models: DATA has sst2/ and multi30k/
+bench-time-limit: .venv/develops  ## --time-limit against the real time, six models, three states of the machine: DATA has sst2/ and multi30k/
 	$(BIN)/python -m benchmarks.time_limit $(DATA) $(if $(LIMIT),--limit $(LIMIT))
+
+bench-busy: .venv/develops  ## speed of all models beside another program that computes, against transformers
+	$(BIN)/python -m benchmarks.busy
 
 bench-planning: .venv/develops  ## memory and time as planned and as measured, one and two processes
 	$(BIN)/python -m benchmarks.planning

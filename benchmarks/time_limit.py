@@ -1,17 +1,22 @@
-"""How close `train --time-limit` comes to its limit, for one model of each kind. The time is that
-of the whole command. Use an idle machine.
+"""How close `train --time-limit` comes to its limit, for one model of each kind: alone, while
+another program computes all the time, and with one that begins after a fifth of the time and ends
+after three fifths. The time is that of the whole command. Use an idle machine.
 
     python -m benchmarks.time_limit DATA                     # DATA has sst2/ and multi30k/
     python -m benchmarks.time_limit DATA --limit 5m --models gpt bag
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.busy import TORCH, beside
 from benchmarks.machine import describe
 from glassformer.durations import seconds_of
 from glassformer.wording import clock
@@ -27,21 +32,32 @@ MODELS = {
     "bert": TEXT,
     "translator": PAIRS,
 }
+STATES = ("nothing", "busy", "changing")
 MANY = "1000000"  # steps: more than fit into any limit
 TO_THE_END = "training.early_stopping=null"  # a model that stops improving would end early
 
 
-def seconds(model: str, data: Path, limit: str, out: Path) -> float:
-    """The whole command, from Enter to the end."""
+def measured(model: str, data: Path, limit: str, out: Path, state: str) -> tuple[float, int]:
+    """Seconds of the whole command, from Enter to the end, and its steps."""
     words = [word if word.startswith("-") else str(data / word) for word in MODELS[model]]
     command = [sys.executable, "-m", "glassformer", "train", model, *words]
     command += ["--max-steps", MANY, "--set", TO_THE_END]
-    command += ["--time-limit", limit, "--out", str(out)]
-    begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    return time.perf_counter() - begin
+    command += ["--time-limit", limit, "--out", str(out), "--json"]
+    begin, whole = time.perf_counter(), seconds_of(limit)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as training:
+        if state == "busy":
+            with beside(TORCH):
+                printed, _ = training.communicate()
+        elif state == "changing":
+            time.sleep(0.2 * whole)
+            with beside(TORCH), suppress(subprocess.TimeoutExpired):
+                training.wait(0.4 * whole)
+            printed, _ = training.communicate()
+        else:
+            printed, _ = training.communicate()
+    if training.returncode:
+        raise SystemExit(f"{model} failed")
+    return time.perf_counter() - begin, json.loads(printed)["step"]
 
 
 def main() -> None:
@@ -49,15 +65,19 @@ def main() -> None:
     options.add_argument("data", type=Path)
     options.add_argument("--limit", default="2m")
     options.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    options.add_argument("--states", nargs="+", choices=STATES, default=STATES)
     given = options.parse_args()
     limit = seconds_of(given.limit)
     print(describe())
-    print(f"{'model':16} {'limit':>8} {'real':>8} {'off by':>8}")
-    for model in given.models:
+    print(f"{'model':16} {'beside':10} {'limit':>8} {'real':>8} {'off by':>8} {'steps':>8}")
+    for model, state in product(given.models, given.states):
         with TemporaryDirectory() as folder:
-            found = seconds(model, given.data, given.limit, Path(folder) / "run")
+            out = Path(folder) / "run"
+            found, steps = measured(model, given.data, given.limit, out, state)
+        off = found / limit - 1
         print(
-            f"{model:16} {clock(limit):>8} {clock(found):>8} {found / limit - 1:>+8.1%}", flush=True
+            f"{model:16} {state:10} {clock(limit):>8} {clock(found):>8} {off:>+8.1%} {steps:8,}",
+            flush=True,
         )
 
 

@@ -33,6 +33,7 @@ from glassformer.nn.positions import sinusoids
 from glassformer.tasks.translate import TranslateObjective
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
+from glassformer.training.preparation import use_machine
 from glassformer.training.preparation import prepare
 from glassformer.training.recipes import make_recipe
 
@@ -110,7 +111,7 @@ def _copy_block(block: Any, layer: Any) -> None:
 
 
 def our_step(objective: TranslateObjective, model: Any) -> Step:
-    optimizer: Any = Learner(model, objective).configure_optimizers()
+    optimizer = Learner(model, objective, use_machine(objective.recipe)).optimizer
     for group in optimizer.param_groups:
         group["lr"] = RATE
     batches = map(objective.batch, itertools.count())
