@@ -6,6 +6,7 @@ from typing import Any, TextIO
 import torch
 
 from glassformer.runtime.host import Setup
+from glassformer.runtime.load import NOTICEABLE, busy_cores, read_load
 from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
@@ -77,7 +78,11 @@ def _plan(
 
     wait.now("trying steps, a validation and a saved state")
     model = new_model(objective.recipe).to(setup.device)
+    before = read_load()
     pace = measured(objective, setup, model)
+    busy = busy_cores(since=before) or 0.0
+    if busy >= NOTICEABLE and pace.step:
+        notes += (f"note: the time is that of a busy machine: other programs use {busy:.1f} cores",)
     plan = objective.config.plan_at(objective.config.last_step)
     limit = objective.config.time_limit
     if is_new and limit is not None and pace.step:

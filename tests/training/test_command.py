@@ -48,7 +48,9 @@ def test_a_printed_recipe_decides_everything_and_reads_back_as_itself(
     text = command.recipe_text(request(recipe=file), as_json=False, stream=io.StringIO())
     file = written(tmp_path / "again.yaml", text)
     assert command.recipe_text(request(recipe=file), as_json=False, stream=io.StringIO()) == text
-    printed = json.loads(command.recipe_text(request(recipe=file), as_json=True, stream=io.StringIO()))
+    printed = json.loads(
+        command.recipe_text(request(recipe=file), as_json=True, stream=io.StringIO())
+    )
     assert printed == yaml.safe_load(text)
     assert printed["training"]["seed"] == 5
     assert printed["training"]["learning_rate"] > 0

@@ -19,3 +19,12 @@ def test_a_rehearsal_adds_up_what_a_training_would_be(tiny: Make, tmp_path: Path
     assert found["epochs"] == pytest.approx(1000 * 64 / found["num_tokens"])
     assert found["seconds"] > 1000 * found["seconds_per_step"]  # validation comes on top
     assert f"{found['num_parameters']:,} parameters, context 16" in plan.text()
+
+
+@pytest.mark.parametrize(("cores", "is_said"), [(1.8, True), (0.1, False), (None, False)])
+def test_an_estimate_on_a_busy_machine_says_so(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, cores: float | None, is_said: bool
+) -> None:
+    monkeypatch.setattr("glassformer.training.plan.busy_cores", lambda since: cores)
+    text = rehearse(tiny(max_steps=20), io.StringIO()).text()
+    assert ("other programs use 1.8 cores" in text) == is_said
