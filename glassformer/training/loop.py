@@ -227,7 +227,7 @@ def fit(
     """Train from the last good state of a run, or from its beginning if there is none.
 
     `until` is a step to save and stop at before the end; `spent` are the seconds of a time limit
-    that have passed before a run that has no state yet. Processes that train together all call
+    that have passed before this call. Processes that train together all call
     this; the first one reads, writes and reports.
     """
     recipe = run.recipe()
@@ -259,8 +259,8 @@ def fit(
             _check_state(run, first, loop.learner)
             loop.load(load_state(run.checkpoint(first)))
         if config.time_limit is not None and until is None and processes.is_first():
-            before = loop.saved.seconds if first else spent
-            loop.limit = TimeLimit(config.time_limit, before or 0.0, objective)
+            before = (loop.saved.seconds or 0.0) + (spent or 0.0)
+            loop.limit = TimeLimit(config.time_limit, before, objective)
         with loop.stop.heeded():
             loop.train(until)
     processes.leave()

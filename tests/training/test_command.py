@@ -17,6 +17,7 @@ from glassformer.training import command
 from glassformer.training import run as story
 from glassformer.training.command import Request
 from glassformer.training.recipes import make_recipe
+from glassformer.training.preparation import rehearsed
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -66,7 +67,8 @@ def run(tmp_path: Path, tiny: Make) -> RunFolder:
     """A run that has a recipe and has not taken a step."""
     (tmp_path / "run").mkdir()
     run = RunFolder(tmp_path / "run")
-    run.write_recipe(tiny(save_total_limit=2))
+    with rehearsed(tiny(save_total_limit=2)) as ready:
+        run.write_recipe(ready.objective().recipe)
     return run
 
 
@@ -89,7 +91,7 @@ def test_how_often_to_save_may_change_on_resume(
     from glassformer.training import run as story
 
     resumed: list[RunFolder] = []
-    monkeypatch.setattr(story, "resume", lambda run, stream: resumed.append(run))
+    monkeypatch.setattr(story, "resume", lambda run, stream, began: resumed.append(run))
     sets = "training.save_steps=7", "training.save_total_limit=9", "training.logging_steps=null"
     command.train(request(run.path, *sets, resume=True), io.StringIO())
     config = run.recipe().training
@@ -131,7 +133,7 @@ def test_a_run_is_named_after_its_model_and_its_data(
     from glassformer.training import run as story
 
     begun: list[Path] = []
-    monkeypatch.setattr(story, "train", lambda recipe, run, stream: begun.append(run.path))
+    monkeypatch.setattr(story, "train", lambda recipe, run, stream, began: begun.append(run.path))
     command.train(request(None, "model.name=gpt", f"data.paths={data}"), io.StringIO())
     assert begun == [Path(folder)]
 
