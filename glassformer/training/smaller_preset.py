@@ -26,22 +26,20 @@ def advice(objective: Objective, steps: int, seconds: float) -> str:
 
 
 def _smaller_preset(recipe: Recipe, steps: int) -> tuple[str, int] | None:
-    """The largest preset that makes enough steps in the same time, or else the smallest one, and
-    how many it makes: the time of a step grows with the number of weights."""
+    """The largest preset that makes enough steps in the same time, if there is one, and how many:
+    the time of a step grows with the number of weights."""
     if recipe.start is not None:
         return None  # its model is given
     known = row(recipe.model_name)
     now = _num_parameters(recipe, recipe.model)
-    smaller = sorted(
-        (size, name)
-        for name in known.presets
-        if (size := _num_parameters(recipe, recipe.model | known.preset(name))) < 0.9 * now
-    )
-    if not smaller:
+    sizes = {
+        name: _num_parameters(recipe, recipe.model | known.preset(name)) for name in known.presets
+    }
+    enough = {name: size for name, size in sizes.items() if steps * now >= FEW * size}
+    if not enough:
         return None
-    enough = [each for each in smaller if steps * now / each[0] >= 2 * FEW]
-    size, name = enough[-1] if enough else smaller[0]
-    return name, int(steps * now / size)
+    name = max(enough, key=lambda name: enough[name])
+    return name, int(steps * now / enough[name])
 
 
 def _num_parameters(recipe: Recipe, values: dict[str, Any]) -> int:

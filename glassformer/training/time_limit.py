@@ -152,7 +152,7 @@ def make_plan(objective: Objective, step: int, max_steps: int, pace: Pace) -> Re
     wanted = intervals(config, dataset, max(1, max_steps))
     if pace.step:  # a slow validation is made more seldom
         least = ceil(pace.validation / (VALIDATING * pace.step))
-        wanted["eval_steps"] = max(wanted["eval_steps"], min(least, max(1, max_steps - step)))
+        wanted["eval_steps"] = max(wanted["eval_steps"], min(least, max(1, max_steps)))
     before = config.plan_at(step)
     for name, value in wanted.items():
         old = getattr(before, name)

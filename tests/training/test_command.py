@@ -16,8 +16,8 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.training import command
 from glassformer.training import run as story
 from glassformer.training.command import Request
-from glassformer.training.recipes import make_recipe
 from glassformer.training.preparation import rehearsed
+from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
