@@ -6,11 +6,15 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.known_names import known_run
 from glassformer.cli.output import print_json
 
 
 def report(
-    runs: Annotated[list[Path], options.argument("RUNS", "Run folders, one or several.")],
+    runs: Annotated[
+        list[Path],
+        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
+    ],
     out: Annotated[
         Path | None,
         options.output(

@@ -5,8 +5,10 @@ The help is plain text: drawing boxes would take longer than everything else.
 
 import re
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,9 +16,22 @@ from typer.core import TyperCommand, TyperGroup
 from glassformer.cli.several_values import Options, with_option_each
 
 Rows = list[tuple[str, str]]
+ValueT = TypeVar("ValueT")
 
 EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
 WIDEST = 28  # characters of an option with its help on the same line
+CHECKS = f"{__name__}.checks"  # of values, in the context of a command
+
+
+def before_running(check: Callable[[ValueT], None]) -> Callable[[typer.Context, ValueT], ValueT]:
+    """A callback for a parameter: check its value when the whole command line has been understood.
+    What is wrong with the command itself is reported first."""
+
+    def remember(context: typer.Context, value: ValueT) -> ValueT:
+        context.meta.setdefault(CHECKS, []).append(partial(check, value))
+        return value
+
+    return remember
 
 
 class Verb(TyperCommand):
@@ -47,6 +62,11 @@ class Verb(TyperCommand):
             if "extra argument" in (said := str(getattr(error, "message", ""))):
                 error.__dict__["message"] = f"{said}. A text with spaces needs quotes."
             raise
+
+    def invoke(self, ctx: Any) -> Any:
+        for check in ctx.meta.get(CHECKS, ()):
+            check()
+        return super().invoke(ctx)
 
     def _with_option_each(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)

@@ -23,7 +23,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import prepared
-from glassformer.training.run_folder import WHAT, RunFolder
+from glassformer.training.run_folder import RunFolder
 
 Facts = dict[str, Any]
 
@@ -37,7 +37,7 @@ HIGHLIGHTS = (
 def report_of(run: RunFolder) -> dict[str, Any]:
     """Everything that the report of a run shows, for JSON."""
     if not run.exists:
-        raise GlassformerError(f"{run.missing()} {WHAT}")
+        raise GlassformerError(run.missing())
     recipe = run.recipe()
     threads = torch.get_num_threads()
     try:
