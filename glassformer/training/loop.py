@@ -172,6 +172,7 @@ class Loop:
         saved.stale += 1
         if saved.best is None or objective.rank(columns) < objective.rank(saved.best):
             saved.stale, saved.best, saved.best_step = 0, columns, step
+            saved.notes = list(result.notes)
             self._keep_best(result)
         self.log.sample(step, text)
         self.progress.sample(f"  step {step:,} {name_in_line(objective.measure)} {value:.3f}", text)
@@ -269,6 +270,7 @@ def fit(
         step=loop.step,
         best=loop.saved.best,
         best_step=loop.saved.best_step,
+        notes=tuple(loop.saved.notes),
         stopped_by=None if loop.is_finished else loop.stop.signal,
         objective=objective,
         stopped_early=loop.has_given_up,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.tasks.task import Objective
-from glassformer.wording import command
+from glassformer.wording import command, score_name
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Outcome:
     stopped_by: int | None
     """The signal that ended it early, if one did."""
     objective: Objective
+    notes: tuple[str, ...] = ()
+    """What to know about the best model, besides its scores: sentences."""
     stopped_early: bool = False
     """It did not improve for `early_stopping` validations."""
     is_old: bool = False
@@ -60,9 +62,10 @@ class Outcome:
         measure = self.objective.measure
         test = "" if self.test is None else f"Test: {self.test.headline}. "
         report = "" if self.report is None else f"Report: {self.report}. "
+        notes = "".join(f"{note[:1].upper()}{note[1:]} " for note in self.notes)
         return (
-            f"{why}{self.folder}: validation {measure} {self.best[f'val_{measure}']:.4f} at step "
-            f"{self.best_step:,}. {test}{report}"
+            f"{why}{self.folder}: validation {score_name(measure)} "
+            f"{self.best[f'val_{measure}']:.4f} at step {self.best_step:,}. {notes}{test}{report}"
             f"Try: {command(*self.objective.trials(self.folder)[0])}"
         )
 
@@ -75,6 +78,7 @@ class Outcome:
                 "max_steps": self.max_steps,
                 **(self.best or {f"val_{name}": None for name in self.objective.measures}),
                 "best_step": self.best_step,
+                "notes": list(self.notes),
                 "finished": self.stopped_by is None,
                 "report": None if self.report is None else str(self.report),
                 **test,

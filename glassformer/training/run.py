@@ -152,6 +152,7 @@ def launched(
         step=step,
         best=standing.best,
         best_step=standing.best_step,
+        notes=tuple(standing.notes),
         stopped_by=stopped_by,
         stopped_early=stopped_by is None and until is None and step < last,
         objective=objective,
@@ -182,9 +183,10 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     standing = SavedStanding.at_the_start()
     standing.recipe = essence(recipe, step)
     standing.val, standing.best, standing.best_step = val, best, step
+    standing.notes = list(found.notes)
     weights = {"model": model.state_dict(), "averaged": {}}
     save_state(run.checkpoint(step), new_state(step, weights, standing))
-    return Outcome(run.path, step, best, step, stopped_by=None, objective=objective)
+    return Outcome(run.path, step, best, step, None, objective=objective, notes=tuple(found.notes))
 
 
 def _finished(run: RunFolder) -> Outcome:
@@ -213,6 +215,7 @@ def _finished(run: RunFolder) -> Outcome:
         step=step,
         best=standing.best,
         best_step=standing.best_step,
+        notes=tuple(standing.notes),
         stopped_by=None,
         stopped_early=step < recipe.decided.last_step,
         objective=objective,

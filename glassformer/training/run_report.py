@@ -67,6 +67,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "measure": objective.measure,
         "smaller_is_better": sorted(SMALLER_IS_BETTER),
         "best": _best(rows, objective),
+        "notes": list(seen.notes),
         "test": _test(run.path / "test.json"),
         "metrics": curves_of(rows),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
