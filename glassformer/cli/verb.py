@@ -19,6 +19,7 @@ Rows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
 
 EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
+TEXTS = ("TEXT", "PROMPT", "MESSAGE", "INPUT")  # arguments that people write without quotes
 WIDEST = 28  # characters of an option with its help on the same line
 CHECKS = f"{__name__}.checks"  # of values, in the context of a command
 
@@ -60,8 +61,20 @@ class Verb(TyperCommand):
             raise
         except Exception as error:  # a usage error, for which typer has no name
             if "extra argument" in (said := str(getattr(error, "message", ""))):
-                error.__dict__["message"] = f"{said}. A text with spaces needs quotes."
+                error.__dict__["message"] = f"{said}. {self._about_extra(ctx, args)}"
             raise
+
+    def _about_extra(self, ctx: Any, args: list[str]) -> str:
+        """What to do about arguments that are too many."""
+        params: list[Any] = self.get_params(ctx)
+        text = next((each for each in params if each.metavar in TEXTS), None)
+        if text is None:
+            return "Leave it out; a name with spaces needs quotes."
+        if not any(re.search(r"\s", word) for word in args):
+            return "A text with spaces needs quotes."
+        if "each line of stdin" in text.help:
+            return "Pass one text; several are lines of a file or of standard input."
+        return "Pass one text at a time."
 
     def invoke(self, ctx: Any) -> Any:
         for check in ctx.meta.get(CHECKS, ()):

@@ -356,3 +356,21 @@ def test_a_text_without_quotes_is_recognised(glassformer: Any) -> None:
     result = glassformer("translate", "runs/x", "A", "man", "sleeps.")
     assert result.code == 2
     assert result.error.endswith("(man sleeps.). A text with spaces needs quotes.")
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("translate", "runs/x", "A man", "A dog"), "several are lines of a file or of standard"),
+        (("tag", "runs/x", "A man", "A dog"), "several are lines of a file or of standard input."),
+        (("generate", "runs/x", "A man", "A dog"), "Pass one text at a time."),
+        (("verify", "runs/x", "runs/y"), "Leave it out; a name with spaces needs quotes."),
+    ],
+)
+def test_quotes_that_are_there_are_not_blamed(
+    glassformer: Any, words: tuple[str, ...], cure: str
+) -> None:
+    result = glassformer(*words)
+    assert result.code == 2
+    assert cure in result.error
+    assert "A text with spaces" not in result.error
