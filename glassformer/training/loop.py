@@ -14,7 +14,7 @@ that resumes from it continues exactly as if it had never stopped.
 import math
 import shutil
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any, TextIO
 
 from torch import nn
@@ -247,6 +247,7 @@ def fit(
         objective.initialize(model)
     _check_room(run, model, config)
     with (
+        ExitStack() as listening,  # until the log is closed
         Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
         closing(_log(run, objective, first)) as log,
     ):
@@ -262,8 +263,8 @@ def fit(
         if config.time_limit is not None and until is None and processes.is_first():
             before = loop.saved.seconds if first else spent
             loop.limit = TimeLimit(config.time_limit, before or 0.0, objective)
-        with loop.stop.heeded():
-            loop.train(until)
+        listening.enter_context(loop.stop.heeded())
+        loop.train(until)
     processes.leave()
     return Outcome(
         folder=run.path,
@@ -271,7 +272,7 @@ def fit(
         best=loop.saved.best,
         best_step=loop.saved.best_step,
         notes=tuple(loop.saved.notes),
-        stopped_by=None if loop.is_finished else loop.stop.signal,
+        stopped_by=loop.stop.signal,
         objective=objective,
         stopped_early=loop.has_given_up,
     )

@@ -47,12 +47,24 @@ class Outcome:
     def exit_code(self) -> int:
         return 0 if self.stopped_by is None else 128 + self.stopped_by
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is no step left to make."""
+        return self.step >= self.max_steps or self.stopped_early
+
     def summary(self) -> str:
         if self.stopped_by is not None:
+            again = command("train", "--resume", "--out", self.folder)
+            if self.is_trained:
+                has_test = bool(self.objective.recipe.test_paths) and self.test is None
+                left = "the test and the report are" if has_test else "the report is"
+                return (
+                    f"stopped after the last step: {self.folder} is trained and saved, but {left} "
+                    f"missing. Complete it with: {again}"
+                )
             where = f"at step {self.step:,} of {self.max_steps:,}; nothing is lost"
             return (
-                f"stopped {where if self.step else 'before the first step'}. "
-                f"Continue with: {command('train', '--resume', '--out', self.folder)}"
+                f"stopped {where if self.step else 'before the first step'}. Continue with: {again}"
             )
         if self.best is None:
             return f"{self.folder}: no validation was run."
