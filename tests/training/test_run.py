@@ -84,7 +84,7 @@ def test_a_run_whose_data_broke_before_the_first_step_can_be_replaced(
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     if how == "damaged":
         path.write_text("junk")
-    with pytest.raises(GlassformerError, match=r"is (damaged: |missing).*Start over with --force"):
+    with pytest.raises(GlassformerError, match=r"is (damaged: |missing).*train it again with"):
         story.resume(run, io.StringIO())
     story.begin(tiny(), run, lambda text: None)
     check_folder(run.path / "data")
