@@ -125,7 +125,7 @@ def damage(path: Path, cure: str = "") -> Iterator[None]:
     try:
         yield
     except GlassformerError as error:
-        raise GlassformerError(f"{path} is damaged: its {error}. {cure}".rstrip()) from None
+        raise GlassformerError(f"{path} is damaged: its {cause(error)}. {cure}".rstrip()) from None
 
 
 def files_beside_manifest(path: Path) -> list[str]:

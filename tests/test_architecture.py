@@ -268,6 +268,12 @@ def test_what_is_forbidden_would_be_noticed(line: str) -> None:
 # --- how long, and how named ---
 
 
+@pytest.mark.parametrize("file", sorted(SOURCES))
+def test_no_sentence_ends_with_the_full_stop_of_another_one(file: str) -> None:
+    """`wording.cause` takes it away."""
+    assert re.findall(r"\{(?:error|str\(error\))\}\.", SOURCES[file]) == []
+
+
 def test_no_file_is_too_long() -> None:
     lengths = {file: len(text.splitlines()) for file, text in SOURCES.items()}
     assert {file: n for file, n in lengths.items() if n > MOST_LINES} == {}

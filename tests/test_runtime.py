@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.runtime import host, precision
+from glassformer.runtime import facts, host, load, precision
 from glassformer.runtime.cache import cache_dir
 from glassformer.runtime.host import Machine, machine, pick_device, prepare
 from glassformer.runtime.precision import Measurement, Speed
@@ -393,6 +393,21 @@ def test_doctor_json_is_one_object_on_stdout(fake: Probe) -> None:
     assert found["precision"] == "float32"
     assert found["probe"]["bfloat16"]["problem"] == "died: SIGILL"
     assert found["extras"].keys() == {"hub", "wandb", "serve", "onnx", "ctranslate2", "corpus"}
+
+
+@pytest.mark.parametrize(
+    ("cores", "shown"), [(1.94, "1.9 of 2 cores"), (9.0, "2.0 of 2 cores"), (0.3, ""), (None, "")]
+)
+def test_doctor_says_when_other_programs_keep_the_machine_busy(
+    fake: Probe, monkeypatch: pytest.MonkeyPatch, cores: float | None, shown: str
+) -> None:
+    monkeypatch.setattr(facts, "usable_cores", lambda *_: 2)
+    monkeypatch.setattr(load, "busy_cores", lambda: cores)
+    stdout, _ = run_doctor()
+    line = f"  busy         other programs use {shown}; training will be slower\n"
+    assert (line in stdout) == ("busy" in stdout) == bool(shown)
+    stdout, _ = run_doctor("--json")
+    assert json.loads(stdout)["busy_cores"] == cores
 
 
 def test_doctor_refresh_measures_again(fake: Probe) -> None:

@@ -14,7 +14,6 @@ no dates and no paths. The weights carry checksums of themselves and of the file
 which later damage is detected.
 """
 
-import difflib
 import hashlib
 import json
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.atomic_files import file_digest, read_json, write_file, write_json
+from glassformer.checkpoint.missing_folder import CONFIG, no_model
 from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
@@ -34,16 +34,11 @@ from glassformer.models import MODELS, name_of, row
 from glassformer.nn.quantized import QuantizedLinear, quantizable, quantize
 from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
 
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 GENERATION = "generation_config.json"
 CARD = "README.md"
 LORA = "lora.safetensors"
 LARGEST_TEXT = 2**28  # bytes: the largest tokenizers have some 2**25
-WHAT = (
-    "Pass a run, a model folder, a Hugging Face folder, a GGUF file, or the full name of a model "
-    "on the hub, such as openai-community/gpt2."
-)
 DIGEST = "sha256"  # in the metadata of the weights, beside those of the other files
 
 
@@ -251,9 +246,7 @@ def distinct(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _missing(folder: Path) -> str:
     if not folder.exists():
-        near = _similar(folder)
-        cure = f"Did you mean {near}?" if near else WHAT
-        return f"{folder} does not exist. {cure}"
+        return no_model(folder)
     if folder.is_file():
         return f"{folder} is a file, not a model folder."
     if (folder / WEIGHTS).is_file():
@@ -263,11 +256,3 @@ def _missing(folder: Path) -> str:
     inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
     hint = f" Did you mean {folder / inside[0]}?" if inside else ""
     return f"{folder} does not contain a model: there is no {CONFIG} in it.{hint}"
-
-
-def _similar(folder: Path) -> Path | None:
-    """A model with a similar name, beside a folder that does not exist or among the runs."""
-    outer = [each for each in (folder.parent, Path("runs")) if each.is_dir()]
-    models = {path.parent.name: path.parent for each in outer for path in each.glob(f"*/{CONFIG}")}
-    near = difflib.get_close_matches(folder.name, models, n=1, cutoff=0.8)
-    return models[near[0]] if near else None

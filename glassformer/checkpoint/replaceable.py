@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from glassformer.checkpoint.model_folder import CONFIG, file_names
+from glassformer.checkpoint.missing_folder import CONFIG
+from glassformer.checkpoint.model_folder import file_names
 from glassformer.checkpoint.run_record import is_run
 from glassformer.errors import GlassformerError, UsageError
 

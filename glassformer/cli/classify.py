@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_sourced
+from glassformer.cli.output import KnownWords, note, noting_files, print_sourced
 from glassformer.cli.stdin import check_text_or_data, in_batches, read_lines, text_of
 from glassformer.errors import UsageError
 from glassformer.wording import shortened
@@ -55,8 +55,11 @@ def classify(
     lines = ((inputs.from_line(line), "") for line in given)
     columns = [image_column] if image_column else text_column or ()
     files = inputs.read_inputs(paths or (), columns, encoding or "utf-8")
+    known_words = KnownWords(getattr(inputs, "tokenizer", None))
     with noting_files():
         for batch in in_batches(files if paths else lines):
+            if inputs.input_name == "text":
+                known_words.look([content for content, _ in batch])
             found = predictor.classify_batch([content for content, _ in batch])
             for prediction, (_, source) in zip(found, batch, strict=True):
                 if source and inputs.reads_files:  # the name of an image, not its size
@@ -67,6 +70,7 @@ def classify(
                     typer.echo(_line(prediction, with_text=text is None or len(text) > 1))
             if number := sum(each.is_shortened for each in found):
                 note(predictor.shortened(number, len(found)))
+    known_words.note("its label says", "their labels say")
 
 
 def _line(prediction: "Prediction", with_text: bool) -> str:

@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.known_names import known_model
 from glassformer.cli.output import print_json, showing_progress
 
 
 def compare(
     models: Annotated[
-        list[Path], options.argument("MODELS", "Runs or model folders, all for the same task.")
+        list[Path],
+        options.argument(
+            "MODELS", "Runs or model folders, all for the same task.", callback=known_model
+        ),
     ],
     data: options.DataToRead,
     text_column: options.TextColumn = None,

@@ -7,7 +7,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.output import print_json
-from glassformer.wording import install
+from glassformer.wording import counted, install
 
 if TYPE_CHECKING:
     from glassformer.runtime.host import Machine
@@ -35,14 +35,16 @@ def doctor(
       glassformer doctor --refresh --json
     """
     from glassformer.runtime.host import machine
+    from glassformer.runtime.load import busy_cores
 
     found = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
+    busy = busy_cores()
     extras = {name: _versions(packages) for name, packages in EXTRAS.items()}
     if as_json:
-        print_json({**asdict(found), "extras": extras})
+        print_json({**asdict(found), "busy_cores": busy, "extras": extras})
         return
     parts = {
-        "Machine": _machine(found),
+        "Machine": _machine(found) | _busy(busy, found.cores_usable),
         "Precision": _precisions(found),
         "Extras": {name: _extra(versions) for name, versions in extras.items()},
     }
@@ -63,6 +65,16 @@ def _machine(found: "Machine") -> dict[str, str]:
     if found.memory_bytes is not None:
         lines["memory"] = f"{found.memory_bytes / 2**30:.1f} GiB"
     return lines
+
+
+def _busy(cores: float | None, usable: int) -> dict[str, str]:
+    """A line if other programs use so much of the machine that it matters."""
+    from glassformer.runtime.load import NOTICEABLE
+
+    if cores is None or cores < NOTICEABLE:
+        return {}
+    used = f"{min(cores, usable):.1f} of {counted(usable, 'core')}"
+    return {"busy": f"other programs use {used}; training will be slower"}
 
 
 def _precisions(found: "Machine") -> dict[str, str]:

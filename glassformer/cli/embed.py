@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, print_json
+from glassformer.cli.output import KnownWords, note, print_json
 from glassformer.cli.stdin import read_lines
 from glassformer.wording import counted
 
@@ -34,6 +34,9 @@ def embed(
     predictor = load_for(model, MaskedPredictor, "embed", quantize)
     lines = list(read_lines(text))
     vectors = predictor.embed(lines)
+    known_words = KnownWords(predictor.preprocessing.tokenizer)
+    known_words.look(lines)
+    known_words.note("its vector says", "their vectors say")
     if number := sum(map(predictor.is_too_long, lines)):
         limit = predictor.embedding_length
         note(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.known_names import known_model
 from glassformer.cli.output import note
 
 
@@ -13,7 +14,9 @@ def explore(
     models: Annotated[
         list[Path],
         options.argument(
-            "MODELS", "Run or model folders, Hugging Face folders, GGUF files or names on the hub."
+            "MODELS",
+            "Run or model folders, Hugging Face folders, GGUF files or names on the hub.",
+            callback=known_model,
         ),
     ],
     port: Annotated[

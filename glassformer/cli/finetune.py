@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from glassformer.cli import options
+from glassformer.cli.known_names import known_model
 from glassformer.cli.training_request import carry_out
 
 
@@ -18,6 +19,7 @@ def finetune(
         options.argument(
             "MODEL",
             "Pre-trained model: run or model folder, Hugging Face folder or name on the hub.",
+            callback=known_model,
         ),
     ],
     task: options.Task,

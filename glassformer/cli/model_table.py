@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import typer
-
 from glassformer.cli.verb import Rows, Verb
 from glassformer.models import MODELS, trainable
 
@@ -22,23 +20,17 @@ class ListsTasks(Verb):
     """A verb whose help lists the tasks for which a trained model can get a new head."""
 
     def tables(self) -> dict[str, Rows]:
-        tasks = _tasks().items()
-        return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in tasks]}
+        rows = tasks().items()
+        return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in rows]}
 
 
-def _tasks() -> dict[str, list[str]]:
+def tasks() -> dict[str, list[str]]:
     """The tasks of `finetune`, each with the pre-trained models that it can build on."""
     found: dict[str, list[str]] = {}
     for row in MODELS.values():
         if row.body:
             found.setdefault(row.task, []).append(row.body)
     return found
-
-
-def known_task(text: str) -> str:
-    if text not in (known := _tasks()):
-        raise typer.BadParameter(f"there is no task {text!r}. Choose one of: {', '.join(known)}.")
-    return text
 
 
 def _about(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import typer
 
-from glassformer.cli.model_table import known_task
+from glassformer.cli.known_names import known_model, known_task
 from glassformer.durations import has_no_unit
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
@@ -100,8 +100,8 @@ def takes(*groups: type[Group], without: str = "") -> Callable[[Verb], Verb]:
     return with_options
 
 
-def argument(metavar: str, help: str) -> Any:
-    return typer.Argument(metavar=metavar, help=help)
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    return typer.Argument(metavar=metavar, help=help, **more)
 
 
 _data = partial(option, rich_help_panel="Data")
@@ -114,7 +114,11 @@ Quantize = Annotated[
 ]
 Model = Annotated[
     Path,
-    argument("MODEL", "Run or model folder, Hugging Face folder, GGUF file or name on the hub."),
+    argument(
+        "MODEL",
+        "Run or model folder, Hugging Face folder, GGUF file or name on the hub.",
+        callback=known_model,
+    ),
 ]
 
 _paths = _data("PATH", "Files, folders, archives, patterns or Hugging Face datasets.", "--data")
@@ -296,7 +300,10 @@ class Tokenizer(Group, heading="Model", section="tokenizer"):
 
 class GivenModel(Group, heading="Fine-tuning"):
     start: Text = option(
-        "MODEL", "Trained model to train further, with its preprocessing.", "--from"
+        "MODEL",
+        "Trained model to train further, with its preprocessing.",
+        "--from",
+        callback=known_model,
     )
 
 

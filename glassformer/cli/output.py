@@ -117,6 +117,34 @@ def print_candidates(candidates: "Sequence[LikelyToken]") -> None:
         typer.echo(f"{each.probability:7.2%}  {each.token!r:16} {bar}")
 
 
+class KnownWords:
+    """Counts the texts in which the model knows no word: its answer says nothing about them. Only
+    some kinds of tokenizers have words that they do not know."""
+
+    def __init__(self, tokenizer: "Tokenizer | None") -> None:
+        self._tokenizer = tokenizer
+        self._total = self._without = 0
+
+    def look(self, texts: Sequence[str]) -> None:
+        texts, known = [text for text in texts if text.strip()], self._tokenizer
+        self._total += len(texts)
+        if known is None or (known.unknown is None and known.kind != "char"):
+            return
+        for ids in known.encode_batch(known.without_unknown(texts)):
+            words = (known.token(id) for id in {*ids} - {known.unknown})
+            self._without += not any(map(str.isalnum, "".join(words)))
+
+    def note(self, answer: str, answers: str) -> None:
+        """A note if there are such texts; "its label says", "their labels say"."""
+        if self._without and self._total == 1:
+            note(f"the text has no word that the model knows: {answer} nothing about it")
+        elif self._without:
+            note(
+                f"{self._without:,} of {counted(self._total, 'text')} have no word that the model "
+                f"knows: {answers} nothing about them"
+            )
+
+
 def note_unknown(tokenizer: "Tokenizer", text: str) -> None:
     """A note if words of `text` are read as the unknown token."""
     if tokenizer.unknown is None:

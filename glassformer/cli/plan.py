@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.known_names import check_preset
 from glassformer.cli.options import Flag, Group, Number, Text, Texts, Whole, count, option, switch
 from glassformer.cli.output import print_result
 
@@ -55,6 +56,7 @@ def plan(
       glassformer plan --preset gpt2 --tokens 1e9
       glassformer plan --preset gpt2-xl --tokens 9e9 --devices 32 --device-kind a100 --out plan.png
     """
+    check_preset(model, chosen["preset"])
     from glassformer.errors import UsageError
     from glassformer.models import MODELS, row
     from glassformer.planning.plan import plan, tonight

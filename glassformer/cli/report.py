@@ -6,11 +6,15 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import print_json
+from glassformer.cli.known_names import known_run
+from glassformer.cli.output import note, print_json
 
 
 def report(
-    runs: Annotated[list[Path], options.argument("RUNS", "Run folders, one or several.")],
+    runs: Annotated[
+        list[Path],
+        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
+    ],
     out: Annotated[
         Path | None,
         options.output(
@@ -34,5 +38,7 @@ def report(
     found = api.read_report(runs, None) if only_json else api.report(runs, out)
     if found.path is not None:
         typer.echo(f"wrote {found.path}", err=as_json)
+    for name, run in zip(found.names, found.runs, strict=True):
+        note(*(f"{name}: {text}" for text in run["notes"]))
     if as_json:
         print_json(found.as_json())

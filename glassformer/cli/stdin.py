@@ -1,6 +1,7 @@
 """Text from an argument, from the file that it names, or from standard input."""
 
 import codecs
+import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,16 +14,47 @@ from glassformer.errors import GlassformerError, UsageError
 
 T = TypeVar("T")
 Texts = list[str] | None
-_TEXT_ENDINGS = frozenset((".txt", ".md", ".csv", ".tsv", ".json", ".jsonl", ".html", ".log"))
+_SUFFIX = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}")
+# A word with one of these is the name of a file, even if no other file has a similar name.
+_ENDINGS = frozenset((".txt", ".md", ".csv", ".tsv", ".json", ".jsonl", ".html", ".log", ".xml"))
+_ENDINGS |= {".conll", ".conllu", ".parquet", ".gz", ".zip", ".pdf", ".png", ".jpg", ".jpeg"}
+_LONGEST_NAME = 255  # characters of a file's name
 
 
 def text_of(argument: str) -> str:
     """The argument, or the content of the file that it names, without its last line break."""
     if (path := file_named(argument)) is not None:
         return _content(path, argument)
-    if Path(argument).suffix.lower() in _TEXT_ENDINGS and not re.search(r"\s", argument):
-        note(f"there is no file {argument}: the argument itself is read as the text.")
+    _check_is_text(argument)
     return argument
+
+
+def _check_is_text(argument: str) -> None:
+    """Raise if it is probably the mistyped name of a file."""
+    path = Path(argument).expanduser() if argument.startswith("~/") else Path(argument)
+    has_suffix = _SUFFIX.fullmatch(path.suffix) is not None
+    is_path = len(path.parts) > 1
+    may_be_name = "\n" not in argument and "://" not in argument and len(path.name) <= _LONGEST_NAME
+    if not may_be_name or not (has_suffix or is_path):
+        return
+    similar = _similar(path)
+    is_word = not re.search(r"\s", argument)
+    is_name = is_word and has_suffix and (is_path or path.suffix.lower() in _ENDINGS)
+    if similar is not None or is_name:
+        cure = "Check the name." if similar is None else f"Did you mean {similar}?"
+        raise GlassformerError(
+            f"there is no file {argument}. {cure} To use the argument itself as text, pipe it in."
+        )
+
+
+def _similar(path: Path) -> Path | None:
+    """A file in the same folder whose name differs by a few letters."""
+    try:
+        files = {each.name: each for each in path.parent.iterdir() if each.is_file()}
+    except (OSError, ValueError):  # there is no such folder, or a text that cannot be a name
+        return None
+    near = difflib.get_close_matches(path.name, files, n=1, cutoff=0.8)
+    return files[near[0]] if near else None
 
 
 def file_named(argument: str) -> Path | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_sourced
+from glassformer.cli.output import KnownWords, note, noting_files, print_sourced
 from glassformer.cli.stdin import check_text_or_data, in_batches, read_lines
 
 Sourced = tuple[str | Sequence[str], str]  # a sentence or its words, and its place in a file
@@ -41,10 +41,12 @@ def tag(
     columns = text_column or predictor.preprocessing.text_column
     files = _sentences(paths or [], columns, encoding or "utf-8")
     total = in_pieces = 0
+    known_words = KnownWords(predictor.preprocessing.tokenizer)
     with noting_files():
         for batch in in_batches(files if paths else lines):
             tagged = predictor.tag_batch([sentence for sentence, _ in batch])
             total += len(tagged)
+            known_words.look([" ".join(found.words) for found in tagged])
             in_pieces += sum(found.is_in_pieces for found in tagged)
             for found, (_, source) in zip(tagged, batch, strict=True):
                 if as_json:
@@ -55,6 +57,7 @@ def tag(
                 typer.echo("")
     if in_pieces:
         note(predictor.in_pieces(in_pieces, total))
+    known_words.note("its tags say", "their tags say")
 
 
 def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> Iterator[Sourced]:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from glassformer.cli import options
+from glassformer.cli.known_names import check_preset
 from glassformer.cli.training_request import carry_out
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def train(
       glassformer train translator --source train.en --target train.fr --time-limit 15m
       glassformer train --from runs/gpt-notes --data letters.txt
     """
+    if model is not None:
+        check_preset(model, values["preset"])
     flags: Values = {"model": {"name": model}}
     start = values.pop("start")
     if start is not None:

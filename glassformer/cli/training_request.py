@@ -31,6 +31,7 @@ def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     else:
         heed_signals(_message_if_stopped(request))
         outcome = command.train(request, sys.stderr)
+        heed_signals()  # the first step is long past
         if processes.is_first():
             typer.echo(outcome.as_json() if as_json else outcome.summary())
         raise typer.Exit(outcome.exit_code)

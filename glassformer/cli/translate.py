@@ -9,7 +9,7 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
-from glassformer.cli.output import note, print_json
+from glassformer.cli.output import KnownWords, note, print_json
 from glassformer.cli.stdin import file_named, in_batches, read_lines
 from glassformer.wording import counted
 
@@ -54,7 +54,9 @@ def translate(
     shows_progress = sys.stderr.isatty() and not is_text
     done, begun = 0, time.perf_counter()
     cut_off: list[str] = []
+    known_words = KnownWords(predictor.preprocessing.source)
     for lines in in_batches(read_lines(text), BATCH):
+        known_words.look(lines)
         for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
             where = "the text" if is_text else f"line {number:,}"
             note(*_notes(predictor, found, where))
@@ -67,6 +69,7 @@ def translate(
             typer.echo(f"\r{counted(done, 'line')}, {speed:.1f} lines/s", err=True, nl=False)
     if shows_progress:
         typer.echo(err=True)
+    known_words.note("its translation says", "their translations say")
     if cut_off:
         where = "" if is_text else f" (first: {cut_off[0]})"
         note(cut_off_note(len(cut_off), done, predictor.model.context_length, where))

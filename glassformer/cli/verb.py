@@ -5,8 +5,10 @@ The help is plain text: drawing boxes would take longer than everything else.
 
 import re
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,9 +16,23 @@ from typer.core import TyperCommand, TyperGroup
 from glassformer.cli.several_values import Options, with_option_each
 
 Rows = list[tuple[str, str]]
+ValueT = TypeVar("ValueT")
 
 EXAMPLES = "Examples:"  # in the docstring of a verb: what follows is printed as it is
+TEXTS = ("TEXT", "PROMPT", "MESSAGE", "INPUT")  # arguments that people write without quotes
 WIDEST = 28  # characters of an option with its help on the same line
+CHECKS = f"{__name__}.checks"  # of values, in the context of a command
+
+
+def before_running(check: Callable[[ValueT], None]) -> Callable[[typer.Context, ValueT], ValueT]:
+    """A callback for a parameter: check its value when the whole command line has been understood.
+    What is wrong with the command itself is reported first."""
+
+    def remember(context: typer.Context, value: ValueT) -> ValueT:
+        context.meta.setdefault(CHECKS, []).append(partial(check, value))
+        return value
+
+    return remember
 
 
 class Verb(TyperCommand):
@@ -45,8 +61,25 @@ class Verb(TyperCommand):
             raise
         except Exception as error:  # a usage error, for which typer has no name
             if "extra argument" in (said := str(getattr(error, "message", ""))):
-                error.__dict__["message"] = f"{said}. A text with spaces needs quotes."
+                error.__dict__["message"] = f"{said}. {self._about_extra(ctx, args)}"
             raise
+
+    def _about_extra(self, ctx: Any, args: list[str]) -> str:
+        """What to do about arguments that are too many."""
+        params: list[Any] = self.get_params(ctx)
+        text = next((each for each in params if each.metavar in TEXTS), None)
+        if text is None:
+            return "Leave it out; a name with spaces needs quotes."
+        if not any(re.search(r"\s", word) for word in args):
+            return "A text with spaces needs quotes."
+        if "each line of stdin" in text.help:
+            return "Pass one text; several are lines of a file or of standard input."
+        return "Pass one text at a time."
+
+    def invoke(self, ctx: Any) -> Any:
+        for check in ctx.meta.get(CHECKS, ()):
+            check()
+        return super().invoke(ctx)
 
     def _with_option_each(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)

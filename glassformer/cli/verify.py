@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options
+from glassformer.cli.known_names import known_run
 from glassformer.cli.output import print_result
 
 
 def verify(
-    run: Annotated[Path, options.argument("RUN", "Run to verify.")],
+    run: Annotated[Path, options.argument("RUN", "Run to verify.", callback=known_run)],
     as_json: options.JsonObject = False,
 ) -> None:
     """Check that a run is reproducible.

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from glassformer.errors import GlassformerError
-from glassformer.wording import readable_size
+from glassformer.wording import cause, readable_size
 
 COMPRESSIONS: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
@@ -158,7 +158,7 @@ class _Zip(_Archive):
             return cast(BinaryIO, self._file.open(entry))
         except NotImplementedError as error:
             raise GlassformerError(
-                f"{self._path} cannot be read: {error}. Unpack it, and pass the folder."
+                f"{self._path} cannot be read: {cause(error)}. Unpack it, and pass the folder."
             ) from None
 
 

@@ -14,6 +14,7 @@ from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels
 from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 
 class ImageBatch(NamedTuple):
@@ -39,7 +40,7 @@ class ImageRows:
             columns = load_file(path)
             return cls(store, columns["numbers"], columns["targets"])
         except (OSError, KeyError, SafetensorError) as error:
-            raise GlassformerError(f"{path} cannot be read: {error}.") from None
+            raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
 
     def save(self, path: Path) -> None:
         save_file({"numbers": self.numbers, "targets": self.targets}, path)

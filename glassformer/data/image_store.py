@@ -37,7 +37,7 @@ from glassformer.data.images import (
 from glassformer.data.reading_report import report
 from glassformer.errors import GlassformerError
 from glassformer.runtime.facts import usable_cpus
-from glassformer.wording import counted
+from glassformer.wording import cause, counted
 
 IMAGES = "images"  # in the folder of a dataset
 SAMPLE = 1024  # images whose size is looked at, at least half of them
@@ -73,7 +73,7 @@ class ImageStore:
             )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise GlassformerError(
-                f"{path.with_suffix('.u8')} cannot be read as images: {error}."
+                f"{path.with_suffix('.u8')} cannot be read as images: {cause(error)}."
             ) from None
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from glassformer.data.labels import label_name
 from glassformer.data.text_files import EmptyError
 from glassformer.errors import GlassformerError
-from glassformer.wording import readable_size
+from glassformer.wording import cause, readable_size
 
 MOST_BYTES = 4 * 10**9  # of one array, unpacked: a small zip can expand to any size
 
@@ -127,4 +127,4 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.N
         with archive.open(entry) as stream:
             return npy.read_array(stream, allow_pickle=False)
     except (ValueError, TypeError, SyntaxError, MemoryError, TokenError) as error:
-        raise GlassformerError(f"{what} cannot be read: {error}. Save it again.") from None
+        raise GlassformerError(f"{what} cannot be read: {cause(error)}. Save it again.") from None

@@ -17,7 +17,7 @@ from defusedxml.ElementTree import DefusedXMLParser, ParseError
 from glassformer.data.labels import listed
 from glassformer.data.text_files import DataPath, EmptyError, open_bytes
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import counted
+from glassformer.wording import cause, counted
 
 _PIECE = 1 << 16  # bytes parsed at a time
 _CODES = ("bpt", "ept", "ph", "it", "ut")  # formatting codes; <hi> is not one: it only marks words
@@ -203,7 +203,7 @@ def _parsed(found: _Units) -> Iterator[tuple[int, dict[str, str]]]:
                 "expand to gigabytes. Export the file without entities."
             ) from None
         except (LookupError, ValueError) as error:  # an encoding that the parser cannot read
-            raise GlassformerError(f"{path}: {error}. Save it as UTF-8.") from None
+            raise GlassformerError(f"{path}: {cause(error)}. Save it as UTF-8.") from None
     if found.root != "tmx":
         raise GlassformerError(
             f"{path} is not a translation memory: it begins with <{found.root}>, not <tmx>."

@@ -53,6 +53,8 @@ class Examination:
     """What the scores of the answers measure."""
     answers: tuple[Answer, ...] = ()
     """In the order of the data: models with the same data can be compared answer by answer."""
+    notes: tuple[str, ...] = ()
+    """What to know about the model, in sentences."""
 
 
 def affordable(num_parameters: int, most: int, least: int = 256) -> int:

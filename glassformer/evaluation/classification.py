@@ -1,6 +1,8 @@
 """The quality of predicted classes, and of the probabilities that come with them.
 
-    macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much
+    macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much.
+               It comes first if classes are uneven: where 99 of 100 examples are of one class,
+               always answering that class has an accuracy of 0.99
     loss       mean of -log p(class | example) at a temperature T: p = softmax(logits / T)
 
 Calibrated, T is the temperature at which the held-out labels are likeliest: of the answers given
@@ -15,7 +17,7 @@ imports scipy.signal and transformers), and it refuses a single label.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.data.labels import joined
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows, sorted_batches
 from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.confusion import Counts, of_counts
 from glassformer.evaluation.mistakes import Mistake
-from glassformer.evaluation.precision_recall import ClassScore, by_label, shown, table, wilson
+from glassformer.evaluation.precision_recall import (
+    ClassScore,
+    by_label,
+    macro_f1_interval,
+    shown,
+    table,
+    wilson,
+)
 from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
 from glassformer.generation.logits import refuse_nan
@@ -39,6 +49,21 @@ COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer di
 READ_AT_ONCE = 8192  # items, with padding
 PROOF = 2.0  # nats by which a part has to improve the prediction of all held-out labels
 ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
+UNEVEN = 4  # times as many examples of the most frequent class as of the rarest one that occurs
+WEIGH_CLASSES = "--set objective.class_weights=true"
+
+
+def is_uneven(counts: Sequence[int]) -> bool:
+    """Whether accuracy says little about classes with so many examples each."""
+    present = [count for count in counts if count]
+    return len(present) > 1 and max(present) >= UNEVEN * min(present)
+
+
+def measure_of(targets: Array | None) -> str:
+    """The score that people look at, for examples with these classes; None if an example can have
+    several labels."""
+    counts = () if targets is None else np.bincount(targets).tolist()
+    return "macro_f1" if is_uneven(counts) else "accuracy"
 
 
 @dataclass(frozen=True)
@@ -55,7 +80,7 @@ class Classification(Result):
     expected_calibration_error: float
     num_examples: int
     classes: tuple[ClassScore, ...]
-    interval: tuple[float, float]
+    accuracy_interval: tuple[float, float]
     """95% Wilson interval of the accuracy."""
     unknown_labels: dict[str, int] = field(default_factory=dict)
     """Labels of the data that the model does not have, and how often they occur."""
@@ -64,25 +89,75 @@ class Classification(Result):
     """How often each true label was predicted as which; None with several labels per example."""
     errors: tuple[Mistake, ...] | None = None
 
+    @property
+    def is_uneven(self) -> bool:
+        """Whether macro F1 says more than accuracy."""
+        return self.confusion is not None and is_uneven([each.support for each in self.classes])
+
+    @property
+    def never_found(self) -> tuple[ClassScore, ...]:
+        """The classes that occur, but of which no example was recognised."""
+        return tuple(each for each in self.classes if each.support and not each.recall)
+
+    @cached_property
+    def macro_f1_interval(self) -> tuple[float, float] | None:
+        """95% interval by the bootstrap; None with several labels per example."""
+        return None if self.confusion is None else macro_f1_interval(self.confusion)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:  # type: ignore[override]
+        """That of the first score."""
+        return self.macro_f1_interval if self.is_uneven else self.accuracy_interval
+
+    def scores(self) -> dict[str, float]:
+        found = super().scores()
+        return {"macro_f1": found["macro_f1"]} | found if self.is_uneven else found
+
     def with_wrong(self, number: int) -> "Classification":
         """The same with `number` more examples, all answered wrongly."""
         if not number:
             return self
         right, total = round(self.accuracy * self.num_examples), self.num_examples + number
         return replace(
-            self, accuracy=right / total, interval=wilson(right, total), num_examples=total
+            self, accuracy=right / total, accuracy_interval=wilson(right, total), num_examples=total
         )
 
+    def with_advice(self, can_weigh: bool) -> "Classification":
+        """The same with a note if rare classes are never found; `can_weigh` if their weight in the
+        training could have been larger."""
+        if not (self.is_uneven and (lost := self.never_found)):
+            return self
+        names = joined([f"{each.label} (0 of {each.support:,} examples)" for each in lost])
+        known = sum(each.support > 0 for each in self.classes)
+        note = f"{len(lost):,} of {counted(known, 'label')} {_are(len(lost))} never found: {names}."
+        if can_weigh:
+            note += f" To make rare labels count more, train with {WEIGH_CLASSES}."
+        return replace(self, notes=(*self.notes, note))
+
     def as_json(self) -> dict[str, Any]:
-        first = {"accuracy": self.accuracy, "accuracy_interval": list(self.interval)}
-        last = {"classes": by_label(self.classes), "confusion_matrix": self.confusion}
+        first: dict[str, Any] = {}
+        for name in self.scores():
+            if name in ("accuracy", "macro_f1"):
+                interval = getattr(self, f"{name}_interval")
+                first |= {name: getattr(self, name)}
+                first |= {f"{name}_interval": None if interval is None else list(interval)}
+        last: dict[str, Any] = {
+            "classes": by_label(self.classes),
+            "confusion_matrix": self.confusion,
+        }
+        last["never_found"] = [each.label for each in self.never_found]
         last["unknown_labels"] = self.unknown_labels
         return first | super().as_json() | last
 
     def parts(self) -> list[str]:
+        accuracy = f"accuracy {self.accuracy:.4f} {shown(self.accuracy_interval)}"
+        first = [accuracy, f"macro F1 {self.macro_f1:.4f}"]
+        if self.is_uneven and self.macro_f1_interval is not None:
+            first = [f"macro F1 {self.macro_f1:.4f} {shown(self.macro_f1_interval)}", accuracy]
+            if self.never_found:
+                first.insert(1, f"never finds {joined([e.label for e in self.never_found], 3)}")
         return [
-            f"accuracy {self.accuracy:.4f} {shown(self.interval)}",
-            f"macro F1 {self.macro_f1:.4f}",
+            *first,
             f"loss {self.loss:.4f}",
             f"calibration error {self.expected_calibration_error:.4f}",
             counted(self.num_examples, "example"),
@@ -170,9 +245,13 @@ def judge(
         expected_calibration_error=expected_calibration_error(confidence, is_right),
         num_examples=len(logits),
         classes=classes,
-        interval=wilson(num_right, len(logits)),
+        accuracy_interval=wilson(num_right, len(logits)),
         confusion=counts_of_pairs,
     )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _counted(targets: Tensor, chosen: Tensor, labels: Sequence[str]) -> Counts:

@@ -5,7 +5,7 @@ from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.chapter import Answer, Chapter, Examination, of_rows, spread
 from glassformer.evaluation.classification import judge
 from glassformer.evaluation.confusion import confusion_chapter
-from glassformer.evaluation.examine_labels import calibration, classes, confidence_of
+from glassformer.evaluation.examine_labels import calibration, classes, confidence_of, remarks
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.evaluation.mistakes import surest_errors
 from glassformer.models.image_classifier import ImageClassifier
@@ -18,9 +18,9 @@ SHOWN_OF_EACH = 4  # right answers, and wrong ones, with the places that were lo
 
 
 def examine_images(
-    model: ImageClassifier, preprocessing: ImagePreprocessing, rows: ImageRows
+    model: ImageClassifier, preprocessing: ImagePreprocessing, rows: ImageRows, can_weigh: bool
 ) -> Examination:
-    """On the held-out images."""
+    """On the held-out images; `can_weigh` is whether rare labels could count more."""
     height, width = preprocessing.image_size
     chosen = spread(len(rows), max(1, min(2_000, MOST_PIXELS // (height * width))))
     labels = model.labels
@@ -57,7 +57,8 @@ def examine_images(
         data["kinds"] = ["share", "label", "label", "image", "text"]
         how = f"The {len(shown)} most confident of {len(errors):,} wrong answers."
         chapters.append(Chapter("Mistakes", "table", data, how))
-    return Examination(tuple(chapters), "accuracy", answers)
+    notes = remarks(found, can_weigh, note if len(chosen) < len(rows) else "")
+    return Examination(tuple(chapters), "accuracy", answers, notes)
 
 
 def answers_to_show(found: Examination, rows: ImageRows) -> list[tuple[int, str]]:

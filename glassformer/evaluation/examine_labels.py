@@ -15,7 +15,7 @@ from glassformer.evaluation.chapter import (
     of_rows,
     trend,
 )
-from glassformer.evaluation.classification import judge, read_logits
+from glassformer.evaluation.classification import Classification, judge, read_logits
 from glassformer.evaluation.confusion import confusion_chapter
 from glassformer.evaluation.mistakes import (
     WrongTags,
@@ -49,9 +49,14 @@ def rows_to_read(lengths: Sequence[int], model: Labeller) -> list[int]:
 
 
 def examine_classifier(
-    model: Labeller, rows: LabelledRows, unit: str, shown: Callable[[int], str]
+    model: Labeller,
+    rows: LabelledRows,
+    unit: str,
+    shown: Callable[[int], str],
+    can_weigh: bool,
 ) -> Examination:
-    """On the held-out rows; `shown` is the text of one of them."""
+    """On the held-out rows; `shown` is the text of one of them, and `can_weigh` whether rare labels
+    could count more."""
     chosen = rows_to_read(rows.lengths.tolist(), model)
     part = LabelledRows(
         *end_to_end([rows.row(number) for number in chosen], rows.items.dtype),
@@ -89,7 +94,13 @@ def examine_classifier(
         ),
         *_mistakes(answers, errors),
     ]
-    return Examination(tuple(chapters), "accuracy", answers)
+    notes = remarks(found, can_weigh, note if len(chosen) < len(rows) else "")
+    return Examination(tuple(chapters), "accuracy", answers, notes)
+
+
+def remarks(found: Classification, can_weigh: bool, part: str) -> tuple[str, ...]:
+    """What to know about the scores; `part` says on which part of the data, if not on all."""
+    return tuple(f"{note} {part}".rstrip() for note in found.with_advice(can_weigh).notes)
 
 
 def _joined(names: Sequence[str]) -> str:

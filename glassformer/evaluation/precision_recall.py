@@ -6,7 +6,7 @@ F1         2 · precision · recall / (precision + recall)
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,5 +88,24 @@ def f1_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
     for _ in range(DRAWS):
         right, total = table[draw.integers(len(table), size=len(table))].sum(0)
         found.append(2 * right / max(total, 1))
+    low, high = np.quantile(found, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def macro_f1_interval(confusion: Mapping[str, Mapping[str, int]]) -> tuple[float, float]:
+    """The 95% interval of macro F1 by the bootstrap: examples are resampled with replacement,
+    always in the same way. `confusion` counts true labels by what was predicted."""
+    names = {name for true, row in confusion.items() for name in (true, *row)}
+    place = {name: number for number, name in enumerate(sorted(names))}
+    cells = [(place[t], place[p], n) for t, row in confusion.items() for p, n in row.items()]
+    true, predicted, counts = np.array(cells).T
+    is_right, size = true == predicted, len(place)
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(DRAWS):
+        drawn = draw.multinomial(counts.sum(), counts / counts.sum())
+        both = np.bincount(true, drawn, size) + np.bincount(predicted, drawn, size)
+        right = np.bincount(true[is_right], drawn[is_right], size)
+        found.append((2 * right[both > 0] / both[both > 0]).mean())
     low, high = np.quantile(found, (0.025, 0.975))
     return float(low), float(high)

@@ -63,8 +63,10 @@ class ModelRow:
 
     def preset(self, name: str) -> dict[str, Any]:
         if name not in self.presets:
+            near = difflib.get_close_matches(name, self.presets, n=1)
+            cure = f"Did you mean {near[0]}? " if near else ""
             known = ", ".join(self.presets)
-            raise UsageError(f'there is no preset "{name}". Available presets: {known}.')
+            raise UsageError(f'there is no preset "{name}". {cure}Available presets: {known}.')
         return self.presets[name]
 
 

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor
 
+from glassformer.config import read_yaml
 from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.padded_batches import LabelledRows
 from glassformer.data.row_files import Array
@@ -169,9 +171,21 @@ class LabelPredictor(Predictor):
             multi_label=self.model.config.multi_label,
         )
         scores = replace(scores, unknown_labels=dict(unknown), notes=tuple(notes))
+        scores = scores.with_advice(self.can_weigh_labels)
         if errors is not None:
             scores = replace(scores, errors=tuple(self._mistakes(known, logits)[:errors]))
         return scores.with_wrong(num_wrong)
+
+    @property
+    def can_weigh_labels(self) -> bool:
+        """Whether rare labels could count more than they did in its training."""
+        recipe = self.folder and self.folder / "recipe.yaml"
+        if recipe is None or not recipe.is_file():
+            return True
+        section = None
+        with suppress(GlassformerError):  # damaged, or not ours
+            section = read_yaml(recipe)[0].get("objective")
+        return not (isinstance(section, dict) and section.get("class_weights"))
 
     def _mistakes(self, examples: Sequence[LabelledExample], logits: Tensor) -> list[WrongLabel]:
         several, temperature = self.model.config.multi_label, float(self.model.temperature)

@@ -25,7 +25,7 @@ from glassformer.inspection.subject import Subject
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.threads import check_wanted
-from glassformer.wording import an
+from glassformer.wording import an, cause
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (
@@ -63,7 +63,7 @@ class LooksBack(Predictor):
             if not found.moments:
                 raise _NoHistoryError(_NO_SNAPSHOTS)
         except _NoHistoryError as error:
-            raise UsageError(f"{self.folder or subject.model}: {error}.") from None
+            raise UsageError(f"{self.folder or subject.model}: {cause(error)}.") from None
         return found
 
     def _with_history(self, subject: Subject) -> Subject:

@@ -11,3 +11,4 @@ class ProbePredictor(ImageLabelPredictor):
     preprocessing_class = PalettePreprocessing
     model: ImageGPTProbe
     preprocessing: PalettePreprocessing
+    can_weigh_labels = False

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import (
     CARD,
-    CONFIG,
     GENERATION,
     Saved,
     load_model,

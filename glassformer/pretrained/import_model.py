@@ -6,8 +6,8 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import (
-    CONFIG,
     GENERATION,
     save_model,
 )

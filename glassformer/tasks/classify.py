@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from glassformer.evaluation.classification import (
     Classification,
     calibrated_logits,
     judge,
+    measure_of,
 )
 from glassformer.evaluation.examine_labels import examine_classifier
 from glassformer.evaluation.result import evaluating
@@ -101,6 +103,8 @@ class ClassifySource(labelled_rows.LabelledSource):
                     f"note: {rows.num_shortened:,} of {counted(len(rows), 'example')} exceed the "
                     f"model's context of {limit:,}: {self.preprocessing.what_is_kept}"
                 )
+        if not split.is_multi_label:
+            labelled_rows.say_uneven(recipe, split.labels, self.training.targets, say)
         if split.test:
             self.keep(folder / self.test_file, split.test)
         if isinstance(self.preprocessing, TextPreprocessing):
@@ -222,9 +226,13 @@ class ClassifyObjective(labelled_rows.LabelObjective):
     """Name the label of an input."""
 
     dataset: ClassifyDataset
-    measure = "accuracy"
     decides = "loss"  # calibrated; with few held-out examples, accuracy would choose by chance
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    @cached_property
+    def measure(self) -> str:
+        targets = self.dataset.validation.targets
+        return measure_of(None if self.dataset.is_multi_label else targets)
 
     def initialize(self, model: TextClassifier) -> None:
         preprocessing = self.dataset.preprocessing
@@ -255,7 +263,8 @@ class ClassifyObjective(labelled_rows.LabelObjective):
         logits, found = calibrated_logits(model, data.validation, targets)
         model.temperature.fill_(found)
         temperature = float(model.temperature)  # in the precision of the model
-        return judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
+        scores = judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
+        return scores.with_advice(self.can_weigh)
 
     def sample(self, model: TextClassifier, step: int) -> str:
         """Its prediction for one of the held-out examples."""
@@ -277,7 +286,7 @@ class ClassifyObjective(labelled_rows.LabelObjective):
 
     def examine(self, model: TextClassifier) -> Examination:
         data = self.dataset
-        return examine_classifier(model, data.validation, data.unit, data.shown)
+        return examine_classifier(model, data.validation, data.unit, data.shown, self.can_weigh)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         data = self.dataset
@@ -314,7 +323,8 @@ def tfidf_baseline(
         scores = judge(baseline.logits(asked), true, labels, multi_label=several)
         return scores.with_wrong(len(test) - len(known))
 
-    settings = (__version__, seed, several, labels, len(test))
+    measure = measure_of(None if several else true.numpy())  # whose interval is kept
+    settings = (__version__, seed, several, labels, len(test), measure)
     data = ((texts, targets.tolist()), (asked, true.tolist()))
     return Baseline("TF-IDF + logistic regression", _digest(settings, *data), result)
 

@@ -7,6 +7,7 @@ exactly the same pictures.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from glassformer.data.labelled_images import (
     Sizes,
     read_labelled_images,
 )
+from glassformer.data.labels import targets_of
 from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.classification import Classification, fit_temperature, judge
+from glassformer.evaluation.classification import Classification, fit_temperature, judge, measure_of
 from glassformer.evaluation.examine_images import answers_to_show, examine_images
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.models.image_classifier import ImageClassifier
@@ -42,7 +44,7 @@ from glassformer.tasks.kept_preprocessing import (
     kept_size,
     with_kept_labels,
 )
-from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split
+from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split, say_uneven
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (
     LabelledImageDataset,
@@ -185,6 +187,8 @@ def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
         f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
     )
     say_split(what, split, say)
+    targets = np.array(targets_of(split.training, split.labels, is_multi_label=False))
+    say_uneven(recipe, split.labels, targets, say)
     if known is not None:
         return ImageSource(found, known.changed(**found.columns))
     numbers = np.array([each.number for each in split.training])
@@ -232,9 +236,12 @@ class ClassifyImagesObjective(LabelObjective):
     """Name the label of an image."""
 
     dataset: ClassifyImagesDataset  # type: ignore[assignment]
-    measure = "accuracy"
     decides = "loss"  # calibrated; with few held-out images, accuracy would choose by chance
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    @cached_property
+    def measure(self) -> str:
+        return measure_of(self.dataset.validation.targets)
 
     def batch(self, number: int, most: int | None = None) -> ImageBatch:
         """Batch `number`, varied by random numbers of its own."""
@@ -267,7 +274,8 @@ class ClassifyImagesObjective(LabelObjective):
         targets = rows.goals(range(len(rows)))
         model.temperature.fill_(fit_temperature(logits, targets))
         temperature = float(model.temperature)  # in the precision of the model
-        return judge(logits, targets, data.labels, temperature=temperature)
+        found = judge(logits, targets, data.labels, temperature=temperature)
+        return found.with_advice(self.can_weigh)
 
     def sample(self, model: ImageClassifier, step: int) -> str:
         """Its prediction for one of the held-out images."""
@@ -284,7 +292,7 @@ class ClassifyImagesObjective(LabelObjective):
 
     def examine(self, model: ImageClassifier) -> Examination:
         rows, known = self.dataset.validation, self.dataset.preprocessing
-        found = examine_images(model, known, rows)
+        found = examine_images(model, known, rows, self.can_weigh)
         shown = [(rows.images([place])[0], title) for place, title in answers_to_show(found, rows)]
         return replace(found, chapters=(*found.chapters, *image_places(model, known, shown)))
 

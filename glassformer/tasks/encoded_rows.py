@@ -39,6 +39,11 @@ class EncodedRows:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @property
+    def targets(self) -> Array:
+        """The numbers of the labels of each row; of several labels, 0 and 1."""
+        return np.concatenate(self._targets)
+
     def encode(self, examples: Iterable[LabelledExample], limit: int | None = None) -> None:
         """Write the rows, for a model that sees at most `limit` items."""
         write_rows(self._path, self._encoded(examples, limit), self._preprocessing.dtype)
@@ -85,7 +90,7 @@ class EncodedRows:
             self._preprocessing.dtype,
             self._preprocessing.width,
             lengths=np.asarray(self._lengths),
-            targets=np.concatenate(self._targets),
+            targets=self.targets,
             is_per_item=np.array(False),
         )
 

@@ -1,22 +1,26 @@
 """Rows with labels: what classifying and tagging share."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.config import Config
+from glassformer.data.labels import listed_with_counts
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
 from glassformer.data.splits import LabelledConfig, LabelledSplit
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.classification import WEIGH_CLASSES, is_uneven
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.open_model import open_config, open_preprocessing
@@ -154,6 +158,18 @@ def say_split(what: str, split: LabelledSplit[Any], say: Say) -> None:
     say_data(what, split, say, split.columns, last)
 
 
+def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> None:
+    """Report if accuracy will say little about the labels to learn, of which each row has one."""
+    counts = np.bincount(targets, minlength=len(labels)).tolist()
+    if is_uneven(counts):
+        advice = f"; to make rare labels count more, pass {WEIGH_CLASSES}"
+        say(
+            "note: the labels are uneven: "
+            f"{listed_with_counts(Counter(dict(zip(labels, counts, strict=True))), 4)}. Macro F1 "
+            "counts all of them alike" + ("" if recipe.objective.class_weights else advice)
+        )
+
+
 class LabelledDataset(RowDataset):
     """Rows with a label each, or one for each of their items."""
 
@@ -187,6 +203,11 @@ class LabelObjective(Objective):
             return (len(targets) - positive) / positive
         counts = torch.bincount(targets[targets != IGNORED], minlength=len(self.dataset.labels))
         return counts.sum() / (len(counts) * counts.clamp(min=1))  # all weigh the same together
+
+    @property
+    def can_weigh(self) -> bool:
+        """Whether rare labels could count more."""
+        return not self.recipe.objective.class_weights
 
     def num_targets(self, batch: LabelledBatch) -> float:
         wanted = batch.targets[batch.targets != IGNORED]

@@ -7,6 +7,7 @@ are penalised; only test images judge the result.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +20,12 @@ from glassformer.data.image_rows import ImageRows
 from glassformer.data.labelled_images import read_labelled_images
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.chapter import Chapter, Examination
-from glassformer.evaluation.classification import Classification, fit_temperature, judge
+from glassformer.evaluation.classification import (
+    Classification,
+    fit_temperature,
+    judge,
+    measure_of,
+)
 from glassformer.evaluation.linear_probe import Linear, fit_linear
 from glassformer.evaluation.precision_recall import wilson
 from glassformer.evaluation.result import evaluating
@@ -107,8 +113,11 @@ class ProbeObjective(Objective):
     """Name the label of an image."""
 
     dataset: ProbeDataset
-    measure = "accuracy"
     measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    @cached_property
+    def measure(self) -> str:
+        return measure_of(self.dataset.validation.targets)
 
     def loss(self, model: ImageGPTProbe, batch: Any) -> Tensor:
         raise TypeError("a probe is not trained by gradient steps")
@@ -117,7 +126,8 @@ class ProbeObjective(Objective):
         rows, labels = self.dataset.validation, self.dataset.labels
         logits, targets = self._logits(model), rows.goals(range(len(rows)))
         model.temperature.fill_(fit_temperature(logits, targets, False))
-        return judge(logits, targets, labels, temperature=float(model.temperature))
+        found = judge(logits, targets, labels, temperature=float(model.temperature))
+        return found.with_advice(can_weigh=False)
 
     def _logits(self, model: ImageGPTProbe) -> Tensor:
         states = pooled_states(model, self.dataset, self.dataset.validation)

@@ -138,7 +138,7 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
     if request.resume and request.out is not None and not has_data:
         run = RunFolder(request.out, request.force)
         if not run.exists:
-            raise GlassformerError(f"{run.missing()} There is nothing to resume.")
+            raise GlassformerError(f"there is nothing to resume: {run.missing()}")
         return placed(run.recipe()), run
     values = continued(values, origins)
     name = dict(flatten(values)).get("model.name")

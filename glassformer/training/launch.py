@@ -18,11 +18,12 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from glassformer.errors import GlassformerError
+from glassformer.runtime.interruptions import SIGNALS
 from glassformer.runtime.processes import LONGEST_WAIT
 from glassformer.tasks.recipe import TrainingConfig
 from glassformer.training.launch_plan import ADDRESS, PORT, node_rank
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.signals import SIGNALS, without_handlers
+from glassformer.training.signals import without_handlers
 from glassformer.wording import command
 
 WORKER = "glassformer.training.worker"

@@ -14,7 +14,7 @@ that resumes from it continues exactly as if it had never stopped.
 import math
 import shutil
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any, TextIO
 
 from torch import nn
@@ -172,6 +172,7 @@ class Loop:
         saved.stale += 1
         if saved.best is None or objective.rank(columns) < objective.rank(saved.best):
             saved.stale, saved.best, saved.best_step = 0, columns, step
+            saved.notes = list(result.notes)
             self._keep_best(result)
         self.log.sample(step, text)
         self.progress.sample(f"  step {step:,} {name_in_line(objective.measure)} {value:.3f}", text)
@@ -246,6 +247,7 @@ def fit(
         objective.initialize(model)
     _check_room(run, model, config)
     with (
+        ExitStack() as listening,  # until the log is closed
         Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
         closing(_log(run, objective, first)) as log,
     ):
@@ -261,15 +263,16 @@ def fit(
         if config.time_limit is not None and until is None and processes.is_first():
             before = (loop.saved.seconds or 0.0) + (spent or 0.0)
             loop.limit = TimeLimit(config.time_limit, before, objective)
-        with loop.stop.heeded():
-            loop.train(until)
+        listening.enter_context(loop.stop.heeded())
+        loop.train(until)
     processes.leave()
     return Outcome(
         folder=run.path,
         step=loop.step,
         best=loop.saved.best,
         best_step=loop.saved.best_step,
-        stopped_by=None if loop.is_finished else loop.stop.signal,
+        notes=tuple(loop.saved.notes),
+        stopped_by=loop.stop.signal,
         objective=objective,
         stopped_early=loop.has_given_up,
     )

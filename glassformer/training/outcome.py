@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.tasks.task import Objective
-from glassformer.wording import command
+from glassformer.wording import command, score_name
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Outcome:
     stopped_by: int | None
     """The signal that ended it early, if one did."""
     objective: Objective
+    notes: tuple[str, ...] = ()
+    """What to know about the best model, besides its scores: sentences."""
     stopped_early: bool = False
     """It did not improve for `early_stopping` validations."""
     is_old: bool = False
@@ -45,12 +47,24 @@ class Outcome:
     def exit_code(self) -> int:
         return 0 if self.stopped_by is None else 128 + self.stopped_by
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is no step left to make."""
+        return self.step >= self.max_steps or self.stopped_early
+
     def summary(self) -> str:
         if self.stopped_by is not None:
+            again = command("train", "--resume", "--out", self.folder)
+            if self.is_trained:
+                has_test = bool(self.objective.recipe.test_paths) and self.test is None
+                left = "the test and the report are" if has_test else "the report is"
+                return (
+                    f"stopped after the last step: {self.folder} is trained and saved, but {left} "
+                    f"missing. Complete it with: {again}"
+                )
             where = f"at step {self.step:,} of {self.max_steps:,}; nothing is lost"
             return (
-                f"stopped {where if self.step else 'before the first step'}. "
-                f"Continue with: {command('train', '--resume', '--out', self.folder)}"
+                f"stopped {where if self.step else 'before the first step'}. Continue with: {again}"
             )
         if self.best is None:
             return f"{self.folder}: no validation was run."
@@ -60,9 +74,10 @@ class Outcome:
         measure = self.objective.measure
         test = "" if self.test is None else f"Test: {self.test.headline}. "
         report = "" if self.report is None else f"Report: {self.report}. "
+        notes = "".join(f"{note[:1].upper()}{note[1:]} " for note in self.notes)
         return (
-            f"{why}{self.folder}: validation {measure} {self.best[f'val_{measure}']:.4f} at step "
-            f"{self.best_step:,}. {test}{report}"
+            f"{why}{self.folder}: validation {score_name(measure)} "
+            f"{self.best[f'val_{measure}']:.4f} at step {self.best_step:,}. {notes}{test}{report}"
             f"Try: {command(*self.objective.trials(self.folder)[0])}"
         )
 
@@ -75,6 +90,7 @@ class Outcome:
                 "max_steps": self.max_steps,
                 **(self.best or {f"val_{name}": None for name in self.objective.measures}),
                 "best_step": self.best_step,
+                "notes": list(self.notes),
                 "finished": self.stopped_by is None,
                 "report": None if self.report is None else str(self.report),
                 **test,

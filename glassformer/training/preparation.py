@@ -54,7 +54,7 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
 
 def prepared(recipe: Recipe, folder: Path) -> Objective:
     """What `prepare` left in `folder`, for a run with a complete recipe."""
-    check_folder(folder / DATA, cure="Start over with --force.")
+    check_folder(folder / DATA, cure="To start over, train it again with --force.")
     task = task_of(recipe.model_name)
     return task.objective(recipe, task.dataset(folder / DATA, recipe))
 

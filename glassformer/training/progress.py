@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from glassformer.wording import clock
+from glassformer.wording import clock, score_name
 
 BAR, SHORT_BAR = 20, 10
 LOG_WIDTH = 100
@@ -19,7 +19,7 @@ LOG_LINES = 20  # in a log, one line for each twentieth of the training
 
 
 def name_in_line(measure: str) -> str:
-    return "val" if measure == "loss" else f"val {measure}"
+    return "val" if measure == "loss" else f"val {score_name(measure)}"
 
 
 @dataclass

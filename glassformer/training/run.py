@@ -14,6 +14,7 @@ import io
 import math
 import time
 from contextlib import closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
@@ -40,7 +41,7 @@ from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import SavedStanding, check_best, new_state
-from glassformer.training.signals import without_handlers
+from glassformer.training.signals import Interruption, interruptible, without_handlers
 from glassformer.wording import counted, install
 
 TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
@@ -105,9 +106,21 @@ def resume(run: RunFolder, stream: TextIO, began: float | None = None) -> Outcom
     """Continue from the last saved state of a run, or from its beginning if there is none."""
     if run.is_finished():
         processes.announce(NOTHING)
-        return reported(tested(_finished(run), stream), run, stream)
+        return _completed(_finished(run), run, stream)
     (run.path / REPORT).unlink(missing_ok=True)  # it would no longer be true
-    return reported(tested(train_on(run, stream, began=began), stream), run, stream)
+    return _completed(train_on(run, stream, began=began), run, stream)
+
+
+def _completed(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
+    """The outcome of a training with its test and its page, which a signal ends at once."""
+    if outcome.stopped_by is not None:
+        return outcome
+    try:
+        with interruptible():
+            outcome = tested(outcome, stream)
+            return reported(outcome, run, stream)
+    except Interruption as stopped:
+        return replace(outcome, stopped_by=stopped.signal)
 
 
 def train_on(
@@ -155,6 +168,7 @@ def launched(
         step=step,
         best=standing.best,
         best_step=standing.best_step,
+        notes=tuple(standing.notes),
         stopped_by=stopped_by,
         stopped_early=stopped_by is None and until is None and step < last,
         objective=objective,
@@ -185,9 +199,10 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     standing = SavedStanding.at_the_start()
     standing.recipe = essence(recipe, step)
     standing.val, standing.best, standing.best_step = val, best, step
+    standing.notes = list(found.notes)
     weights = {"model": model.state_dict(), "averaged": {}}
     save_state(run.checkpoint(step), new_state(step, weights, standing))
-    return Outcome(run.path, step, best, step, stopped_by=None, objective=objective)
+    return Outcome(run.path, step, best, step, None, objective=objective, notes=tuple(found.notes))
 
 
 def _finished(run: RunFolder) -> Outcome:
@@ -216,6 +231,7 @@ def _finished(run: RunFolder) -> Outcome:
         step=step,
         best=standing.best,
         best_step=standing.best_step,
+        notes=tuple(standing.notes),
         stopped_by=None,
         stopped_early=step < recipe.decided.last_step,
         objective=objective,

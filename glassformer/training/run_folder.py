@@ -34,7 +34,8 @@ from glassformer.atomic_files import (
     take_place,
     write_file,
 )
-from glassformer.checkpoint.model_folder import CONFIG, WEIGHTS, file_names
+from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
+from glassformer.checkpoint.model_folder import WEIGHTS, file_names
 from glassformer.checkpoint.snapshots import forget_snapshots
 from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, read_yaml, write_yaml
@@ -51,7 +52,6 @@ from glassformer.training.saved_state import (
     checked,
 )
 
-WHAT = "Pass the folder of a run that glassformer train or finetune created."
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
     r"recipe\.yaml|data|(test|baseline)\.json|(report|story)\.html|metrics\.csv|samples\.txt|checkpoints"
@@ -173,12 +173,12 @@ class RunFolder:
             )
 
     def missing(self) -> str:
-        """In words, why there is no run here."""
+        """In words, why there is no run here, and what to do."""
         if not self.path.exists():
-            return f"{self.path} does not exist."
+            return no_run(self.path)
         if not self.path.is_dir():
-            return f"{self.path} is a file, not a run folder."
-        return f"{self.path} contains no run: there is no {RECIPE} in it."
+            return f"{self.path} is a file, not a run folder. {A_RUN}"
+        return f"{self.path} contains no run: there is no {RECIPE} in it. {A_RUN}"
 
     def lost(self) -> list[str]:
         """Files that a run has after its first validation, and that are missing."""

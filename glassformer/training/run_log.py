@@ -13,6 +13,7 @@ from typing import Any
 from glassformer.atomic_files import explained, sync, write_file
 from glassformer.checkpoint.run_record import HEADING, METRICS, SAMPLES, read_metrics, rows_of
 from glassformer.errors import GlassformerError
+from glassformer.wording import cause
 
 COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
 
@@ -114,7 +115,7 @@ class WeightsAndBiases:
             self._run = wandb.init(project="glassformer", group=folder.name, dir=str(folder.parent))
         except Exception as error:  # a network and an account stand behind that call
             raise GlassformerError(
-                f"Weights & Biases: {error}. Fix this, or remove wandb from report_to."
+                f"Weights & Biases: {cause(error)}. Fix this, or remove wandb from report_to."
             ) from error
 
     def write(self, step: int, values: dict[str, float]) -> None:

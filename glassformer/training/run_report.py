@@ -5,25 +5,29 @@ have equal reports, whenever and wherever they are made.
 """
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from glassformer import __version__
+from glassformer.atomic_files import check_folder
 from glassformer.checkpoint.model_folder import WEIGHTS, load_model
 from glassformer.checkpoint.run_record import METRICS, curves_of, read_metrics, read_samples
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.result import SMALLER_IS_BETTER
+from glassformer.evaluation.result import SMALLER_IS_BETTER, order
+from glassformer.preprocessing import SETTINGS, load_preprocessing
 from glassformer.runtime.host import prepare
+from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.model_card import count_parameters
-from glassformer.training.preparation import prepared
-from glassformer.training.run_folder import WHAT, RunFolder
+from glassformer.training.preparation import DATA, prepared
+from glassformer.training.run_folder import RunFolder
 
 Facts = dict[str, Any]
 
@@ -37,7 +41,7 @@ HIGHLIGHTS = (
 def report_of(run: RunFolder) -> dict[str, Any]:
     """Everything that the report of a run shows, for JSON."""
     if not run.exists:
-        raise GlassformerError(f"{run.missing()} {WHAT}")
+        raise GlassformerError(run.missing())
     recipe = run.recipe()
     threads = torch.get_num_threads()
     try:
@@ -48,25 +52,29 @@ def report_of(run: RunFolder) -> dict[str, Any]:
 
 
 def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
-    objective = prepared(recipe, run.path)
+    lost = _lost_data(run)
+    objective = None if lost else prepared(recipe, run.path)
     rows = read_metrics(run.path / METRICS)
+    record = objective or _Record.of(recipe, rows)
     model = None
     seen = Examination()
     if (run.path / WEIGHTS).is_file():
         model = load_model(run.path).model
         model.to(prepare(threads=torch.get_num_threads(), precision="float32").device)
-        seen = objective.examine(model)
+        if objective is not None:
+            seen = objective.examine(model)
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
     return {
         "title": f"{name}, trained on {_names(recipe.data_names)}",
         "facts": {
             "Model": _model_facts(recipe, model),
-            "Data": _data_facts(recipe, objective),
+            "Data": _data_facts(run, recipe, objective),
             "Training": _training_facts(run, recipe, objective),
         },
-        "measure": objective.measure,
+        "measure": record.measure,
         "smaller_is_better": sorted(SMALLER_IS_BETTER),
-        "best": _best(rows, objective),
+        "best": _best(rows, record),
+        "notes": [*lost, *seen.notes],
         "test": _test(run.path / "test.json"),
         "metrics": curves_of(rows),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
@@ -75,6 +83,42 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "tensorboard": "tensorboard" in recipe.training.report_to,
         "version": __version__,
     }
+
+
+def _lost_data(run: RunFolder) -> list[str]:
+    """A sentence if the data of a run is missing or damaged."""
+    try:
+        check_folder(run.path / DATA)
+    except GlassformerError as error:
+        problem = str(error).replace(str(run.path / DATA), DATA)
+        return [
+            f"{problem} The report is made of the curves, the samples and the model. The chapters "
+            "about held-out data are left out."
+        ]
+    return []
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What is known of an objective without its data, which may choose the measure."""
+
+    measure: str
+    decides: str
+
+    @classmethod
+    def of(cls, recipe: Recipe, rows: list[dict[str, str]]) -> "_Record":
+        kind = task_of(recipe.model_name).objective
+        measure: Any = kind.measure
+        if measure is Objective.measure:
+            measure = "loss"
+        elif not isinstance(measure, str):  # of labels: macro F1 says more wherever it is recorded
+            names = ("f1", "macro_f1", "accuracy")
+            measure = next(name for name in names if not rows or f"val_{name}" in rows[0])
+        decides: Any = kind.decides
+        return cls(measure, decides if isinstance(decides, str) else measure)
+
+    def rank(self, columns: Mapping[str, float]) -> tuple[float, float]:
+        return order(self.decides, columns[f"val_{self.decides}"], columns["val_loss"])
 
 
 def _names(paths: tuple[str, ...]) -> str:
@@ -96,10 +140,11 @@ def _model_facts(recipe: Recipe, model: torch.nn.Module | None) -> Facts:
     return _known(facts)
 
 
-def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
-    dataset, data = objective.dataset, recipe.data
+def _data_facts(run: RunFolder, recipe: Recipe, objective: Objective | None) -> Facts:
+    data = recipe.data
     facts: Facts = {"data": _names(recipe.data_names)}
-    facts |= {_words(key): value for key, value in dataset.facts().items()}
+    if objective is not None:
+        facts |= {_words(key): value for key, value in objective.dataset.facts().items()}
     given = [
         path
         for key, paths in data.model_dump().items()
@@ -112,19 +157,24 @@ def _data_facts(recipe: Recipe, objective: Objective) -> Facts:
         facts["held out"] = "a part of the data"
     if recipe.test_paths:
         facts["test data"] = _names(recipe.test_paths)
-    facts |= dataset.preprocessing.summary()
+    if objective is not None:
+        facts |= objective.dataset.preprocessing.summary()
+    elif (run.path / SETTINGS).is_file():
+        facts |= load_preprocessing(run.path).summary()
     return _known(facts)
 
 
-def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective) -> Facts:
-    config = objective.config
+def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective | None) -> Facts:
+    config = recipe.decided
     batch = config.per_device_train_batch_size * config.batches_per_update
-    epochs = config.last_step * config.batches_per_update / objective.batches.per_epoch
     done = run.last_step()
     facts: Facts = {"steps": config.last_step}
     if done < config.last_step:
         facts["steps"] = f"{done:,} of {config.last_step:,}"
-    facts |= {"epochs": round(epochs, 2), "rows in a batch": batch}
+    if objective is not None:
+        epochs = config.last_step * config.batches_per_update / objective.batches.per_epoch
+        facts["epochs"] = round(epochs, 2)
+    facts["rows in a batch"] = batch
     values = config.model_dump(mode="json")
     facts |= {_words(key): values[key] for key in HIGHLIGHTS if values[key] != 0 or key == "seed"}
     own = getattr(recipe, "objective", None)  # a section of some tasks
@@ -147,7 +197,7 @@ def _known(facts: Facts) -> Facts:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _best(rows: list[dict[str, str]], objective: Objective) -> dict[str, Any] | None:
+def _best(rows: list[dict[str, str]], record: Objective | _Record) -> dict[str, Any] | None:
     """The step whose model was kept, as the training chose it: the first of the best."""
     scores = {
         int(row["step"]): {
@@ -158,7 +208,7 @@ def _best(rows: list[dict[str, str]], objective: Objective) -> dict[str, Any] | 
     }
     if not scores:
         return None
-    step = min(scores, key=lambda step: objective.rank(scores[step]))
+    step = min(scores, key=lambda step: record.rank(scores[step]))
     return {"step": step, "scores": scores[step]}
 
 

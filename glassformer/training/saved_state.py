@@ -46,6 +46,8 @@ class SavedStanding(_Part):
     best: dict[str, float] | None
     """The scores of the best model, as metrics.csv names them."""
     best_step: int | None
+    notes: list[str]
+    """What to know about the best model, besides its scores."""
     seconds: float | None
     """Of the time limit, those that have passed; None if there is no limit."""
 
@@ -62,6 +64,7 @@ class SavedStanding(_Part):
             val=None,
             best=None,
             best_step=None,
+            notes=[],
             seconds=None,
         )
 

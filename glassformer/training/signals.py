@@ -8,8 +8,37 @@ from contextlib import contextmanager
 from types import FrameType
 
 from glassformer.runtime import processes
+from glassformer.runtime.interruptions import SIGNALS, on_signals
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+class Interruption(BaseException):
+    """A signal came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
+    Further signals are ignored until that has been reported."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interruption(number)
+
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    on_signals(stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

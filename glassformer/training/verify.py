@@ -20,7 +20,7 @@ from glassformer.tasks.recipe import RECIPE
 from glassformer.training.preparation import DATA, prepared
 from glassformer.training.resume_changes import essence
 from glassformer.training.run import train_on
-from glassformer.training.run_folder import WHAT, RunFolder
+from glassformer.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Verdict:
 def verify(run: RunFolder, stream: TextIO) -> Verdict:
     """Replay from the last state but one (or the beginning) to the last, in a temporary place."""
     if not run.exists:
-        raise GlassformerError(f"{run.missing()} {WHAT}")
+        raise GlassformerError(run.missing())
     states = run.checkpoints()
     if not states:
         raise GlassformerError(f"{run.path} has no checkpoint yet: there is nothing to verify.")

@@ -102,7 +102,10 @@ def test_a_setting_that_cannot_be(
         (("--lr", "0"), "--learning-rate is 0.0: it must be above 0."),
         (("--batch-size", "0"), "'--batch-size': 0 is not a positive whole number."),
         (("--set", "model.num_heads=5"), "d_model 32 is not a multiple of num_heads 5"),
-        (("--preset", "gpt3"), 'there is no preset "gpt3". Available presets: nano, '),
+        (
+            ("--preset", "gpt3"),
+            'there is no preset "gpt3". Did you mean gpt2? Available presets: nano, ',
+        ),
         (("--tokenizer", "letters"), "'--tokenizer': 'letters' is not one of 'auto', 'char',"),
         (("--seed", "1.5"), "'--seed': '1.5': it must be a whole number."),
         (("--ema", "x"), "'--ema': 'x': it must be a number."),
@@ -206,7 +209,8 @@ def test_resuming_with_another_recipe(glassformer: Any, run: Any) -> None:
 
 def test_resuming_nothing(glassformer: Any, tmp_path: Path) -> None:
     result = glassformer("train", "--resume", "--out", "nothing")
-    assert (result.code, result.error) == (1, "nothing does not exist. There is nothing to resume.")
+    assert result.code == 1
+    assert result.error.startswith("there is nothing to resume: nothing does not exist.")
     assert names(tmp_path) == []
 
 
@@ -352,3 +356,21 @@ def test_a_text_without_quotes_is_recognised(glassformer: Any) -> None:
     result = glassformer("translate", "runs/x", "A", "man", "sleeps.")
     assert result.code == 2
     assert result.error.endswith("(man sleeps.). A text with spaces needs quotes.")
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("translate", "runs/x", "A man", "A dog"), "several are lines of a file or of standard"),
+        (("tag", "runs/x", "A man", "A dog"), "several are lines of a file or of standard input."),
+        (("generate", "runs/x", "A man", "A dog"), "Pass one text at a time."),
+        (("verify", "runs/x", "runs/y"), "Leave it out; a name with spaces needs quotes."),
+    ],
+)
+def test_quotes_that_are_there_are_not_blamed(
+    glassformer: Any, words: tuple[str, ...], cure: str
+) -> None:
+    result = glassformer(*words)
+    assert result.code == 2
+    assert cure in result.error
+    assert "A text with spaces" not in result.error

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from glassformer import tasks
+from glassformer.cli.output import KnownWords
 from glassformer.predict.classify import ClassifyPredictor
+from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.wording import as_argument
 
 
@@ -83,13 +85,98 @@ def test_the_rows_of_a_table_are_not_one_text(
     assert result.error == "a.csv is a table. To use its rows, pass --data a.csv."
 
 
-def test_a_text_that_looks_like_a_missing_file_is_pointed_out(
-    glassformer: Any, shelf: Path
+PIPE_IN = "To use the argument itself as text, pipe it in."
+
+
+@pytest.mark.parametrize(
+    ("verb", "model"),
+    [
+        ("classify", "reviews"),
+        ("tag", "names"),
+        ("fill", "bert"),
+        ("embed", "bert"),
+        ("generate", "gpt"),
+        ("score", "gpt"),
+        ("chat", "gpt"),
+        ("inspect", "gpt"),
+    ],
+)
+def test_a_mistyped_name_of_a_file_is_not_a_text(
+    glassformer: Any, shelf: Path, tmp_path: Path, verb: str, model: str
 ) -> None:
-    result = glassformer("classify", shelf / "runs/reviews", "film.txt")
+    (tmp_path / "lines.txt").write_text("a fine film\n")
+    result = glassformer(verb, shelf / "runs" / model, "lines.txtt")
+    assert (result.code, result.out) == (1, "")
+    said = f"there is no file lines.txtt. Did you mean lines.txt? {PIPE_IN}"
+    assert result.error == said
+
+
+def test_a_mistyped_name_is_not_translated(
+    glassformer: Any, translator: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "test.en").write_text("one\n")
+    result = glassformer("translate", translator, "texts/tset.en")
+    assert (result.code, result.out) == (1, "")
+    assert "Did you mean texts/test.en?" in result.error
+
+
+@pytest.mark.parametrize("name", ["film.txt", "reviews/film", "reviews/film.v2", "../photo.JPG"])
+def test_what_looks_like_a_file_is_refused_only_if_it_must_be_one(
+    glassformer: Any, shelf: Path, name: str
+) -> None:
+    result = glassformer("classify", shelf / "runs/reviews", name)
+    if name == "reviews/film":
+        assert result.code == 0
+        return
+    assert (result.code, result.out) == (1, "")
+    assert result.error == f"there is no file {name}. Check the name. {PIPE_IN}"
+    assert glassformer("classify", shelf / "runs/reviews", stdin=f"{name}\n").code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("the end of film.txt", "Mr.Smith", "and/or", "a film. the end", "1/2.5", "film", "..."),
+        *("https://example.org/film.html", "a film\nnotes.txt", f"{'long' * 90}.txt"),
+    ],
+)
+def test_a_text_with_dots_and_slashes_is_a_text(glassformer: Any, shelf: Path, text: str) -> None:
+    result = glassformer("classify", shelf / "runs/reviews", text)
     assert result.code == 0
-    assert "note: there is no file film.txt: the argument itself is read as the text." in result.err
-    assert "note" not in glassformer("classify", shelf / "runs/reviews", "the end of film.txt").err
+    assert "file" not in result.err
+
+
+# --- texts that the model does not know ---
+
+
+def test_a_text_without_a_known_word_gets_a_note(glassformer: Any, shelf: Path) -> None:
+    model = shelf / "runs/reviews"
+    unknown = glassformer("classify", model, "zyzzyva xylyl!")
+    assert unknown.code == 0
+    note = "note: the text has no word that the model knows: its label says nothing about it"
+    assert note in unknown.err
+    assert "no word" not in glassformer("classify", model, "zyzzyva fox").err
+    several = glassformer("classify", model, stdin="a fox\nzyzzyva\n\nxylyl\n")
+    assert "note: 2 of 3 texts have no word that the model knows: their labels say" in several.err
+
+
+@pytest.mark.parametrize(("kind", "without"), [("word", 2), ("char", 1), ("bpe", 0)])
+def test_words_are_unknown_only_to_some_kinds_of_tokenizers(
+    capsys: pytest.CaptureFixture[str], kind: Any, without: int
+) -> None:
+    words = KnownWords(
+        train_tokenizer(kind, ["a fox and a dog."] * 9, None if kind == "char" else 300)
+    )
+    words.look(["the fox", "gnd.", "", "чай, вода."])
+    words.note("its tags say", "their tags say")
+    said = capsys.readouterr().err
+    assert said == (
+        f"note: {without} of 3 texts have no word that the model knows: their tags say nothing "
+        "about them\n"
+        if without
+        else ""
+    )
 
 
 def test_several_files_may_follow_one_option(glassformer: Any, small: Any, tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_a_missing_model_is_one_sentence(
 @pytest.mark.parametrize("verb", WORDS)
 def test_an_empty_folder_is_one_sentence(glassformer: Any, tmp_path: Any, verb: str) -> None:
     (tmp_path / "notes.txt").write_text("a b c\n")
-    (tmp_path / "empty").mkdir()
+    for name in ("empty", "elsewhere"):
+        (tmp_path / name).mkdir()
     result = glassformer(verb, "empty", *WORDS[verb])
     assert (result.code, result.out) == (1, "")
     assert result.error.startswith("empty ")

@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +11,9 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import judge
+from glassformer.evaluation.classification import Classification, judge, measure_of
+
+NAMES = "abc"
 
 sizes = (st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6))
 
@@ -101,11 +104,13 @@ def test_scores_are_written_as_json_and_as_a_table():
         "accuracy",
         "accuracy_interval",
         "macro_f1",
+        "macro_f1_interval",
         "loss",
         "expected_calibration_error",
         "num_examples",
         "classes",
         "confusion_matrix",
+        "never_found",
         "unknown_labels",
     ]
     assert written["classes"]["good"] == {
@@ -119,6 +124,74 @@ def test_scores_are_written_as_json_and_as_a_table():
     assert totals.endswith("2 examples")
     assert len({len(line) for line in table}) == 1
     assert table[1].split() == ["good", "0.5000", "1.0000", "0.6667", "1"]
+
+
+# --- uneven classes ---
+
+
+def always_the_first(*counts: int, num_right: int = 0) -> Classification:
+    """So many examples of each class; always answering the first, except for some of the last."""
+    targets = torch.tensor([number for number, count in enumerate(counts) for _ in range(count)])
+    guesses = torch.zeros_like(targets)
+    if num_right:
+        guesses[-num_right:] = targets[-num_right:]
+    return judge(F.one_hot(guesses, len(counts)) * 5.0, targets, NAMES[: len(counts)])
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [((99, 1), True), ((80, 20), True), ((79, 21), False), ((5, 5, 1), True), ((9, 0), False)],
+)
+def test_classes_are_uneven_if_one_occurs_four_times_as_often_as_another(
+    counts: tuple[int, ...], expected: bool
+) -> None:
+    assert always_the_first(*counts).is_uneven == expected
+    targets = np.repeat(np.arange(len(counts)), counts)
+    assert measure_of(targets) == ("macro_f1" if expected else "accuracy")
+
+
+def test_uneven_classes_are_judged_by_macro_f1_and_what_is_never_found_is_named() -> None:
+    found = always_the_first(990, 10)
+    assert found.accuracy == 0.99
+    assert next(iter(found.scores())) == "macro_f1"
+    same(found.macro_f1, 2 * 990 / 1990 / 2)
+    assert found.interval is not None
+    low, high = found.interval
+    assert low <= found.macro_f1 <= high < 0.5
+    first, second, third, *_ = found.parts()
+    assert first.startswith("macro F1 0.4975 (95% interval ")
+    assert (second, third[:15]) == ("never finds b", "accuracy 0.9900")
+    written = json.loads(json.dumps(found.as_json()))
+    assert next(iter(written)) == "macro_f1"
+    assert written["macro_f1_interval"] == [low, high]
+    assert written["never_found"] == ["b"]
+
+
+def test_a_note_names_the_option_that_helps_unless_it_was_used() -> None:
+    found = always_the_first(990, 8, 2)
+    (note,) = found.with_advice(can_weigh=True).notes
+    assert note.startswith(
+        "2 of 3 labels are never found: b (0 of 8 examples), c (0 of 2 examples)"
+    )
+    assert "--set objective.class_weights=true" in note
+    (note,) = found.with_advice(can_weigh=False).notes
+    assert "class_weights" not in note
+
+
+@pytest.mark.parametrize("found", [always_the_first(990, 10, num_right=1), always_the_first(5, 4)])
+def test_there_is_no_note_if_rare_classes_are_found_or_none_is_rare(found: Classification) -> None:
+    assert found.with_advice(can_weigh=True).notes == ()
+    assert "never finds" not in found.headline()
+
+
+def test_the_interval_of_macro_f1_narrows_with_more_examples() -> None:
+    few, many = (always_the_first(90 * n, 10 * n, num_right=5 * n) for n in (1, 25))
+    same(few.macro_f1, many.macro_f1)
+    assert few.interval is not None
+    assert many.interval is not None
+    width = few.interval[1] - few.interval[0]
+    assert many.interval[1] - many.interval[0] == pytest.approx(width / 5, rel=0.15)
+    assert few.interval == always_the_first(90, 10, num_right=5).interval
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,10 @@ def test_an_unknown_model_or_preset_names_those_there_are():
         row("bird")
     with pytest.raises(UsageError, match=re.escape("Did you mean classifier?")):
         row("clasifier")
-    with pytest.raises(UsageError, match=r'no preset "gpt3". Available presets: nano, .*gpt2-xl'):
+    with pytest.raises(
+        UsageError,
+        match=r'no preset "gpt3". Did you mean gpt2\? Available presets: nano, .*gpt2-xl',
+    ):
         row("gpt").preset("gpt3")
 
 

@@ -64,6 +64,7 @@ def report(labels: list[str] = NAMES[:2], text: str = "words") -> dict[str, Any]
         "facts": {"Model": {"model": "bag", "parameters": 1234}, "Data": {"data": text}},
         "measure": "accuracy",
         "best": {"step": 20, "scores": {"val_loss": 0.5, "val_accuracy": 0.75}},
+        "notes": [f"{text} is never found."],
         "test": None,
         "metrics": {
             "step": [10, 20, 30],

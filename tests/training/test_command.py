@@ -100,7 +100,7 @@ def test_how_often_to_save_may_change_on_resume(
 
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(GlassformerError, match="There is nothing to resume"):
+    with pytest.raises(GlassformerError, match="there is nothing to resume"):
         command.train(request(tmp_path / "nothing", resume=True), io.StringIO())
 
 

@@ -20,6 +20,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training import run_folder
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_log import RunLog
 
 Make = Callable[..., Recipe]
 AtBatch = Callable[[int, Callable[[], None]], None]
@@ -83,7 +84,7 @@ def test_a_run_whose_data_broke_before_the_first_step_can_be_replaced(
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     if how == "damaged":
         path.write_text("junk")
-    with pytest.raises(GlassformerError, match=r"is (damaged: |missing).*Start over with --force"):
+    with pytest.raises(GlassformerError, match=r"is (damaged: |missing).*train it again with"):
         story.resume(run, io.StringIO())
     story.begin(tiny(), run, lambda text: None)
     check_folder(run.path / "data")
@@ -143,6 +144,54 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_bytes(
     assert (outcome.step, outcome.exit_code) == (batch // 2 + 1, 130)
     assert story.resume(RunFolder(tmp_path / "run"), io.StringIO()).exit_code == 0
     assert contents(tmp_path / "run") == straight
+
+
+@pytest.mark.parametrize("moment", ["the last step", "test", "report"])
+def test_ctrl_c_after_the_last_step_says_that_the_training_is_done(
+    tmp_path: Path,
+    tiny: Make,
+    at_batch: AtBatch,
+    monkeypatch: pytest.MonkeyPatch,
+    signalled: Signalled,
+    contents: Contents,
+    straight: dict[str, bytes],
+    moment: str,
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    if moment == "the last step":
+        at_batch(23, signalled(signal.SIGINT))
+    else:
+        name = {"test": "tested", "report": "reported"}[moment]
+        monkeypatch.setattr(story, name, lambda *_: signal.raise_signal(signal.SIGINT))
+    outcome = story.train(tiny(), run, io.StringIO())
+    assert (outcome.step, outcome.exit_code) == (12, 130)
+    said = outcome.summary()
+    assert said.startswith(
+        f"stopped after the last step: {run.path} is trained and saved, but the "
+    )
+    assert "report is missing. Complete it with: " in said
+    assert said.endswith(f"train --resume --out {run.path}")
+    assert not (run.path / "report.html").exists()
+    monkeypatch.undo()
+    assert story.resume(run, io.StringIO()).exit_code == 0
+    assert contents(run.path) == straight
+
+
+def test_a_signal_while_the_log_is_closed_is_not_lost(
+    tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = RunLog.close
+
+    def signalled(log: RunLog) -> None:
+        close(log)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunLog, "close", signalled)
+    before = signal.getsignal(signal.SIGINT)
+    outcome = story.train(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
+    assert outcome.exit_code == 130
+    assert "stopped after the last step" in outcome.summary()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_many_interruptions_add_up_to_nothing(

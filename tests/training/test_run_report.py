@@ -3,15 +3,17 @@
 import csv
 import io
 import json
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_tasks import MACHINE, reviews
+from small_tasks import MACHINE, recipe_for, reviews, sentences, trained
 
 from glassformer.errors import GlassformerError
+from glassformer.story.report import page
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import final_report
 from glassformer.training import run as story
@@ -85,6 +87,41 @@ def test_a_run_without_a_validation_has_a_report_without_scores(
     assert (found["best"], found["chapters"], found["samples"]) == (None, [], [])
     assert found["facts"]["Training"]["steps"] == "2 of 12"
     assert "parameters" not in found["facts"]["Model"]
+
+
+@pytest.mark.parametrize("damage", [shutil.rmtree, lambda data: next(data.iterdir()).unlink()])
+def test_a_run_without_its_data_has_a_report_of_its_curves_and_its_model(
+    tmp_path: Path, tiny: Make, damage: Callable[[Path], None]
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    story.train(tiny(), run, io.StringIO())
+    whole = report_of(run)
+    damage(run.path / "data")
+    found = report_of(run)
+    (note,) = found["notes"]
+    assert note.startswith("data")
+    assert "chapters about held-out data are left out" in note
+    assert "--force" not in note
+    assert str(tmp_path) not in note
+    assert found["chapters"] == []
+    for key in ("title", "measure", "best", "metrics", "samples", "test"):
+        assert found[key] == whole[key]
+    for part in ("Model", "Data", "Training"):
+        assert found["facts"][part].items() <= whole["facts"][part].items()
+    assert found["facts"]["Model"] == whole["facts"]["Model"]
+    assert "Report" in page([found])
+
+
+@pytest.mark.parametrize(("model", "measure"), [("bag", "macro_f1"), ("tagger", "f1")])
+def test_labels_are_judged_by_f1_if_the_data_is_gone(
+    tmp_path: Path, model: str, measure: str
+) -> None:
+    data = reviews(tmp_path) if model == "bag" else sentences(tmp_path)
+    folder = trained(recipe_for(model, data, max_steps=2), tmp_path / "run")
+    best = report_of(RunFolder(folder))["best"]
+    shutil.rmtree(folder / "data")
+    found = report_of(RunFolder(folder))
+    assert (found["measure"], found["best"]) == (measure, best)
 
 
 def test_the_best_step_is_the_one_that_the_training_kept(tmp_path: Path, tiny: Make) -> None:

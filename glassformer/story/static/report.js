@@ -73,6 +73,7 @@ function addSamples(parent, samples) {
 // All about one run except its curves.
 function addRun(parent, run) {
   addHeadline(parent, run);
+  for (const note of run.notes) add(parent, "p", { class: "note" }, note);
   if (run.test) add(parent, "p", { class: "test" }, `Test data: ${run.test}.`);
   addFacts(parent, run);
 }

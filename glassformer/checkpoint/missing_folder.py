@@ -1,0 +1,33 @@
+"""What to say about a folder that does not exist. Apart from the rest, and without torch, so that a
+mistyped name is answered at once."""
+
+import difflib
+from pathlib import Path
+
+CONFIG = "config.json"
+RECIPE = "recipe.yaml"
+A_MODEL = (
+    "Pass a run, a model folder, a Hugging Face folder, a GGUF file, or the full name of a model "
+    "on the hub, such as openai-community/gpt2."
+)
+A_RUN = "Pass the folder of a run that glassformer train or finetune created."
+
+
+def no_model(path: Path) -> str:
+    """A model was expected in a folder that does not exist."""
+    return f"{path} does not exist. {_did_you_mean(path, CONFIG) or A_MODEL}"
+
+
+def no_run(path: Path) -> str:
+    """A run was expected in a folder that does not exist."""
+    return f"{path} does not exist. {_did_you_mean(path, RECIPE) or A_RUN}"
+
+
+def _did_you_mean(path: Path, file: str) -> str:
+    """A folder with this file and a similar name, beside the missing one or among the runs."""
+    outer = [each for each in (path.parent, Path("runs")) if each.is_dir()]
+    folders = {
+        found.parent.name: found.parent for each in outer for found in each.glob(f"*/{file}")
+    }
+    near = difflib.get_close_matches(path.name, folders, n=1, cutoff=0.8)
+    return f"Did you mean {folders[near[0]]}?" if near else ""
