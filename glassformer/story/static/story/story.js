@@ -64,6 +64,7 @@ function show(next) {
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
   chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach(drawChapter);
+  lookAgain(true);
   globalThis.scrollTo?.(0, place);
   markChapter();
 }
