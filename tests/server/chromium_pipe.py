@@ -1,6 +1,8 @@
-"""A real browser, driven through a pipe by Chromium's own protocol: no package is needed. Its pointer
-and its keys go through the browser's own input, so that an element is entered, hovered and left as
-it is by a reader."""
+"""A real browser, driven through a pipe by Chromium's own protocol: no package is needed.
+
+Its pointer and keys go through the browser's own input: an element is entered, hovered and left as
+it is by a reader.
+"""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The page under a real pointer: it moves, hovers, clicks and leaves, and the console stays empty."""
+"""The page under a real pointer: it moves, hovers, clicks and leaves, and the console is empty."""
 
 import sys
 from collections.abc import Iterator
