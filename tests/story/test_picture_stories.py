@@ -145,7 +145,7 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
       words[0].click();
       words[2].click();
       writeAddress(); // it would wait a moment
-      return { word, shares, place, covers, kept: state.word, address: location.hash, sections: %s,
+      return { word, shares, place, covers, kept: state.token, address: location.hash, sections: %s,
         labels: textsOf("#words .word") };"""
     found = shown(seen, body % SECTIONS, tmp_path)
     assert seen.cross_attention is not None
@@ -160,7 +160,7 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
     assert found["covers"]
     assert found["place"].startswith("Row 2, column 2: looked at most by")
     assert found["kept"] == 2
-    assert "word=2" in found["address"]
+    assert "token=2" in found["address"]
     assert ("seeing" in found["sections"]) == (kind == "captioner")
     assert found["sections"][:2] == ["patches", "words"]
 
