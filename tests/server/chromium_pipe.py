@@ -187,6 +187,12 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyDown", **what)
         self.call("Input.dispatchKeyEvent", type="keyUp", **what | {"text": ""})
 
+    def pick_file(self, selector: str, path: Path) -> None:
+        """Chooses a file in an input."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        box = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=box, files=[str(path)])
+
     def picture(self, path: Path) -> None:
         shot = self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(shot["data"]))

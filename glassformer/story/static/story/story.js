@@ -69,6 +69,19 @@ function show(next) {
   markChapter();
 }
 
+// An empty page: there is no story of what the reader asked for.
+function showNothing(title) {
+  followers.length = 0;
+  waiting.length = 0;
+  stopPlaying();
+  closeSum();
+  document.title = short(title, 60);
+  document.getElementById("title").textContent = short(title, 240);
+  document.getElementById("about").textContent = "";
+  for (const old of main.querySelectorAll("section.chapter")) old.remove();
+  nav.textContent = "";
+}
+
 // The token that is chosen first. What follows a whole translation is only its end: a word in it says
 // more; of a caption, the one that looked at one place more than the others.
 function openingToken({ focus, main }) {
@@ -192,7 +205,7 @@ const isLive = Boolean(data.live);
 const opened = globalThis.location?.hash ?? "";
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
-if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }));
+if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }), showNothing);
 listenForLooks(main);
 readAddress(opened);
 const asked = { ...state };
