@@ -21,6 +21,8 @@ CHOSEN = f"[...{CHIPS}].findIndex((chip) => chip.classList.contains('chosen'))"
 PICKED = """[...document.querySelectorAll("section.chapter select.pick.of-query")]
   .map((each) => [each.closest("section").id, Number(each.value)])"""
 BEST = "document.querySelector('#prediction .bars .value').textContent"
+FOLLOWED = """[...document.querySelectorAll("#prediction .followed")]
+  .map((each) => each.textContent)"""
 EFFECTS = """[...document.querySelector("#layers .effects").querySelectorAll("tbody td")]
   .map((each) => Number(each.textContent))"""
 SAYS = """[document.querySelector("#prediction > .lead").textContent,
@@ -56,6 +58,8 @@ def test_a_page_opens_with_one_position_and_all_chapters_follow_another(
             browser.click("#tokens .chip[aria-selected]", at)
         assert {place for _, place in browser.value(PICKED)} == {at}
         assert browser.value(BEST) == f"{100 * seen.predictions[at].options[0].probability:.1f}%"
+        known = seen.tokens[at] if name == "bert" else seen.predictions[at].actual
+        assert browser.value(FOLLOWED) == ([known] if known else [])
         if seen.has_layers:
             expected = seen.effects(at).divergence
             assert np.allclose(browser.value(EFFECTS), expected.ravel(), atol=6e-4)

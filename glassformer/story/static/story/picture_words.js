@@ -4,7 +4,7 @@
 chapters.push({
   id: "words",
   title: "Words and the picture",
-  note: "Before it writes a word, the model looks at the picture. Point at a word to see where; point at the picture to see which words looked there. A click keeps the choice.",
+  note: "Before it writes a word, the model looks at the picture. Point at a word to see where; point at the picture to see which words looked there. A click keeps the choice, and the chapters on words follow it.",
   isShown: (scene) => Boolean(scene.main.cross && sourceOf(scene)?.picture),
   draw(place, scene) {
     const { picture } = sourceOf(scene), layers = scene.main.cross;

@@ -138,6 +138,7 @@ function drawSurprise(place, scene) {
     return means(part, "surprise", each.at);
   });
   rove(row, parts.filter((part) => part.hasAttribute("data-acts")));
+  follow(["token"], () => parts.forEach((part, n) => part.classList.toggle("followed", shown[n].at === predictionAt(scene))));
   if (!isNextToken) {
     said.textContent = "The model sees these tokens while it predicts them. Put [MASK] in place of a word to hide it.";
     return;
