@@ -67,10 +67,11 @@ def head_effects(
     whole = logprobs()
     options = whole.chunk(2, -1)[0] if has_several_labels else whole
     best = options.argmax(-1, keepdim=True)  # (…, 1)
+    shares, is_possible = whole.exp(), ~whole.isneginf()
 
     def compared(without: Tensor) -> tuple[Tensor, Tensor]:
         # A token with probability 0 contributes nothing, whatever its logarithms are.
-        gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))
+        gap = torch.where(is_possible, shares * (whole - without), 0.0)
         change = without.gather(-1, best) - whole.gather(-1, best)
         return gap.sum(-1).clamp(min=0), change.squeeze(-1)
 

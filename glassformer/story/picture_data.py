@@ -46,7 +46,7 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
     }
 
 
-MOST_COMPARED = 50_000_000  # logits of all predictions, once for each head
+MOST_COMPARED = 20_000_000  # logits of all predictions, once for each head
 
 
 def effects_of(seen: Inspection, num_heads: int, group: str | None = None) -> dict[str, Any]:

@@ -127,6 +127,19 @@ def test_windows_in_the_page_give_the_weights_of_the_model(tmp_path: Path) -> No
 
 
 @needs_chromium
+def test_a_layer_with_fewer_heads_can_be_chosen(tmp_path: Path) -> None:
+    seen = multiscale().inspect(picture())
+    body = """choose({ layer: 3, head: 3 });
+      const pick = section("computation").querySelector("select[aria-label=layer]");
+      pick.value = "0";
+      pick.dispatchEvent(new Event("input"));
+      return [state.layer, state.head, textOf("attention")];"""
+    layer, head, said = shown(seen, body, tmp_path)
+    assert (layer, head) == (0, 1)
+    assert "looks at" in said
+
+
+@needs_chromium
 @pytest.mark.parametrize("kind", ["captioner", "show-attend-tell"])
 def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Path) -> None:
     seen = captioner(kind).inspect(picture(), target="a red cat")
