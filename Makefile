@@ -8,8 +8,9 @@ REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
-	bench-quarter-hour bench-time-limit bench-busy bench-reading bench-saving bench-planning bench-story bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 \
-	prove-signals prove-mutations prove-faults prove-rivals prove-translation clean
+	bench-quarter-hour bench-time-limit bench-busy bench-reading bench-saving bench-planning bench-story \
+	bench-corpus bench-near-duplicates prove prove-kills prove-kills-200 prove-signals prove-mutations \
+	prove-faults prove-rivals prove-translation prove-pages clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -141,7 +142,7 @@ bench-planning: .venv/develops  ## memory and time as planned and as measured, o
 bench-first-step: .venv/develops  ## from Enter to the first step of train gpt: DATA=text of 1 MB
 	$(BIN)/python -m benchmarks.first_step $(DATA)
 
-prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-rivals prove-translation  ## all proofs at full length
+prove: prove-kills-200 prove-signals prove-mutations prove-faults prove-rivals prove-translation prove-pages  ## all proofs at full length
 
 prove-kills: .venv/develops  ## 25 kills at any moment, resumed to the same bytes
 	$(BIN)/python -m proofs.kills 25
@@ -164,6 +165,9 @@ prove-rivals: .venv/develops  ## two processes that want one run, 50 rounds
 
 prove-translation: .venv/develops  ## copying and reversing, learned to 90 % by the plain command
 	$(BIN)/python -m proofs.translation 900
+
+prove-pages: .venv/develops  ## 2,000 random gestures on the page of every family of models; needs chromium
+	$(BIN)/python -m proofs.pages 2000
 
 clean:  ## delete the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -27,10 +27,10 @@ class HeadEffects:
     """What a prediction, or the vector of a text, loses with each head."""
 
     divergence: Array
-    """(N, H) KL divergence of the prediction without the head, in nats, or the cosine distance of
-    the vector; 0: it changes nothing. NaN where a layer has fewer heads than others."""
+    """(…, N, H) KL divergence of the prediction without the head, in nats, or the cosine distance
+    of the vector; 0: it changes nothing. NaN where a layer has fewer heads than others."""
     change: Array | None = None
-    """(N, H) change of the log-probability of the token that all heads together find likeliest;
+    """(…, N, H) change of the log-probability of the token that all heads together find likeliest;
     None for a vector."""
 
 
@@ -54,23 +54,26 @@ def head_effects(
     logits_of: Callable[[], Tensor],
     has_several_labels: bool = False,
 ) -> HeadEffects:
-    """`logits_of` computes one prediction (V,) by running the model. If any number of labels may
-    apply, it is a yes/no decision for each, and their divergences add up."""
+    """`logits_of` computes one prediction (V,), or several (…, V), by running the model. If any
+    number of labels may apply, it is a yes/no decision for each, and their divergences add up."""
 
     def logprobs() -> Tensor:
         with torch.inference_mode():
             logits = logits_of().double()
         if has_several_labels:
-            return torch.cat([logsigmoid(logits), logsigmoid(-logits)])  # (2V,) yes, then no
-        return logits.log_softmax(-1)  # (V,)
+            return torch.cat([logsigmoid(logits), logsigmoid(-logits)], -1)  # (…, 2V) yes, then no
+        return logits.log_softmax(-1)  # (…, V)
 
     whole = logprobs()
-    best = (whole.chunk(2)[0] if has_several_labels else whole).argmax()
+    options = whole.chunk(2, -1)[0] if has_several_labels else whole
+    best = options.argmax(-1, keepdim=True)  # (…, 1)
+    shares, is_possible = whole.exp(), ~whole.isneginf()
 
-    def compared(without: Tensor) -> tuple[float, float]:
+    def compared(without: Tensor) -> tuple[Tensor, Tensor]:
         # A token with probability 0 contributes nothing, whatever its logarithms are.
-        gap = torch.where(whole.isneginf(), 0.0, whole.exp() * (whole - without))
-        return float(gap.sum().clamp(min=0)), float(without[best] - whole[best])
+        gap = torch.where(is_possible, shares * (whole - without), 0.0)
+        change = without.gather(-1, best) - whole.gather(-1, best)
+        return gap.sum(-1).clamp(min=0), change.squeeze(-1)
 
     divergence, change = _without_each(heads, lambda: compared(logprobs()))
     return HeadEffects(divergence, change)
@@ -85,20 +88,20 @@ def vector_effects(heads: Heads, vector_of: Callable[[], Tensor]) -> HeadEffects
 
     whole = unit()
     # |a − b|² / 2 = 1 − a · b, without losing what is small
-    (distance,) = _without_each(heads, lambda: (float((unit() - whole).square().sum() / 2),))
+    (distance,) = _without_each(heads, lambda: ((unit() - whole).square().sum() / 2,))
     return HeadEffects(distance)
 
 
-def _without_each(heads: Heads, measure: Callable[[], tuple[float, ...]]) -> list[Array]:
-    """(N, H) of each number that is measured with one head switched off."""
+def _without_each(heads: Heads, measure: Callable[[], tuple[Tensor, ...]]) -> list[Array]:
+    """(…, N, H) of each result (…) that is measured with one head switched off."""
     rows = []
     for switches in heads:
         found = []
         for tap, places in switches:
             with without_heads({tap: places}):
-                found.append(measure())
+                found.append(torch.stack(measure()).float().cpu().numpy())  # (results, …)
         rows.append(found)
-    table = np.full((len(rows), max(map(len, rows)), len(rows[0][0])), np.nan, np.float32)
+    table = np.full((len(rows), max(map(len, rows)), *rows[0][0].shape), np.nan, np.float32)
     for layer, found in enumerate(rows):
         table[layer, : len(found)] = found
-    return list(np.moveaxis(table, -1, 0))
+    return list(np.moveaxis(table, (0, 1), (-2, -1)))

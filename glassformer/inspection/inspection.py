@@ -228,10 +228,10 @@ class Inspection:
     def _stack_device(self) -> torch.device:
         return next(self._stack.parameters()).device
 
-    def effects(self, prediction: int | None = None, of: str | None = None) -> HeadEffects:
-        """How one prediction changes without each head (default: the one in focus), or the vector
-        of the input, if nothing is predicted. `of` is the stream whose heads are meant, or "cross"
-        (default: the last stream)."""
+    def effects(self, prediction: int | slice | None = None, of: str | None = None) -> HeadEffects:
+        """How one prediction changes without each head (default: the one in focus), or each of a
+        slice of them, or the vector of the input, if nothing is predicted. `of` is the stream whose
+        heads are meant, or "cross" (default: the last stream)."""
         subject = self.subject
         place = subject.focus if prediction is None else prediction
         if of is not None:

@@ -72,6 +72,8 @@ class Turns:
         self, future: "Future[FoundT]", is_unwanted: Callable[[], Awaitable[bool]]
     ) -> FoundT:
         waiting = asyncio.wrap_future(future)
+        # Of work that nobody waits for any more, asyncio would print the error.
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         for _ in range(max(1, round(self._seconds / _PATIENCE))):
             done, _ = await asyncio.wait({waiting}, timeout=_PATIENCE)
             if done:

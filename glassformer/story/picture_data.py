@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.inspection.ablation import HeadEffects
 from glassformer.inspection.embeddings import place_facts
 from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.subject import Stream
@@ -45,10 +46,29 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
     }
 
 
-def effects_of(seen: Inspection, group: str | None = None) -> dict[str, Any]:
-    """What the output loses without each head; null where a layer has fewer heads. `group`: the
-    heads of another stream, or those that look at it."""
-    effects = seen.effects(of=group)
+MOST_COMPARED = 20_000_000  # logits of all predictions, once for each head
+
+
+def effects_of(seen: Inspection, num_heads: int, group: str | None = None) -> dict[str, Any]:
+    """What each prediction loses without each head, by its number; null where a layer has fewer
+    heads. Of very many large predictions, only the one in focus. `group`: the heads of another
+    stream, or those that look at it."""
+    if seen.vector is not None:
+        return {"0": _effects(seen.effects(of=group))}
+    numbers = range(len(seen.logits))
+    if seen.logits.size * num_heads > MOST_COMPARED:
+        numbers = numbers[seen.subject.focus :][:1]
+    effects = seen.effects(slice(numbers.start, numbers.stop), of=group)
+    if effects.change is None:
+        raise TypeError("the effects on predictions have changes")
+    pairs = zip(effects.divergence, effects.change, strict=True)
+    return {
+        str(number): _effects(HeadEffects(*pair))
+        for number, pair in zip(numbers, pairs, strict=True)
+    }
+
+
+def _effects(effects: HeadEffects) -> dict[str, Any]:
     change = None if effects.change is None else _nested(effects.change)
     return {"divergence": _nested(effects.divergence), "change": change}
 

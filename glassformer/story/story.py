@@ -65,6 +65,8 @@ SCRIPTS = (
 MOST_BYTES = 40_000_000  # of the arrays of a page
 MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
 MOST_SWITCHED = 600  # heads, up to which each is switched off once
+MOST_LOGITS = 500_000  # of all predictions, up to which a page carries them
+NAMED = 20  # of the tokens of each prediction
 
 
 def draw(seen: Inspection, path: Path) -> None:
@@ -92,7 +94,7 @@ def beams_of(seen: Inspection) -> dict[str, Any]:
 
 
 def effects_of_heads(seen: Inspection) -> dict[str, Any]:
-    """What the prediction loses without each head; nothing of a model with very many."""
+    """What the predictions lose without each head; nothing of a model with very many."""
     found: dict[str, Any] = {"effects": None, "more_effects": None}
     groups = seen.head_groups
     in_windows = sum(len(layer.heads) for layer in seen.windows())
@@ -101,9 +103,9 @@ def effects_of_heads(seen: Inspection) -> dict[str, Any]:
         return found
     if seen.has_layers:
         others = [name for name in groups if name != seen.stream.name]
-        found["more_effects"] = {name: effects_of(seen, name) for name in others}
+        found["more_effects"] = {name: effects_of(seen, num_heads, name) for name in others}
     if seen.has_layers or in_windows:
-        found["effects"] = effects_of(seen)
+        found["effects"] = effects_of(seen, num_heads)
     return found
 
 
@@ -134,7 +136,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "separator": subject.separator,
         "streams": [_stream(seen, stream) for stream in subject.streams],
         "predictions": [asdict(each) for each in seen.predictions],
-        "distribution": _distribution(seen),
+        "distributions": _distributions(seen),
         "totals": _totals(seen),
         "embeddings": _embeddings(seen),
         "focus": subject.focus % max(1, len(seen.predictions)),
@@ -258,13 +260,20 @@ def _check_size(*captures: Capture | WindowLayer) -> None:
         )
 
 
-def _distribution(seen: Inspection) -> dict[str, Any] | None:
-    """All logits of the prediction in focus, the highest first, and the names of the first ones."""
-    if not len(seen.logits):
-        return None
-    logits = seen.logits[seen.subject.focus]
+def _distributions(seen: Inspection) -> dict[str, Any]:
+    """All logits of each prediction of a next token, by its number: the highest first, with the
+    names of the first ones. Of a long text or a large vocabulary, only those in focus."""
+    if seen.subject.predicts != "next" or seen.stream.picture is not None:
+        return {}
+    numbers = range(len(seen.logits))
+    if seen.logits.size > MOST_LOGITS:
+        numbers = numbers[seen.subject.focus :][:1]
+    return {str(number): _distribution(seen, seen.logits[number]) for number in numbers}
+
+
+def _distribution(seen: Inspection, logits: Array) -> dict[str, Any]:
     order = np.argsort(-logits, kind="stable")
-    names = [seen.subject.name_of(int(id)) for id in order[:200]]
+    names = [seen.subject.name_of(int(id)) for id in order[:NAMED]]
     return {"names": names, "logits": packed(logits[order], np.float32)}
 
 

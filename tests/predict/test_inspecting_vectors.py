@@ -74,9 +74,10 @@ def test_the_page_says_which_chapters_are_absent(tmp_path: Path) -> None:
     seen = encoder().inspect("one two")
     found = story_data(seen)
     assert "no output layer" in found["absent"]
-    for name in ("distribution", "lens", "live", "beams", "attribution", "totals"):
+    assert found["distributions"] == {}
+    for name in ("lens", "live", "beams", "attribution", "totals"):
         assert found[name] is None
-    assert found["effects"]["change"] is None
+    assert found["effects"]["0"]["change"] is None
     assert found["path"] is not None
     assert found["embeddings"] is not None
     json.dumps(found, allow_nan=False)

@@ -1,6 +1,7 @@
 """A part of each of the long proofs; `make prove` does them at full length."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,11 @@ ROOT = Path(__file__).parent.parent.parent
         (("mutations", "2000"), "2,000 mutations: "),
         (("faults", "60"), "9 faults at "),
         (("rivals", "3"), "3 rounds: "),
+        pytest.param(
+            ("pages", "60", "gpt-history", "captioner", "--seed", "0"),
+            "60 gestures on each of 2 pages, seed 0: no fault",
+            marks=needs_chromium,
+        ),
     ],
 )
 def test_a_promise_holds(proof: tuple[str, ...], verdict: str) -> None:

@@ -1,4 +1,8 @@
-"""A real browser, driven through a pipe by Chromium's own protocol: no package is needed."""
+"""A real browser, driven through a pipe by Chromium's own protocol: no package is needed.
+
+Its pointer and keys go through the browser's own input: an element is entered, hovered and left as
+it is by a reader.
+"""
 
 import base64
 import json
@@ -18,6 +22,22 @@ FLAGS = (
     *("--remote-debugging-pipe", "about:blank"),
 )
 SECONDS = 40.0
+KEYS = {
+    "Tab": (9, ""),
+    "Enter": (13, "\r"),
+    "Escape": (27, ""),
+    " ": (32, " "),
+    "Delete": (46, ""),
+    "End": (35, ""),
+    "Home": (36, ""),
+    "PageUp": (33, ""),
+    "PageDown": (34, ""),
+    "ArrowLeft": (37, ""),
+    "ArrowUp": (38, ""),
+    "ArrowRight": (39, ""),
+    "ArrowDown": (40, ""),
+    "Backspace": (8, ""),
+}  # number and text of keys that are no letters
 
 
 class Browser:
@@ -86,7 +106,8 @@ class Browser:
 
     def _note(self, method: str | None, params: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            self.problems.append(str(params["exceptionDetails"].get("exception", params)))
+            thrown = params["exceptionDetails"].get("exception", params)
+            self.problems.append(str(thrown.get("description", thrown)))
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
             self.problems.append(str(params["args"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
@@ -114,6 +135,63 @@ class Browser:
                 return found
             time.sleep(0.05)
         raise AssertionError(f"never true: {script}; problems: {self.problems}")
+
+    # --- what a reader does ---
+
+    def window(self, width: int, height: int = 900, scheme: str = "light") -> None:
+        """The size of the page and the colours that the reader prefers."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=preferred)
+
+    def spot(self, selector: str, which: int = 0) -> tuple[float, float]:
+        """The middle of an element, which is brought into view."""
+        x, y = self.wait(f"""(() => {{
+          const found = [...document.querySelectorAll({json.dumps(selector)})].at({which});
+          found.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});
+          const box = found.getBoundingClientRect();
+          return [box.x + box.width / 2, box.y + box.height / 2];
+        }})()""")
+        return x, y
+
+    def move(self, x: float, y: float, button: str = "none") -> None:
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button=button)
+
+    def press(self, x: float, y: float) -> None:
+        what = {"x": x, "y": y, "button": "left", "clickCount": 1}
+        self.call("Input.dispatchMouseEvent", type="mousePressed", **what)
+
+    def release(self, x: float, y: float) -> None:
+        what = {"x": x, "y": y, "button": "left", "clickCount": 1}
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", **what)
+
+    def hover(self, selector: str, which: int = 0) -> None:
+        self.move(*self.spot(selector, which))
+
+    def click(self, selector: str, which: int = 0) -> None:
+        """Moves to an element and clicks it."""
+        place = self.spot(selector, which)
+        self.move(*place)
+        self.press(*place)
+        self.release(*place)
+
+    def leave(self) -> None:
+        """Moves the pointer out of the window."""
+        self.move(-1, -1)
+
+    def key(self, name: str) -> None:
+        """Presses a key, such as "ArrowLeft", "Enter" or "a"."""
+        code, text = KEYS.get(name, (ord(name[0].upper()), name))
+        what = {"key": name, "windowsVirtualKeyCode": code, "text": text}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **what)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **what | {"text": ""})
+
+    def pick_file(self, selector: str, path: Path) -> None:
+        """Chooses a file in an input."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        box = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=box, files=[str(path)])
 
     def picture(self, path: Path) -> None:
         shot = self.call("Page.captureScreenshot", format="png")

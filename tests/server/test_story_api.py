@@ -86,8 +86,10 @@ def test_a_story_comes_without_its_slow_parts_which_can_be_asked_for(
         assert story[name] is None
     part = asked(client, "before", path="/effects")
     assert part.keys() == {"effects", "more_effects"}  # the rest of the page stays as it is
-    effects = part["effects"]
-    assert np.allclose(effects["divergence"], whole["effects"]["divergence"], rtol=1e-4, atol=1e-9)
+    assert part["effects"].keys() == {str(number) for number in range(len(TEXT))}
+    for number, effects in part["effects"].items():
+        expected = whole["effects"][number]["divergence"]
+        assert np.allclose(effects["divergence"], expected, rtol=1e-4, atol=1e-9)
     assert asked(client, "before", path="/beams")["beams"]["best"] == whole["beams"]["best"]
     assert asked(client, "before", path="/nonsense") == {}
 
@@ -112,9 +114,8 @@ def test_a_head_that_is_switched_off_contributes_nothing(
     assert story["predictions"][-1]["options"][0]["probability"] == pytest.approx(
         seen.predictions[-1].options[0].probability, rel=1e-5
     )
-    without = asked(client, "before", path="/effects", off=[[1, 2], [1, 0]])["effects"][
-        "divergence"
-    ]
+    part = asked(client, "before", path="/effects", off=[[1, 2], [1, 0]])["effects"]
+    without = part[str(len(TEXT) - 1)]["divergence"]
     assert np.allclose(without, effects, rtol=1e-4, atol=1e-9)
     assert without[1][2] == 0  # it is off already
     plain = asked(client, "before")["predictions"][-1]["options"][0]["probability"]
@@ -188,7 +189,7 @@ def test_five_models_answer_at_the_same_time() -> None:
     app = create_app([story_model(name, each) for name, each in models.items()], PORT)
 
     def answer(name: str) -> tuple[str, float]:
-        logits = unpacked(asked(client, name)["distribution"]["logits"])
+        logits = unpacked(asked(client, name)["distributions"][str(len(TEXT) - 1)]["logits"])
         asked(client, name, path="/attribution")
         return name, float(logits.max())
 

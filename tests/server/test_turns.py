@@ -1,6 +1,7 @@
 """One computation at a time, a short queue, and an end for what takes too long."""
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -78,6 +79,22 @@ def test_what_nobody_waits_for_ends() -> None:
     assert asyncio.run(turns.take(lambda: "next", stays)) == "next"
     assert ended == ["ended"]
     turns.end()
+
+
+def test_the_end_of_what_nobody_waits_for_is_no_error_at_the_terminal() -> None:
+    async def leave() -> list[dict[str, Any]]:
+        said: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: said.append(context))
+        turns = Turns(1)
+        with pytest.raises(NotWantedError):
+            await turns.take(endless([]), leaves)
+        await turns.take(lambda: None, stays)  # after the other has ended
+        gc.collect()
+        turns.end()
+        return said
+
+    assert asyncio.run(leave()) == []
 
 
 def test_what_takes_too_long_ends() -> None:

@@ -127,6 +127,19 @@ def test_windows_in_the_page_give_the_weights_of_the_model(tmp_path: Path) -> No
 
 
 @needs_chromium
+def test_a_layer_with_fewer_heads_can_be_chosen(tmp_path: Path) -> None:
+    seen = multiscale().inspect(picture())
+    body = """choose({ layer: 3, head: 3 });
+      const pick = section("computation").querySelector("select[aria-label=layer]");
+      pick.value = "0";
+      pick.dispatchEvent(new Event("input"));
+      return [state.layer, state.head, textOf("attention")];"""
+    layer, head, said = shown(seen, body, tmp_path)
+    assert (layer, head) == (0, 1)
+    assert "looks at" in said
+
+
+@needs_chromium
 @pytest.mark.parametrize("kind", ["captioner", "show-attend-tell"])
 def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Path) -> None:
     seen = captioner(kind).inspect(picture(), target="a red cat")
@@ -145,7 +158,7 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
       words[0].click();
       words[2].click();
       writeAddress(); // it would wait a moment
-      return { word, shares, place, covers, kept: state.word, address: location.hash, sections: %s,
+      return { word, shares, place, covers, kept: state.token, address: location.hash, sections: %s,
         labels: textsOf("#words .word") };"""
     found = shown(seen, body % SECTIONS, tmp_path)
     assert seen.cross_attention is not None
@@ -160,7 +173,7 @@ def test_a_word_lights_its_places_and_a_place_its_words(kind: str, tmp_path: Pat
     assert found["covers"]
     assert found["place"].startswith("Row 2, column 2: looked at most by")
     assert found["kept"] == 2
-    assert "word=2" in found["address"]
+    assert "token=2" in found["address"]
     assert ("seeing" in found["sections"]) == (kind == "captioner")
     assert found["sections"][:2] == ["patches", "words"]
 

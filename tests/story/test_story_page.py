@@ -123,7 +123,7 @@ def test_a_browser_draws_every_chapter_and_follows_the_chosen_token(tmp_path: Pa
 @needs_chromium
 def test_the_sliders_change_the_probabilities_as_the_maths_says(tmp_path: Path) -> None:
     seen = story()
-    script = "sampled(scene.distribution.logits.data, 0.5, 4, 0.8)"
+    script = "sampled(distributionAt(scene, 8).logits.data, 0.5, 4, 0.8)"
     found = shown(page(seen), script, tmp_path)
     logits = np.sort(seen.logits[-1].astype(np.float64))[::-1] / 0.5
     shares = np.exp(logits - logits.max())

@@ -47,6 +47,6 @@ def test_it_can_be_explored() -> None:
         story = client.post("/api/story", json=question).json()
         assert story["predictions"] == []
         assert story["later"] == []
-        assert story["effects"]["divergence"][1][2] == 0  # it is off already
+        assert story["effects"]["0"]["divergence"][1][2] == 0  # it is off already
         for part in ("attribution", "beams", "history"):
             assert client.post(f"/api/story/{part}", json=question).json() == {}

@@ -25,6 +25,7 @@ const send = (column, message) => column.frame.contentWindow.postMessage(message
 function askColumn(column) {
   const { model, off, isAsked } = column;
   column.wait.hidden = !model.reads_image || Boolean(shared.image);
+  column.frame.hidden = !column.wait.hidden; // it may show a story of another model
   if (!column.isReady || !column.wait.hidden) return;
   const { text, image, image_name } = shared;
   const input = model.reads_image ? { text: null, image, image_name } : { text, image: null, image_name: null };

@@ -38,6 +38,7 @@ function addImageBox(place, changed, failed) {
     if (!file) return;
     if (file.size > MOST_IMAGE) {
       failed(`${file.name} is larger than ${MOST_IMAGE / 1e6} MB.`);
+      box.value = ""; // the last picture stays, which is not that of this file
       return;
     }
     changed({ image: inBase64(new Uint8Array(await file.arrayBuffer())), image_name: file.name });

@@ -46,6 +46,8 @@ function growing(id, act) {
 const question = { model: null, text: null, image: null, image_name: null, off: [] };
 let useStory = null; // gets the data of each story
 let afterStory = null; // is called when it is shown
+let useNothing = null; // is called with a title if there is no story of what the reader asked for
+let missing = "Type a word."; // what is said without an input
 let addPart = null; // gets what is to be added to the story that is shown
 let isComputing = false, isQuestionNew = false;
 let ending = new AbortController(); // of the requests for parts of the story that is shown
@@ -66,7 +68,7 @@ async function ask(changes) {
     const asked = { ...question }, slow = setTimeout(() => sayServed("Computing …"), SLOW);
     if (!asked.image && !asked.text?.trim()) {
       clearTimeout(slow);
-      sayServed("Type a word.");
+      refuse(asked, missing);
       continue;
     }
     document.body.classList.add("is-computing");
@@ -74,12 +76,18 @@ async function ask(changes) {
       const found = await answerOf("/api/story", asked);
       if (!isQuestionNew) useStory(readStory(found, asked));
     } catch (error) {
-      if (!isQuestionNew) sayServed(error.message);
+      if (!isQuestionNew) refuse(asked, error.message);
     }
     clearTimeout(slow);
   }
   isComputing = false;
   document.body.classList.remove("is-computing");
+}
+
+// The story of the last input would stand below the name of another one.
+function refuse({ model, text, image_name: name }, message) {
+  sayServed(message);
+  useNothing?.(name ?? (text?.trim() || model));
 }
 
 // The data of a story, and a function that switches heads off.
@@ -128,12 +136,20 @@ function firstStory(server) {
   return first;
 }
 
-// From the first story on: `draw` gets the data of each, `extend` what is added to the last one.
-function showStories(draw, extend) {
+// From the first story on: `draw` gets the data of each, `extend` what is added to the last one, and
+// `clear` a title if there is none.
+function showStories(draw, extend, clear) {
+  let place = null; // of the reader in the last story
   useStory = (found) => {
     draw(found);
+    if (place !== null) globalThis.scrollTo(0, place);
+    place = null;
     afterStory();
     askForParts(found);
+  };
+  useNothing = (title) => {
+    place ??= globalThis.scrollY;
+    clear(title);
   };
   addPart = (part) => {
     extend(part);
@@ -188,10 +204,9 @@ function askReader({ models, text }) {
     imageBox.hidden = !model.reads_image;
   }
   function askModel(off) {
-    Object.assign(question, { model: model.name, off });
-    if (!model.reads_image) ask({ text: textBox.querySelector("textarea").value, image: null, image_name: null });
-    else if (picked) ask({ text: null, ...picked });
-    else sayServed(`${model.name} reads images. Choose an image file.`);
+    missing = model.reads_image ? `${model.name} reads images. Choose an image file.` : "Type a word.";
+    const nothing = { image: null, image_name: null }, typed = textBox.querySelector("textarea").value;
+    ask({ model: model.name, off, ...(model.reads_image ? { text: null, ...(picked ?? nothing) } : { text: typed, ...nothing }) });
   }
   afterStory = keepInAddress;
   globalThis.addEventListener("hashchange", () => globalThis.location.reload());

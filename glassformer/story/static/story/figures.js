@@ -39,13 +39,15 @@ function completeFigures(section) {
 
 // Where a picture comes from: model, text, and what was chosen.
 function originOf(figure) {
+  const parts = (figure.getAttribute("data-state") ?? "").split(" "), look = lookOf(scene);
+  const isOfLook = parts.includes("look"), at = isOfLook ? askingOf(look) : state.token;
   const said = {
     layer: () => `layer ${state.layer}`,
     head: () => `head ${state.head}`,
-    token: () => `token ${quoted(scene.main.tokens[state.token])} at ${state.token}`,
-    key: () => `key ${state.key === null ? "with the largest weight" : quoted(scene.main.tokens[state.key])}`,
+    token: () => `token ${quoted((isOfLook ? look.asking : scene.main.tokens)[at])} at ${at}`,
+    key: () => `key ${look.tokens[state.key] === undefined ? "with the largest weight" : quoted(look.tokens[state.key])}`,
   };
-  const names = (figure.getAttribute("data-state") ?? "").split(" ").filter((name) => said[name]);
+  const names = parts.filter((name) => said[name]);
   const off = headsOff().map(([layer, head]) => `head ${head} of layer ${layer}`);
   return [
     scene.model, `“\u2068${short(visible(scene.text), 80)}\u2069”`, ...names.map((name) => said[name]()),

@@ -142,34 +142,51 @@ function addPath(parent, scene, token, points) {
 function drawSwitches(place, shown) {
   if (!shown.effects && !shown.logitsWithout) return;
   add(place, "h3", {}, "Switch a head off");
-  scene.shownEffects = {};
   const part = add(place, "div");
-  for (const [n, look] of looksOf(shown).entries()) {
-    const known = n ? shown.more_effects?.[look.name] : shown.effects;
-    const group = n ? look.name : undefined, own = add(part, "div");
-    const drawn = (effects) => {
-      own.textContent = "";
-      drawEffects(own, { ...shown, effects }, n, group, look.label);
-      completeFigures(own);
-    };
-    if (known) drawn(known);
-    else if (shown.logitsWithout) {
-      add(own, "p", { class: "hint" }, "Switching off each head …");
-      own.style.minHeight = `${17 + 2 * look.layers.length}rem`; // what follows stays where it is
-      effectsOfHeads(shown, drawn, group, look.layers);
-    }
+  shown.foundEffects ??= new Map(); // by who looks at whom, and the number of the prediction
+  let drawnAt = null;
+  follow(["token"], () => {
+    const at = predictionAt(shown);
+    if (at === drawnAt) return;
+    drawnAt = at;
+    part.textContent = "";
+    scene.shownEffects = {};
+    for (const [n, look] of looksOf(shown).entries()) drawSwitchesOf(add(part, "div"), shown, at, n, look, () => drawnAt === at);
+  });
+}
+
+function drawSwitchesOf(own, shown, wanted, n, look, isWanted) {
+  const carried = n ? shown.more_effects?.[look.name] : shown.effects, group = n ? look.name : undefined;
+  const drawn = (effects, at = wanted) => {
+    own.textContent = "";
+    drawEffects(own, shown, { effects, at }, n, group, look.label);
+    completeFigures(own);
+    return own;
+  };
+  const known = carried?.[wanted] ?? shown.foundEffects.get(`${n}/${wanted}`);
+  if (known) drawn(known);
+  else if (shown.logitsWithout) {
+    add(own, "p", { class: "hint" }, "Switching off each head …");
+    own.style.minHeight = `${17 + 2 * look.layers.length}rem`; // what follows stays where it is
+    effectsOfHeads(shown, (found) => {
+      shown.foundEffects.set(`${n}/${wanted}`, found);
+      drawn(found);
+    }, { at: wanted, group, layers: look.layers, isWanted });
+  } else if (carried) {
+    const [at] = Object.keys(carried).map(Number);
+    add(drawn(carried[at], at), "p", { class: "hint" }, "To switch off every head for every prediction of this text would take too long: this is the prediction in focus.");
   }
 }
 
 // 0.037, or 3.7e-5: a table of zeros would say nothing.
 const effect = (value) => (value && value < 0.0005 ? value.toExponential(1) : value.toFixed(3));
 
-function drawEffects(place, shown, look = 0, group = undefined, label = "") {
-  const { divergence, change } = shown.effects;
-  scene.shownEffects[look] = shown.effects;
-  const last = shown.predictions[shown.focus]?.options[0]; // none: the output is a vector
+function drawEffects(place, shown, { effects, at }, look = 0, group = undefined, label = "") {
+  const { divergence, change } = effects;
+  scene.shownEffects[look] = { ...effects, at };
+  const last = shown.predictions[at]?.options[0]; // none: the output is a vector
   const where = { next: "after", same: "at" }[shown.predicts];
-  const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[shown.focus])}` : last ? "the predicted label" : "the vector of the text";
+  const what = where ? `the prediction ${where} ${quoted(shown.main.tokens[at])}` : last ? "the predicted label" : "the vector of the text";
   if (label) add(place, "h4", {}, `Heads that let ${label.replace(" at ", " look at ")}`);
   if (group === undefined) add(place, "p", { class: "hint" }, `How much ${what} changes if one head contributes nothing. Each number is a run of the model without that head.` + (shown.switchHead ? " Click one to leave it switched off everywhere on this page; click again to bring it back." : ""));
   const said = add(place, "p", { class: "said", "aria-live": "polite" });

@@ -31,19 +31,30 @@ function liveScene(model, live, text, silent, found) {
     beams: null,
     searchBeams: found.beams && ((done) => searchBeams(model, live, inputs, following, without([]), name, done)),
     predictions: logits.map((each, position) => livePrediction(each, position, { ids, following, several }, found.predicts, live, name)),
-    distribution: liveDistribution(logits[logits.length - 1], name),
+    distributions: {},
     totals: found.totals && logits.map(logSum),
     lens: readings?.map((layer) => layer.map((each) => topOf(each, 5, name, several))) ?? null,
     lensTotals: readings?.map((layer) => layer.map(logSum)) ?? null,
     projection: makeProjection(model, described, () => seen),
     path: livePath(hidden),
     embeddings: found.embeddings && { entry: found.embeddings.entry, ...liveEmbeddings(model, described, ids, tokenName) },
-    logitsWithout: (layer, head, group) => {
-      return model.trace(...inputs, without([[layer, head, group]])).logits(focus).map((each) => each / temperature);
-    },
-    several,
-    focusedLogits: logits[focus],
+    ...livePredictions(model, live, inputs, silent, () => seen),
     translated: live.streams.length > 1 ? following : null,
+  };
+}
+
+// What the page needs to compute predictions of an input anew: the logits of one, with all heads that
+// are on, and without one more of them.
+function livePredictions(model, live, inputs, silent, traced) {
+  const { temperature, are_several: several } = live.labels ?? { temperature: 1, are_several: false };
+  const logitsOf = (seen, at) => seen.logits(at).map((each) => each / temperature);
+  const reader = readerOf(live, live.streams.at(-1));
+  return {
+    several,
+    foundEffects: undefined,
+    nameOf: live.labels ? (id) => live.labels.names[id] : (id) => reader.token(id),
+    logitsAt: (at) => logitsOf(traced(), at),
+    logitsWithout: (layer, head, group, at) => logitsOf(model.trace(...inputs, [...silent, [layer, head, group]].map((each) => silentHead(live, each))), at),
   };
 }
 
@@ -271,15 +282,17 @@ function logShares(logits, several) {
   return several ? [...Array.from(logits, yes), ...Array.from(logits, no)] : Array.from(logits, (each) => each - total);
 }
 
-// How the prediction in focus changes without each head: a run of the model for each, one at a time.
-function effectsOfHeads(scene, done, group = undefined, layers = scene.main.layers) {
-  const whole = logShares(scene.focusedLogits, scene.several), best = likeliest(scene.focusedLogits);
+// How a prediction changes without each head: a run of the model for each, one at a time, as long as
+// somebody wants to know.
+function effectsOfHeads(scene, done, { at = scene.focus, group = undefined, layers = scene.main.layers, isWanted = () => true } = {}) {
+  const logits = scene.logitsAt(at), whole = logShares(logits, scene.several), best = likeliest(logits);
   const heads = layers[0].query.shape[0];
   const divergence = layers.map(() => new Array(heads).fill(0));
   const change = divergence.map((row) => [...row]);
   let missing = divergence.length * heads;
   divergence.forEach((row, layer) => row.forEach((_, head) => later(() => {
-    const without = logShares(scene.logitsWithout(layer, head, group), scene.several);
+    if (!isWanted()) return;
+    const without = logShares(scene.logitsWithout(layer, head, group, at), scene.several);
     let sum = 0;
     whole.forEach((each, n) => { if (each > -700) sum += Math.exp(each) * (each - without[n]); });
     divergence[layer][head] = Math.max(0, sum);

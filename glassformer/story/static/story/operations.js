@@ -218,9 +218,9 @@ declare("lens", {
 });
 
 declare("effect", {
-  sources: (look, layer, head) => [...(look === lookNumber() ? [ref("thumb", layer, head)] : []), ...(scene.predictions.length ? [ref("option", scene.predictions.length - 1, 0)] : [])],
+  sources: (look, layer, head) => [...(look === lookNumber() ? [ref("thumb", layer, head)] : []), ...(scene.predictions.length ? [ref("option", scene.shownEffects[look].at, 0)] : [])],
   lines(look, layer, head) {
-    const { divergence, change } = scene.shownEffects[look], last = scene.predictions[scene.focus]?.options[0];
+    const { divergence, change, at } = scene.shownEffects[look], last = scene.predictions[at]?.options[0];
     if (!last) return [[`the vector of the text without head ${head} of layer ${layer}`], ["1 − cos(v, v′)", ...equals(divergence[layer][head])]];
     const p = last.probability, q = p * Math.exp(change[layer][head]), own = p * Math.log(p / q);
     return [
@@ -243,16 +243,16 @@ declare("option", {
 });
 
 declare("sampled", {
-  sources: () => [ref("slider", 0), ref("slider", 1), ref("slider", 2), ref("token", mainStream(), scene.main.tokens.length - 1)],
+  sources: () => [ref("slider", 0), ref("slider", 1), ref("slider", 2), ref("token", mainStream(), predictionAt(scene))],
   lines(n) {
-    const logits = scene.distribution.logits.data, t = Math.max(state.temperature, 1e-3);
+    const { names, logits: { data: logits } } = distributionAt(scene, predictionAt(scene)), t = Math.max(state.temperature, 1e-3);
     const { shares, kept, after } = sampled(logits, state.temperature, state.topK, state.topP);
     const total = logSum(Array.from(logits, (each) => each / t));
     const left = shares.slice(0, kept).reduce((a, b) => a + b, 0);
     const first = [`e^(logit / temperature) / Σ = e^(${inSum(logits[n])} / ${state.temperature}) / e^${inSum(total)} = `, term(percent(shares[n], 2), n < kept ? "" : "result")];
     const second = n >= kept ? [`cut off: it is number ${n + 1}, and ${kept} are kept`]
       : left < 0.99999 ? [`divided by the ${percent(left, 2)} that are kept: `, term(percent(after[n], 2), "result")] : [];
-    return [[`probability of ${quoted(scene.distribution.names[n])} as the next token`], first, ...(second.length ? [second] : [])];
+    return [[`probability of ${quoted(names[n])} as the next token`], first, ...(second.length ? [second] : [])];
   },
 });
 

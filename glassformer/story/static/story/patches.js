@@ -5,17 +5,23 @@ const MOST_TILES = 400; // of the sequence that is drawn; more would be a blur
 chapters.push({
   id: "patches",
   title: "Patches",
-  note: "The model does not see a picture but a sequence: squares, read row by row. Choose one: every picture below follows.",
+  note: (scene) => `The model does not see a picture but a sequence: squares, read row by row. Choose one: ${whatFollowsAPatch(scene)}`,
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.unit === "patch"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) drawCutUp(place, scene, stream);
   },
 });
 
+// The words of a caption have a choice of their own.
+function whatFollowsAPatch({ main }) {
+  if (main.picture) return "the pictures of patches and layers below follow it. The prediction is that of the whole picture.";
+  return "the pictures of patches below follow it. The chapters on words follow the word that you choose there.";
+}
+
 chapters.push({
   id: "pixels",
   title: "Pixels",
-  note: "The model reads one pixel after the other, each as a colour of its palette, and predicts the next. Choose one: every picture below follows.",
+  note: "The model reads one pixel after the other, each as a colour of its palette, and predicts the next. Choose one: every chapter below follows it.",
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.unit === "pixel"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) drawCutUp(place, scene, stream);

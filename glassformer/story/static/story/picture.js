@@ -5,7 +5,7 @@ const SHARP_SIDE = 128; // pixels of an image, up to which each is drawn as a sq
 const MOST_ASPECT = 6; // a longer strip is drawn as if it were this long
 
 // What is chosen in a picture that the other chapters do not follow: the source of a caption.
-for (const each of [state, usualState]) Object.assign(each, { patch: null, patchLayer: 0, patchHead: 0, word: null });
+for (const each of [state, usualState]) Object.assign(each, { patch: null, patchLayer: 0, patchHead: 0 });
 
 const picturesOf = (scene) => scene.streams.filter(({ picture }) => picture);
 const sourceOf = (scene) => scene.streams.find(({ name }) => name === scene.main.memory);
@@ -22,7 +22,7 @@ function pictureLimits(scene) {
   if (!source) return {};
   const { layers, tokens } = source;
   return {
-    patch: tokens.length - 1, word: scene.predictions.length - 1,
+    patch: tokens.length - 1,
     patchLayer: (layers?.length ?? 1) - 1, patchHead: (layers?.[0].query.shape[0] ?? 1) - 1,
   };
 }

@@ -4,28 +4,27 @@
 chapters.push({
   id: "words",
   title: "Words and the picture",
-  note: "Before it writes a word, the model looks at the picture. Point at a word to see where; point at the picture to see which words looked there. A click keeps the choice.",
+  note: "Before it writes a word, the model looks at the picture. Point at a word to see where; point at the picture to see which words looked there. A click keeps the choice, and the chapters on words follow it.",
   isShown: (scene) => Boolean(scene.main.cross && sourceOf(scene)?.picture),
   draw(place, scene) {
     const { picture } = sourceOf(scene), layers = scene.main.cross;
     const shape = layers[0].weights.shape, words = scene.predictions.map(({ actual }) => actual);
     const chosen = { layer: null, head: null }; // null: the mean of all
+    const word = () => Math.min(state.token, words.length - 1); // written after the chosen token
     useImage(place, "--picture", picture.image);
     const controls = add(place, "div", { class: "controls" });
     const line = add(place, "div", { class: "words-of", role: "group", "aria-label": "words of the caption" });
     const said = add(place, "p", { class: "said", "aria-live": "polite" });
     const row = add(place, "div", { class: isStrip(picture) ? "pair stacked" : "pair" });
-    let weights = wordWeights(scene.main, chosen), kept = { word: null, spot: null };
-    state.word = state.word === null || state.word >= words.length ? clearest(weights) : state.word;
-    kept.word = state.word;
-    const buttons = words.map((word, number) => {
+    let weights = wordWeights(scene.main, chosen), keptSpot = null; // instead of the word
+    const buttons = words.map((name, number) => {
       const button = add(line, "button", { type: "button", class: "word", dir: "auto" });
       const fill = add(button, "span", { class: "share-of" });
-      add(button, "span", {}, short(visible(word)));
+      add(button, "span", {}, short(visible(name)));
       button.addEventListener("pointerenter", () => showWord(number));
       button.addEventListener("pointerleave", () => showKept());
-      button.addEventListener("focus", () => keep({ word: number, spot: null }));
-      button.addEventListener("click", () => keep({ word: number, spot: null }));
+      button.addEventListener("focus", () => keepWord(number));
+      button.addEventListener("click", () => keepWord(number));
       button.addEventListener("keydown", (event) => {
         const goal = buttons[number + ({ ArrowRight: 1, ArrowLeft: -1 }[event.key] ?? NaN)];
         if (!goal) return;
@@ -37,7 +36,7 @@ chapters.push({
     const box = addFigure(row, { name: "Where a word looked", caption: "Colours go from 0 to the largest weight of the word, whose place has a white frame." });
     const drawn = drawPicture(box, picture, "where the word looked; arrow keys choose a place", {
       most: 420, isGrey: true,
-      act: { point: (spot) => showPlace(spot), leave: () => showKept(), choose: (spot) => keep({ word: null, spot }), current: () => kept.spot ?? -1 },
+      act: { point: (spot) => showPlace(spot), leave: () => showKept(), choose: (spot) => keepSpot(spot), current: () => keptSpot ?? -1 },
     });
     drawn.scale = add(box, "div");
     const thumbs = layers.length * shape[0] > 1 ? drawWordThumbs(add(row, "div", { class: "heads" }), scene.main, picture, (layer, head) => {
@@ -80,14 +79,18 @@ chapters.push({
     }
 
     function showKept() {
-      if (kept.spot !== null) showPlace(kept.spot);
-      else showWord(kept.word);
+      if (keptSpot !== null) showPlace(keptSpot);
+      else showWord(word());
     }
 
-    function keep(choice) {
-      kept = choice;
-      if (choice.word !== null) choose({ word: choice.word });
+    function keepSpot(spot) {
+      keptSpot = spot;
       showKept();
+    }
+
+    function keepWord(number) {
+      choose({ token: number, key: null });
+      keepSpot(null); // the same word may have been chosen before
     }
 
     function renew() {
@@ -99,7 +102,7 @@ chapters.push({
     const pick = (name) => (value) => { chosen[name] = value === "" ? null : Number(value); renew(); };
     if (layers.length > 1) addChoice(controls, "layer", numbers(layers.length), "", pick("layer"));
     if (shape[0] > 1) addChoice(controls, "head", numbers(shape[0]), "", pick("head"));
-    showKept();
+    follow(["token"], () => keepSpot(null));
   },
 });
 

@@ -10,12 +10,9 @@ chapters.push({
   isShown: (scene) => scene.predictions.length > 0,
   draw(place, scene) {
     const isPicture = Boolean(scene.main.picture);
-    const what = {
-      next: isPicture ? "the pixel after the chosen one" : scene.focus === scene.main.tokens.length - 1 ? "the token after the text" : `the token after ${quoted(scene.main.tokens[scene.focus])}`,
-      same: "the chosen token", whole: `the label of the ${isPicture ? "picture" : "text"}`,
-    }[scene.predicts];
     if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);
-    add(place, "p", { class: "lead" }, `What the model predicts for ${what}.`);
+    const lead = add(place, "p", { class: "lead" });
+    follow(["token"], () => { lead.textContent = `What the model predicts for ${whatIsPredicted(scene)}.`; });
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
     if (scene.predicts === "next" && !isPicture) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);
@@ -25,12 +22,28 @@ chapters.push({
   },
 });
 
+// The number of the prediction that is looked at: that of the chosen token, or the only one.
+const predictionAt = ({ predicts, predictions }) => (["next", "same"].includes(predicts) ? Math.min(state.token, predictions.length - 1) : 0);
+
+function whatIsPredicted({ main, predicts, streams }) {
+  if (predicts === "whole") return `the label of the ${main.picture ? "picture" : "text"}`;
+  if (predicts === "same") return "the chosen token";
+  if (main.picture) return "the pixel after the chosen one";
+  return streams.length === 1 && state.token === main.tokens.length - 1 ? "the token after the text" : `the token after ${quoted(main.tokens[state.token])}`;
+}
+
+// All logits of a prediction, if the page carries them or can compute them.
+function distributionAt(scene, at) {
+  if (!scene.distributions[at] && scene.logitsAt) scene.distributions[at] = liveDistribution(scene.logitsAt(at), scene.nameOf);
+  return scene.distributions[at] ?? null;
+}
+
 function drawOptions(place, scene) {
   const isWhole = scene.predicts === "whole";
   const box = addFigure(place, { name: "Probabilities", of: isWhole ? [] : ["token"], caption: isWhole ? "The labels and their probabilities." : "The likeliest tokens and their probabilities." });
   follow(["token"], () => {
     box.textContent = "";
-    const at = isWhole ? 0 : Math.min(state.token, scene.predictions.length - 1), { options, actual, logprob } = scene.predictions[at];
+    const at = predictionAt(scene), { options, actual, logprob } = scene.predictions[at];
     const where = scene.predicts === "next" ? "After " : "At ", isColour = scene.main.picture?.unit === "pixel";
     if (!isWhole) writeProse(add(box, "p", { class: "said" }), [where, tokenPick(scene.main, "token", state.token, "token", "query")]);
     const isListed = options.some(({ token }) => token === actual);
@@ -63,7 +76,6 @@ const SLIDERS = [
 ];
 
 function drawSampling(place, scene, controls) {
-  const logits = scene.distribution.logits.data;
   SLIDERS.forEach(([label, name, attributes, shown], n) => {
     const line = means(add(controls, "label", { class: "control" }, `${label} `), "slider", n);
     const input = add(line, "input", { type: "range", value: state[name], ...attributes });
@@ -78,20 +90,31 @@ function drawSampling(place, scene, controls) {
   });
   const said = add(place, "p", { class: "said", "aria-live": "polite" });
   const box = addFigure(place, { name: "Probabilities of the next token" });
-  follow(["temperature", "topK", "topP"], () => {
-    const { shares, kept, after } = sampled(logits, state.temperature, state.topK, state.topP);
+  follow(["token", "temperature", "topK", "topP"], () => {
+    const at = predictionAt(scene), found = distributionAt(scene, at);
+    box.textContent = "";
+    controls.hidden = !found;
+    if (!found) return drawLikeliest(box, said, scene, at);
+    const { shares, kept, after } = sampled(found.logits.data, state.temperature, state.topK, state.topP);
     const cut = shares.slice(kept).reduce((a, b) => a + b, 0);
     said.textContent = kept === shares.length
       ? `All ${number(shares.length)} tokens can be drawn.`
       : `${number(kept)} of ${number(shares.length)} tokens can be drawn; ${percent(cut)} of the probability is cut off.`;
-    box.textContent = "";
-    const names = scene.distribution.names.slice(0, SHOWN_OPTIONS);
+    const names = found.names.slice(0, SHOWN_OPTIONS);
     drawBars(box, names.map((name, n) => ({
       name, value: n < kept ? after[n] : shares[n], text: n < kept ? percent(after[n]) : `cut (${percent(shares[n])})`,
       style: n < kept ? "" : "cut", of: ["sampled", n],
     })), Math.max(after[0], 1e-9), "token");
     setCaption(box, `The ${names.length} likeliest of ${number(shares.length)} tokens at ${SLIDERS.map(([label, name, , shown]) => `${label} ${shown(state[name])}`).join(", ")}.`);
   });
+}
+
+// Without all logits, there are no sliders.
+function drawLikeliest(box, said, scene, at) {
+  const { options } = scene.predictions[at], known = Object.keys(scene.distributions).map(Number);
+  said.textContent = `The page has the probabilities of all tokens, and the sliders, after ${known.map((n) => quoted(scene.main.tokens[n])).join(", ")}.`;
+  drawBars(box, options.map(({ token, probability }, n) => ({ name: token, value: probability, text: percent(probability), of: ["option", at, n] })), options[0].probability, "token");
+  setCaption(box, `The ${options.length} likeliest tokens.`);
 }
 
 // The probability of the text, token by token.
@@ -115,6 +138,7 @@ function drawSurprise(place, scene) {
     return means(part, "surprise", each.at);
   });
   rove(row, parts.filter((part) => part.hasAttribute("data-acts")));
+  follow(["token"], () => parts.forEach((part, n) => part.classList.toggle("followed", shown[n].at === predictionAt(scene))));
   if (!isNextToken) {
     said.textContent = "The model sees these tokens while it predicts them. Put [MASK] in place of a word to hide it.";
     return;

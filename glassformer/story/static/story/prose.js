@@ -26,7 +26,14 @@ function addPick(line, { pick, label, options, chosen, kind = "" }) {
   const select = add(line, "select", { class: `pick ${kind && `of-${kind}`}`, "aria-label": label });
   for (const [value, text] of options) add(select, "option", { value }, text);
   select.value = String(chosen);
-  select.addEventListener("input", () => choose({ [pick]: Number(select.value), ...(pick === "token" ? { key: null } : {}) }));
+  select.addEventListener("input", () => choose({ [pick]: Number(select.value), ...alsoChosen(pick, Number(select.value)) }));
+}
+
+// What another token or layer changes as well: layers may have different numbers of heads.
+function alsoChosen(pick, value) {
+  if (pick === "token") return { key: null };
+  const layer = pick === "layer" ? lookOf(scene).layers?.[value] : null;
+  return layer ? { head: Math.min(state.head, headsOf(layer) - 1) } : {};
 }
 
 const countingOptions = (count) => Array.from({ length: count }, (_, n) => [n, String(n)]);

@@ -84,12 +84,14 @@ function look(of, isLocked = false, isHigh = false) {
 
 function rest(delay = 0) {
   clearTimeout(looking.wait);
-  if (looking.isLocked) return;
-  looking.wait = setTimeout(() => {
-    light([], null);
-    panel().hidden = true;
-    looking.of = null;
-  }, delay);
+  if (!looking.isLocked) looking.wait = setTimeout(closeSum, delay);
+}
+
+function closeSum() {
+  clearTimeout(looking.wait);
+  Object.assign(looking, { of: null, isLocked: false, trail: [] });
+  light([], null);
+  panel().hidden = true;
 }
 
 function unlock() {
@@ -186,14 +188,27 @@ function listenForLooks(main) {
   });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") unlock(); });
   main.addEventListener("keydown", moveInRegion);
-  afterwards.push(() => { if (looking.of !== null) lookAgain(); });
+  afterwards.push(() => lookAgain());
 }
 
-// After a redraw, the same number is lit where it is drawn now.
-function lookAgain() {
+// After a redraw, the same number is lit where it is drawn now. A number that is no longer drawn is let
+// go: another text has fewer tokens, and the effects of heads are computed anew. Only what a click has
+// kept may be a number that is drawn nowhere, as long as the page shows the same text.
+function lookAgain(isAnotherText = false) {
   const { of, isLocked } = looking;
+  if (of === null) return;
+  if ((isAnotherText || !isLocked) && !isDrawn(of)) return void closeSum();
+  if (isAnotherText) looking.trail = [];
   looking.of = null;
   look(of, isLocked, panel().classList.contains("high"));
+}
+
+function isDrawn(of) {
+  if (document.querySelector(`[data-of="${of}"]`)) return true;
+  return [...document.querySelectorAll("[data-region]")].some((canvas) => {
+    const { rows, columns, spots } = regions.get(canvas), spot = spots(of);
+    return spot && spot[0] < rows && spot[1] < columns;
+  });
 }
 
 // A canvas is one stop of the Tab key; arrow keys move from cell to cell.

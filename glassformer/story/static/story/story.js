@@ -15,7 +15,7 @@ function sceneOf(found) {
     if (places?.similar) unpackLater(places, "similar");
     if (stream.bias) unpackLater(stream, "bias");
   }
-  if (found.distribution) found.distribution.logits = unpacked(found.distribution.logits);
+  for (const each of Object.values(found.distributions)) unpackLater(each, "logits");
   found.main = found.streams[found.streams.length - 1];
   found.lensTotals = found.lens_totals;
   if (found.embeddings) readEmbeddings(found.embeddings);
@@ -64,14 +64,29 @@ function show(next) {
   for (const old of main.querySelectorAll("section.chapter")) old.remove();
   nav.textContent = "";
   chapters.filter((chapter) => !chapter.isShown || chapter.isShown(scene)).forEach(drawChapter);
+  lookAgain(true);
   globalThis.scrollTo?.(0, place);
   markChapter();
 }
 
+// An empty page: there is no story of what the reader asked for.
+function showNothing(title) {
+  followers.length = 0;
+  waiting.length = 0;
+  stopPlaying();
+  closeSum();
+  document.title = short(title, 60);
+  document.getElementById("title").textContent = short(title, 240);
+  document.getElementById("about").textContent = "";
+  for (const old of main.querySelectorAll("section.chapter")) old.remove();
+  nav.textContent = "";
+}
+
 // The token that is chosen first. What follows a whole translation is only its end: a word in it says
-// more.
-function openingToken({ focus, main: { memory, tokens } }) {
-  return memory && focus === tokens.length - 1 ? Math.ceil(focus / 3) : focus;
+// more; of a caption, the one that looked at one place more than the others.
+function openingToken({ focus, main }) {
+  if (!main.memory || focus < main.tokens.length - 1) return focus;
+  return sourceOf(scene).picture ? clearest(wordWeights(main, { layer: null, head: null })) : Math.ceil(focus / 3);
 }
 
 // A chapter has an id, a title, and a function that draws it; if it has an equation (parts of a line,
@@ -125,7 +140,9 @@ async function comeAlive() {
   const { difference, dtype } = agreement(model), described = data.live.streams.at(-1);
   stamp.textContent = `This page runs the model itself: its logits agree with Python's to ${number(difference)} (weights as ${dtype}).`;
   let known = null;
-  written.projection = makeProjection(model, described, () => (known ??= model.trace(...written.streams.map(({ ids }) => ids))));
+  const ids = written.streams.map((each) => each.ids), traced = () => (known ??= model.trace(...ids));
+  written.projection = makeProjection(model, described, traced);
+  Object.assign(written, livePredictions(model, data.live, ids, [], traced));
   const line = add(place, "label", { class: "ask" }, "Try another text ");
   // Not an <input>, which would drop the line breaks of a text.
   const input = add(line, "textarea", { rows: 1, spellcheck: "false", dir: "auto" });
@@ -135,20 +152,23 @@ async function comeAlive() {
   const translation = written.streams.length > 1 ? add(place, "p", { class: "translation", dir: "auto", "aria-live": "polite" }) : null;
   const said = add(place, "p", { class: "said warning", "aria-live": "polite" });
   const draw = () => {
+    const silent = possibleHeads(written);
+    let next;
     try {
-      const silent = possibleHeads(written);
-      const next = state.text === null && !silent.length ? written : liveScene(model, data.live, state.text ?? written.text, silent, written);
-      next.switchHead = (layer, head, group) => {
-        const others = silent.filter(([l, h, g]) => l !== layer || h !== head || g !== group);
-        choose({ off: asOff(others.length === silent.length ? [...others, [layer, head, group]] : others) });
-      };
-      const off = silent.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
-      said.textContent = off && `Switched off: ${off}.`;
-      if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.translated ?? next.main.ids).trim() || "(nothing)";
-      show(next);
+      next = state.text === null && !silent.length ? written : liveScene(model, data.live, state.text ?? written.text, silent, written);
     } catch (error) {
       said.textContent = `This text cannot be shown: ${error.message}.`;
+      show(scene); // the last text stays, with a token of its own
+      return;
     }
+    next.switchHead = (layer, head, group) => {
+      const others = silent.filter(([l, h, g]) => l !== layer || h !== head || g !== group);
+      choose({ off: asOff(others.length === silent.length ? [...others, [layer, head, group]] : others) });
+    };
+    const off = silent.map(([layer, head, group]) => `head ${head} of layer ${layer}${group ? ` (${group})` : ""}`).join(", ");
+    said.textContent = off && `Switched off: ${off}.`;
+    if (translation) translation.textContent = readerOf(data.live, data.live.streams.at(-1)).decode(next.translated ?? next.main.ids).trim() || "(nothing)";
+    show(next);
   };
   input.addEventListener("input", () => {
     Object.assign(state, { token: null, key: null, step: null });
@@ -185,7 +205,7 @@ const isLive = Boolean(data.live);
 const opened = globalThis.location?.hash ?? "";
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
-if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }));
+if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }), showNothing);
 listenForLooks(main);
 readAddress(opened);
 const asked = { ...state };

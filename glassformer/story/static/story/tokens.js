@@ -8,7 +8,7 @@ chapters.push({
   id: "tokens",
   title: "Tokens",
   equation: ["text → tokens → ids"],
-  note: "The model reads pieces of text, each with a number. Choose one: every picture below follows.",
+  note: (scene) => `The model reads pieces of text, each with a number. ${whatFollows(scene)}`,
   isShown: (scene) => scene.streams.some(({ picture }) => !picture),
   draw(place, scene) {
     scene.streams.forEach((stream, number) => {
@@ -22,6 +22,16 @@ chapters.push({
     });
   },
 });
+
+// Which chapters follow a token that the reader chooses.
+function whatFollows({ beams, main, predicts, searchBeams }) {
+  if (predicts === "whole" || predicts === "vector") {
+    const chapters = main.layers ? "the chapters on embeddings, attention and layers follow it" : "the map of the embeddings follows it";
+    return `Choose one: ${chapters}. The ${predicts === "vector" ? "vector" : "prediction"} is that of the whole text.`;
+  }
+  const search = { source: "searches for a whole translation", image: "searches for a whole caption" }[main.memory] ?? "starts at the end of the text";
+  return `Choose one: every chapter below follows it${beams || searchBeams ? `, except for the beam search, which ${search}` : ""}.`;
+}
 
 function drawChips(box, stream, number, isMain) {
   const role = isMain ? { role: "listbox", "aria-orientation": "horizontal" } : { role: "list" };
