@@ -127,7 +127,7 @@ function looksOf(scene) {
   if (source >= 0) {
     const { layers, tokens, name } = scene.streams[source];
     if (layers) looks.push(within(source, "source"));
-    if (main.cross?.[0].query) looks.push({ name: "cross", place: "token", asking: main.tokens, tokens, layers: main.cross, causal: false, bias: null, asks: last, answers: source, label: `the ${main.name} at the ${name}` });
+    if (main.cross?.[0].query) looks.push({ name: "cross", place: "token", asking: main.tokens, tokens, layers: main.cross, wiring: main.wiring, causal: false, bias: null, asks: last, answers: source, label: `the ${main.name} at the ${name}` });
   }
   scene.looks = looks;
   return looks;

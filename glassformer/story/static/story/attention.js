@@ -1,14 +1,22 @@
 // Chapter 3: who looks at whom. All heads at a glance, one head as lines and as a map.
 
 const THUMB = 64, MOST_LINES = 80;
+const QUERY = { text: "query", kind: "query" }, KEY = { text: "key", kind: "key" }, VALUE = { text: "value", kind: "value" };
+
+// What is added to the scores of a model: a number for each distance, and −∞ where nothing may look.
+function addedToScores({ layers, bias, causal }) {
+  const inWindows = Boolean(layers[0].windows);
+  return [...(bias || inWindows ? [" + bias of the distance"] : []), ...(causal || inWindows ? [" + mask"] : [])];
+}
 
 chapters.push({
   id: "attention",
   title: "Attention",
-  equation: ["weights = softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, "ᵀ / √d)"],
-  note: ({ main: { picture } }) => {
-    const [unit, how] = [picture?.unit ?? "token", picture ? "" : ", click to keep it"];
-    return `In every layer, every head lets each ${unit} look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a ${unit} to see where it looks${how}.`;
+  equation: (scene) => ["weights = softmax(", QUERY, " · ", KEY, "ᵀ / √d", ...addedToScores(lookOf(scene)), ")"],
+  note: ({ main }) => {
+    const { picture } = main, [unit, how] = [oneOf(main), picture ? "" : ", click to keep it"];
+    const others = main.causal ? "itself and those before it" : main.layers[0].windows ? "others in its window" : "others";
+    return `In every layer, every head lets each ${unit} look at ${others} and take a weighted mean of what it finds. Choose a head in the grid; point at a ${unit} to see where it looks${how}.`;
   },
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {

@@ -3,7 +3,7 @@
 chapters.push({
   id: "computation",
   title: "One weight, step by step",
-  equation: [{ text: "output", kind: "output" }, " = Σ softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, " / √d) · ", { text: "value", kind: "value" }],
+  equation: (scene) => [{ text: "output", kind: "output" }, " = Σ softmax(", QUERY, " · ", KEY, " / √d", ...addedToScores(lookOf(scene)), ") · ", VALUE],
   note: "The arithmetic behind one line of the picture above, with the model's own numbers. Point at any cell to see what it was computed from.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
@@ -32,17 +32,14 @@ function writeOut(box, stream, said) {
   const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, layer, head, query, key);
   const score = term(number(sum / root + bias), "score", ref("score", ...at, query, key));
   addLine(box, ["their sum ", number(sum), ` / √${width}`, bias ? ` + ${number(bias)} for the distance` : "", " = score ", score]);
-  if (stream.causal && key > query) {
-    addLine(box, [`${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`]);
-    return;
-  }
   if (scores[key] === -Infinity) {
-    addLine(box, [`${to} is in another window, so the weight is exactly 0.`]);
+    addLine(box, [`${whyHidden(stream, layer, query, key)}, so the weight is exactly 0.`]);
     return;
   }
   const allowed = Array.from(scores).filter(Number.isFinite).length;
   const total = Array.from(scores).reduce((a, each) => a + Math.exp(each), 0);
-  const units = allowed === 1 ? unitsOf(stream).replace(/(?<=h)es$|s$/, "") : unitsOf(stream);
+  const several = stream.layers[layer].grid ? "places" : unitsOf(stream);
+  const units = allowed === 1 ? several.replace(/(?<=h)es$|s$/, "") : several;
   addLine(box, [`softmax over ${allowed} ${units}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
   const order = strongest(weights, Math.min(8, allowed));
   drawBars(add(box, "div", { class: "shares" }), order.map(({ weight, key: n }) => ({

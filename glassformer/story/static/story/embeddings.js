@@ -27,9 +27,9 @@ chapters.push({
 });
 
 // How a token enters the first layer, in this model.
-function entryEquation({ entry, positions }) {
+function entryEquation({ entry }) {
   const token = `${entry.is_scaled ? "√d · " : ""}${entry.is_widened ? "W " : ""}E[token]`;
-  const sum = [token, positions ? "P[position]" : "", entry.has_segments ? "S[segment]" : ""].filter(Boolean).join(" + ");
+  const sum = [token, entry.adds_positions ? "P[position]" : "", entry.has_segments ? "S[segment]" : ""].filter(Boolean).join(" + ");
   return `x = ${entry.is_normed ? `norm(${sum})` : sum}`;
 }
 

@@ -82,9 +82,13 @@ function drawAnswers(room, stream, names, grid, tell, silent) {
 
 // The places of the finest grid that a token stands for in a layer.
 function placesOf(stream, layer, token) {
-  const first = stream.picture.num_extra;
-  if (!stream.layers[layer].grid) return [token - first];
-  const position = positionIn(stream, layer, token), [rows, columns] = stream.picture.grid;
+  if (!stream.layers[layer].grid) return [token - stream.picture.num_extra];
+  return placesAt(stream, layer, positionIn(stream, layer, token));
+}
+
+// Those that share a position of a layer with a grid of its own.
+function placesAt(stream, layer, position) {
+  const [rows, columns] = stream.picture.grid;
   return Array.from({ length: rows * columns }, (_, n) => n).filter((n) => positionIn(stream, layer, n) === position);
 }
 

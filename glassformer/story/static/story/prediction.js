@@ -5,7 +5,7 @@ const SHOWN_OPTIONS = 20;
 chapters.push({
   id: "prediction",
   title: "Prediction",
-  equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : scene.predicts === "next" ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
+  equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : isSampled(scene) ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
   note: "",
   isShown: (scene) => scene.predictions.length > 0,
   draw(place, scene) {
@@ -17,13 +17,16 @@ chapters.push({
     if (scene.labels?.length && scene.predicts === "same") drawTags(place, scene);
     add(place, "p", { class: "lead" }, `What the model predicts for ${what}.`);
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
-    if (scene.predicts === "next" && !isPicture) drawSampling(add(sides, "div"), scene, controls);
+    if (isSampled(scene)) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);
     if (scene.contributions) drawContributions(place, scene);
     if (isPicture && scene.predicts === "next") drawSurprisePicture(add(sides, "div"), scene);
     else if (scene.predictions.some(({ logprob }) => logprob !== null)) drawSurprise(add(sides, "div"), scene);
   },
 });
+
+// Texts are drawn token by token, with sliders for how.
+const isSampled = ({ predicts, main }) => predicts === "next" && !main.picture;
 
 function drawOptions(place, scene) {
   const isWhole = scene.predicts === "whole";
