@@ -268,7 +268,7 @@ def _stream(
         tokens,
         ids,
         blocks,
-        memory,
+        memory=memory,
         tokenizer=tokenizer,
         is_causal=is_causal,
         is_rotary=is_rotary(model),

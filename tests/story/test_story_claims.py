@@ -88,21 +88,26 @@ OTHERS: dict[str, Callable[[], Inspection]] = {
     "several labels": lambda: encoder_of_labels(multi_label=True),
 }
 
-SAID = """(() => {
+SPOKEN = """(() => {
+  const spoken = (lines) => lines.flat().map((part) => part.text ?? part).join("");
+  %s
+})()"""
+SAID = (
+    SPOKEN
+    % """
   const text = (id, selector) => [...document.querySelectorAll(`#${id} ${selector}`)]
     .map(({ textContent }) => textContent.replace(/\\s+/g, " ")).join(" ");
   const ids = [...document.querySelectorAll("section.chapter")].map(({ id }) => id);
-  const spoken = (lines) => lines.flat().map((part) => part.text ?? part).join("");
   scene.projection = null; // as on a page that does not carry the weights
   const looks = scene.main.layers ? looksOf(scene) : [];
   const inHead = (name) => looks.map((_, n) => spoken(operations.get(name).lines(n, 1, 1, 1, 0)));
   return {
     equations: Object.fromEntries(ids.map((id) => [id, text(id, ".equation")])),
     notes: Object.fromEntries(ids.map((id) => [id, text(id, ".lead, .hint")])),
-    sums: looks.length ? Object.fromEntries(["query", "key", "value"].map((n) => [n, inHead(n)])) : {},
+    sums: Object.fromEntries(["query", "key", "value"].map((name) => [name, inHead(name)])),
     sliders: document.querySelectorAll("#prediction input[type=range]").length,
-  };
-})()"""
+  };"""
+)
 
 
 def said_by(seen: Inspection, folder: Path) -> dict[str, Any]:
@@ -424,25 +429,28 @@ def test_uses_of_a_word_differ_at_first_by_what_is_said(positions: Any, tmp_path
 
 
 @needs_chromium
-def test_a_place_that_cannot_be_seen_is_explained_by_its_own_mask(tmp_path: Path) -> None:
-    script = """(() => { const spoken = (lines) => lines.flat().map((part) => part.text ?? part).join("");
-      return ["weight", "score"].map((name) => spoken(operations.get(name).lines(0, 0, 0, 0, scene.main.tokens.length - 1)));
-    })()"""
-    for family, why in (
-        ("gpt", "comes later: the causal mask"),
-        ("multiscale-vit", "is in another window: the mask"),
-    ):
-        for sentence in shown(page(FAMILIES[family]()), script, tmp_path):
-            assert why in sentence
+@pytest.mark.parametrize(
+    ("family", "why"),
+    [
+        ("gpt", "comes later: the causal mask sets its score to −∞"),
+        ("multiscale-vit", "is in another window: the mask sets its score to −∞"),
+    ],
+)
+def test_what_cannot_be_seen_is_explained_by_its_mask(
+    family: str, why: str, tmp_path: Path
+) -> None:
+    script = """const last = scene.main.tokens.length - 1;
+      return ["weight", "score"]
+        .map((name) => spoken(operations.get(name).lines(0, 0, 0, 0, last)));"""
+    for sentence in shown(page(FAMILIES[family]()), SPOKEN % script, tmp_path):
+        assert why in sentence
 
 
 @needs_chromium
 def test_sums_of_a_coarse_grid_name_its_own_places(tmp_path: Path) -> None:
-    script = """(() => { const spoken = (lines) => lines.flat().map((part) => part.text ?? part).join("");
-      const { sources, lines } = operations.get("weight");
-      return [spoken(lines(0, 2, 0, 3, 5)), sources(0, 2, 0, 3, 5).filter((of) => of.startsWith("token"))];
-    })()"""
-    sentence, lit = shown(page(FAMILIES["multiscale-vit"]()), script, tmp_path)
+    script = """const { sources, lines } = operations.get("weight"), place = [0, 2, 0, 3, 5];
+      return [spoken(lines(...place)), sources(...place).filter((of) => of.startsWith("token"))];"""
+    sentence, lit = shown(page(FAMILIES["multiscale-vit"]()), SPOKEN % script, tmp_path)
     assert "place 5 of 4×6" in sentence
     assert "place 3 of 4×6" in sentence
     assert len(lit) == 8  # four fine places for each

@@ -5,8 +5,8 @@ const QUERY = { text: "query", kind: "query" }, KEY = { text: "key", kind: "key"
 
 // What is added to the scores of a model: a number for each distance, and −∞ where nothing may look.
 function addedToScores({ layers, bias, causal }) {
-  const inWindows = Boolean(layers[0].windows);
-  return [...(bias || inWindows ? [" + bias of the distance"] : []), ...(causal || inWindows ? [" + mask"] : [])];
+  const isMasked = causal || layers.some(({ windows }) => windows?.length > 1);
+  return [...(bias || layers[0].windows ? [" + bias of the distance"] : []), ...(isMasked ? [" + mask"] : [])];
 }
 
 chapters.push({
