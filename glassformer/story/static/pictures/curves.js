@@ -49,7 +49,7 @@ function drawPanel(place, panel, runs, state, width) {
   const box = { ...PANEL, right: width - PANEL.right, bottom: PANEL.height - PANEL.bottom };
   const x = scale([state.isLog ? least : 0, most], [box.left, box.right], state.isLog);
   const y = scale(domainOf(values), [box.bottom, box.top - 12]);
-  drawAxes(svg, x, y, box, { x: "step" });
+  drawAxes(svg, x, y, box, { x: state.isLog ? "step (logarithmic)" : "step" });
   for (const run of runs.filter(({ best }) => best)) {
     const middle = x(run.best.step);
     add(svg, "line", { class: "best", x1: middle, x2: middle, y1: box.top - 12, y2: box.bottom });

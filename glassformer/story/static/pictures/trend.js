@@ -11,7 +11,7 @@ pictures.trend = (place, data) => {
   const x = scale([Math.min(...steps), Math.max(...steps)], [box.left + 8, box.right], data.is_log);
   const y = scale(data.is_share ? [0, 1] : domainOf(values), [box.bottom, box.top]);
   const format = data.is_share ? (value) => percent(value, 0) : number;
-  drawAxes(svg, x, y, box, { x: data.x, y: data.y }, format);
+  drawAxes(svg, x, y, box, { x: data.is_log ? `${data.x} (logarithmic)` : data.x, y: data.y }, format);
   const up = points.map((point) => [x(point.x), y(point.high)]);
   const down = points.map((point) => [x(point.x), y(point.low)]).reverse();
   add(svg, "path", { class: "band", d: `${pathOf([...up, ...down])}Z` });

@@ -82,6 +82,24 @@ function windowOf(layer, head, query) {
   return keys;
 }
 
+// Which keys a mask keeps from a query, and its weights with null in their place: a weight of 0 is
+// something else.
+function hiddenFrom(stream, layer, query) {
+  const seen = windowOf(stream.layers[layer], 0, query);
+  return (key) => (stream.causal && key > query) || Boolean(seen && !seen.has(key));
+}
+
+function maskedRow(stream, layer, query, weights) {
+  const isHidden = hiddenFrom(stream, layer, query);
+  return Array.from(weights, (weight, key) => (isHidden(key) ? null : weight));
+}
+
+// What a mask keeps from queries, in words; nothing without one.
+function hiddenKeys({ causal, layers, picture }) {
+  if (causal) return `later ${picture?.unit ?? "token"}s`;
+  return layers.some(({ windows }) => windows?.length > 1) ? "other windows" : "";
+}
+
 function biasOf(stream, layer, head, query, key) {
   const seen = windowOf(stream.layers[layer], head, query);
   if (seen) return seen.get(key) ?? 0;
@@ -132,6 +150,9 @@ function looksOf(scene) {
   scene.looks = looks;
   return looks;
 }
+
+// Those that look, in place of those looked at.
+const askingStream = (look) => ({ ...look, tokens: look.asking });
 
 // The one that the reader chose.
 const lookNumber = () => Math.min(state.look, looksOf(scene).length - 1);

@@ -24,8 +24,8 @@ function writeOut(box, stream, said) {
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores), key = shownKey(weights);
   const parts = headOf(stream.layers[layer], head), { width } = parts;
   const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
-  const [from, to] = [quoted(nameIn({ ...stream, tokens: stream.asking }, layer, query)), quoted(nameIn(stream, layer, key))];
-  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick({ ...stream, tokens: stream.asking }, layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
+  const [from, to] = [nameAmong(askingStream(stream), layer, query), nameAmong(stream, layer, key)];
+  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick(askingStream(stream), layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
   addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
   addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
   addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);
@@ -43,7 +43,7 @@ function writeOut(box, stream, said) {
   addLine(box, [`softmax over ${allowed} ${units}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
   const order = strongest(weights, Math.min(8, allowed));
   drawBars(add(box, "div", { class: "shares" }), order.map(({ weight, key: n }) => ({
-    name: nameIn(stream, layer, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
+    name: nameIn(stream, layer, n), at: placeAmong(stream.tokens, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
   })), order[0].weight, "key");
   const mean = new Float64Array(width);
   weights.forEach((weight, n) => { if (weight) vectorAt(parts.value, width, n).forEach((each, k) => { mean[k] += weight * each; }); });

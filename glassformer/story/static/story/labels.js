@@ -70,7 +70,7 @@ function drawContributions(place, scene) {
       part.style.setProperty("--share", Math.abs(adds[n]) / most);
     });
     const order = adds.map((value, n) => ({ value, n })).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    const rows = order.slice(0, 12).map(({ value, n }) => ({ name: scene.main.tokens[n], value: Math.abs(value), text: withSign(value), style: value < 0 ? "against" : "in-favour" }));
+    const rows = order.slice(0, 12).map(({ value, n }) => ({ name: scene.main.tokens[n], at: placeAmong(scene.main.tokens, n), value: Math.abs(value), text: withSign(value), style: value < 0 ? "against" : "in-favour" }));
     drawBars(box, rows, most);
     const others = order.slice(12).reduce((sum, { value }) => sum + value, 0);
     const rest = order.length > 12 ? `, the ${order.length - 12} others ${withSign(others)}` : "";

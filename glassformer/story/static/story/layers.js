@@ -199,7 +199,7 @@ function drawEffects(place, shown, look = 0, group = undefined, label = "") {
       return;
     }
     const after = last.probability * Math.exp(change[layer][n]);
-    said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
+    said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percents(last.probability, after).join(" → ")}`;
   };
   const worst = cells.reduce((best, { value }, at) => (value > cells[best].value ? at : best), 0);
   for (const each of cells) {

@@ -1,15 +1,14 @@
 // Every operation on this page, declared once: what a number was computed from, and the sum with its
 // real numbers. Places of tokens begin with the number of the stream, those of attention with who looks at whom.
 
-const tokenAt = (stream, n) => quoted(scene.streams[stream].tokens[n] ?? "");
+const tokenAt = (stream, n) => quotedAmong(scene.streams[stream].tokens, n);
 const mainStream = () => scene.streams.length - 1;
 const headTitle = (layer, head) => ` · layer ${layer}, head ${head}`;
 // Attention has its own numbers: who looks at whom (see looksOf).
-const queryAt = (look, layer, n) => quoted(nameIn(askingStream(looksOf(scene)[look]), layer, n));
-const keyAt = (look, layer, n) => quoted(nameIn(looksOf(scene)[look], layer, n));
+const queryAt = (look, layer, n) => nameAmong(askingStream(looksOf(scene)[look]), layer, n);
+const keyAt = (look, layer, n) => nameAmong(looksOf(scene)[look], layer, n);
 const queryRefs = (look, layer, n) => tokensBehind(looksOf(scene)[look], layer, n).map((token) => ref("token", looksOf(scene)[look].asks, token));
 const keyRefs = (look, layer, n) => tokensBehind(looksOf(scene)[look], layer, n).map((token) => ref("token", looksOf(scene)[look].answers, token));
-const askingStream = (look) => ({ ...look, tokens: look.asking });
 // Where places of a picture are merged, several tokens stand behind a position.
 const tokensBehind = (look, layer, n) => (look.layers[layer].grid ? placesAt(look, layer, n) : [n]);
 const equals = (value) => [" = ", term(inSum(value), "result")];
@@ -51,7 +50,7 @@ declare("weight", {
 
 // Why a score does not count.
 function whyHidden(look, layer, query, key) {
-  const name = quoted(nameIn(look, layer, key));
+  const name = nameAmong(look, layer, key);
   return look.causal && key > query ? `${name} comes later: the causal mask sets its score to −∞` : `${name} is in another window: the mask sets its score to −∞`;
 }
 
@@ -105,7 +104,7 @@ for (const kind of ["query", "key", "value"]) {
 // What a query, key or value is computed from: the state before the layer, its norm if the model has
 // it there; for attention to a source, the state after self-attention, and the output of the encoder.
 function projected(kind, look, layer, token) {
-  const isCross = look.name === "cross", name = quoted(nameIn(kind === "query" ? askingStream(look) : look, layer, token));
+  const isCross = look.name === "cross", name = nameAmong(kind === "query" ? askingStream(look) : look, layer, token);
   if (isCross && kind !== "query") return `the encoder’s output for ${name}`;
   const state = `the state of ${name} ${isCross ? `in layer ${layer}, after self-attention` : `before layer ${layer}`}`;
   return look.wiring.pre_norm ? `norm(${state})` : state;

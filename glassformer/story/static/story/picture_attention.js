@@ -49,9 +49,9 @@ function drawLooking(place, scene, stream) {
       drawnFor = grid.join();
     }
     const weights = shownWeights(stream, names), places = weights.slice(first);
-    lightUp(answers, places);
+    lightUp(answers, maskedRow(stream, layer, positionIn(stream, layer, state[names.token]), weights).slice(first));
     answers.scale.textContent = "";
-    addHeatScale(answers.scale, Math.max(...places));
+    addHeatScale(answers.scale, Math.max(...places), percent, hiddenKeys(stream));
     asks.frame(placesOf(stream, layer, state[names.token]), "of-query");
     const own = positionIn(stream, layer, state[names.token]) - first;
     answers.frame([own], "of-query");
@@ -132,7 +132,8 @@ function drawMapThumbs(place, stream, names) {
     for (const { paint: paintThis, layer, number } of thumbs) {
       later(() => { // unless the reader has moved on
         if (state[names.token] !== token) return;
-        paintThis(weightsAt(stream, layer, number, positionIn(stream, layer, token)).slice(first));
+        const query = positionIn(stream, layer, token);
+        paintThis(maskedRow(stream, layer, query, weightsAt(stream, layer, number, query)).slice(first));
       });
     }
   });
