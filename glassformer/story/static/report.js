@@ -86,7 +86,9 @@ function addSingle(run) {
 
 function addCurves(runs) {
   if (!runs.some((run) => (run.metrics.step ?? []).length)) return;
-  const section = addSection(main, "Learning curves", "");
+  const notes = new Set(runs.map(({ about_loss: about }) => about).filter(Boolean));
+  const section = addSection(main, "Learning curves", notes.size === 1 ? [...notes][0] : "");
+  if (notes.size > 1) for (const { name, about_loss: about } of runs) add(section, "p", { class: "hint" }, `${isolated(name)}: ${about}`);
   addPicture(section, "curves", { runs });
 }
 

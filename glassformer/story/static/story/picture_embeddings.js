@@ -24,6 +24,8 @@ chapters.push({
   },
 });
 
+const LEAST_FIGURE = 260; // pixels, in which a caption can be read
+
 const readsAround = (scene) => picturesOf(scene).some(({ picture }) => picture.reads_around);
 
 // What is added to say where a place is, if anything is.
@@ -74,13 +76,13 @@ function drawPlacesAlike(parent, scene, stream) {
   const one = addFigure(row, { name: "One position and all others" }), [wide, high] = drawnSize(picture.size, 190);
   const canvas = add(one, "canvas", { width: columns, height: rows, role: "img", "aria-label": "the chosen position and all others" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
-  one.closest("figure").style.width = `${Math.max(wide, 150)}px`;
+  one.closest("figure").style.width = `${Math.max(wide, LEAST_FIGURE)}px`;
   const all = addFigure(row, { name: "All positions", caption: "All of them: each tile is the map of the position at its place." }), gap = 1;
   const size = [rows * (rows + gap) - gap, columns * (columns + gap) - gap];
   const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 330);
   const mosaic = add(all, "canvas", { width: size[1], height: size[0], role: "img", "aria-label": "each position and all others" });
   Object.assign(mosaic.style, { width: `${wider}px`, height: `${higher}px`, cursor: "pointer" });
-  all.closest("figure").style.width = `${wider}px`;
+  all.closest("figure").style.width = `${Math.max(wider, LEAST_FIGURE)}px`;
   later(() => paintMosaic(mosaic, rows, columns, gap, count, alike));
   mosaic.addEventListener("click", (event) => {
     const around = mosaic.getBoundingClientRect();
