@@ -73,7 +73,7 @@ def of_rows(shown: int, total: int, what: str) -> str:
     return f"{shown:,} of the {total:,} held-out {what}s, evenly spaced."
 
 
-def mean_interval(scores: Sequence[float] | "np.ndarray[Any, Any]") -> tuple[float, float]:
+def mean_interval(scores: Sequence[float]) -> tuple[float, float]:
     """95% interval of a mean: Wilson's for answers that are right or wrong, otherwise normal."""
     values = np.asarray(scores, dtype=float)
     if np.isin(values, (0, 1)).all():
@@ -99,7 +99,9 @@ def trend(
     points = []
     for number in np.unique(numbers):
         here = numbers == number
-        low, high = (each * (most or 1) for each in mean_interval(scores[here] / (most or 1)))
+        low, high = (
+            each * (most or 1) for each in mean_interval((scores[here] / (most or 1)).tolist())
+        )
         place = {"x": float(values[here].mean()), "y": float(scores[here].mean())}
         points.append(place | {"low": low, "high": high, "count": int(here.sum())})
     if len(points) < 2:

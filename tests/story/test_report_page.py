@@ -36,7 +36,13 @@ def chapters(labels: list[str], text: str) -> list[dict[str, Any]]:
         "calibration": {
             "bins": [{"confidence": 0.9, "accuracy": 1.0, "low": 0.5, "high": 1.0, "count": 1}]
         },
-        "trend": {"x": "a", "y": "b", "points": [point, point | {"x": 5.0}], "is_share": True},
+        "trend": {
+            "x": "a",
+            "y": "b",
+            "points": [point, point | {"x": 5.0}],
+            "is_share": True,
+            "what": "text",
+        },
         "histogram": {"x": "ratio", "bins": [{"from": 0, "to": None, "count": 3}]},
         "tagged": {"sentences": [tagged]},
         "tokens": {"tokens": [{"text": "a"}, known], "is_spaced": False},

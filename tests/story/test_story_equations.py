@@ -107,6 +107,17 @@ def test_small_probabilities_are_not_written_as_nothing(tmp_path: Path) -> None:
 
 
 @needs_chromium
+def test_what_is_almost_sure_is_not_written_as_certain(tmp_path: Path) -> None:
+    script = """[[0.998, 0.9996, 0.99997, 0.999999, 1 - 1e-9].map((p) => percent(p)),
+      percents(0.998, 0.9979), percents(0.3, 0.7), percents(0.99996, 0.99995), percents(1, 1)]"""
+    single, close, far, sure, same = shown(page(story()), script, tmp_path)
+    assert single == ["99.8%", "99.96%", "99.997%", ">99.999%", "100.0%"]
+    assert (close, far) == (["99.80%", "99.79%"], ["30.0%", "70.0%"])
+    assert sure == ["99.996%", "99.995%"]
+    assert same == ["100.0%", "100.0%"]
+
+
+@needs_chromium
 def test_the_winner_of_a_search_shows_its_line_breaks_and_spaces(tmp_path: Path) -> None:
     script = r'["\n of  the\nend ", " ", "one\ttwo"].map(spaced)'
     found = shown(page(story()), script, tmp_path)
