@@ -96,14 +96,12 @@ def trend(
     values, scores = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     numbers = np.searchsorted(edges, values, side="right")
-    points = []
+    points, whole = [], most or 1.0
     for number in np.unique(numbers):
         here = numbers == number
-        low, high = (
-            each * (most or 1) for each in mean_interval((scores[here] / (most or 1)).tolist())
-        )
+        low, high = mean_interval((scores[here] / whole).tolist())
         place = {"x": float(values[here].mean()), "y": float(scores[here].mean())}
-        points.append(place | {"low": low, "high": high, "count": int(here.sum())})
+        points.append(place | {"low": whole * low, "high": whole * high, "count": int(here.sum())})
     if len(points) < 2:
         return []
     data = {"x": names[0], "y": names[1], "points": points, "is_share": most is None}

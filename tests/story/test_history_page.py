@@ -69,8 +69,9 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
       const weightsOn = (canvas) => { // back from the opacity of its pixels
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
         const isMasked = (n) => data[4 * n] === data[4 * n + 2] && data[4 * n + 3] > 0; // grey
-        const shares = Array.from({ length: data.length / 4 }, (_, n) => (isMasked(n) ? null : data[4 * n + 3] / 255));
-        return shares.map((share) => share === null ? -1 : scene.history.maps.own.most * share ** 2);
+        const { most } = scene.history.maps.own;
+        const weightOf = (n) => (isMasked(n) ? -1 : most * (data[4 * n + 3] / 255) ** 2);
+        return Array.from({ length: data.length / 4 }, (_, n) => weightOf(n));
       };
       const all = (name) => [...document.querySelectorAll(name)];
       const slider = document.querySelector(".timeline input");

@@ -1,4 +1,4 @@
-"""What a page marks is what it says: masked cells, names that occur twice, scales, shapes, steps."""
+"""What a page marks is what it says: masked cells, repeated names, scales, shapes, steps."""
 
 import html
 import re
