@@ -2,7 +2,9 @@
 
 const PANEL = { height: 220, left: 58, top: 30, bottom: 46, right: 14 };
 
-const inWords = (column) => column.replace("val_", "").replaceAll("_", " ").replace(/\bf1\b/, "F1");
+// val_cider_d → CIDEr-D
+const NAMES_OF_SCORES = [[/\bf1\b/, "F1"], [/\bbleu\b/, "BLEU"], [/\bcider d\b/, "CIDEr-D"], [/\bchrf\b/, "chrF"]];
+const inWords = (column) => NAMES_OF_SCORES.reduce((text, [found, name]) => text.replace(found, name), column.replace("val_", "").replaceAll("_", " "));
 
 // The panels: losses together, then the other scores, then the learning rate.
 function panelsOf(runs) {

@@ -49,9 +49,7 @@ function addScale(parent, most, { colour, format = percent, style = "blue-bar", 
   const bar = add(line, "canvas", { class: style, width: steps, height: 1, role: "img", "aria-label": "scale of the colours" });
   paintCells(bar, 1, steps, (_, n) => least + ((1 - least) * n) / (steps - 1), colour);
   add(line, "span", {}, format(most));
-  if (!hidden) return;
-  add(line, "span", { class: "masked-key" });
-  add(line, "span", {}, `masked: ${hidden}`);
+  if (hidden) add(parent, "p", { class: "masked-key" }, `masked: ${hidden}`);
 }
 
 // Strong on light and on dark paper.

@@ -49,7 +49,7 @@ function drawLooking(place, scene, stream) {
       drawnFor = grid.join();
     }
     const weights = shownWeights(stream, names), places = weights.slice(first);
-    lightUp(answers, maskedRow(stream, layer, positionIn(stream, layer, state[names.token]), weights).slice(first));
+    lightUp(answers, seenPlaces(stream, layer, state[names.head], state[names.token]));
     answers.scale.textContent = "";
     addHeatScale(answers.scale, Math.max(...places), percent, hiddenKeys(stream));
     asks.frame(placesOf(stream, layer, state[names.token]), "of-query");
@@ -68,6 +68,14 @@ function drawLooking(place, scene, stream) {
 function shownWeights(stream, names) {
   const layer = state[names.layer];
   return weightsAt(stream, layer, state[names.head], positionIn(stream, layer, state[names.token]));
+}
+
+// The weights of all places as a token looks; null where a mask hides them. The last pixel is never
+// read: no mask has to hide it, but it cannot be looked at, either.
+function seenPlaces(stream, layer, head, token) {
+  const query = positionIn(stream, layer, token), [rows, columns] = gridOf(stream, layer), first = stream.picture.num_extra;
+  const weights = maskedRow(stream, layer, query, weightsAt(stream, layer, head, query)).slice(first);
+  return Array.from({ length: rows * columns }, (_, place) => weights[place] ?? null);
 }
 
 function drawAnswers(room, stream, names, grid, tell, silent) {
@@ -118,7 +126,7 @@ function drawMapThumbs(place, stream, names) {
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");
   for (let n = 0; n < most; n += 1) add(head, "th", { scope: "col" }, String(n));
-  const body = add(table, "tbody"), first = stream.picture.num_extra, size = drawnSize(stream.picture.size, 56);
+  const body = add(table, "tbody"), size = drawnSize(stream.picture.size, 56);
   const thumbs = stream.layers.flatMap((parts, layer) => {
     const row = add(body, "tr");
     add(row, "th", { scope: "row" }, String(layer));
@@ -132,8 +140,7 @@ function drawMapThumbs(place, stream, names) {
     for (const { paint: paintThis, layer, number } of thumbs) {
       later(() => { // unless the reader has moved on
         if (state[names.token] !== token) return;
-        const query = positionIn(stream, layer, token);
-        paintThis(maskedRow(stream, layer, query, weightsAt(stream, layer, number, query)).slice(first));
+        paintThis(seenPlaces(stream, layer, number, token));
       });
     }
   });
