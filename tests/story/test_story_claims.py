@@ -179,7 +179,7 @@ def stepped(equation: str, block: Block, given: Any, more: Any) -> Tensor:
             assert found, step
             layer, norm = parts[found[1]]
             x = x + layer(norm(x)) if before else norm(x + layer(x))
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def close(one: Any, other: Any) -> bool:
@@ -225,8 +225,8 @@ def dense(layer: WindowLayer) -> tuple[Array, dict[str, Array], Array]:
     mask = np.full(scores.shape, -np.inf)
     for places, regions, own in zip(layer.places, layer.regions, layer.weights, strict=True):
         real = np.flatnonzero(places >= 0)
-        grid = np.ix_(range(len(scores)), places[real], places[real])
-        inside = np.ix_(range(len(scores)), real, real)
+        grid = np.ix_(list(range(len(scores))), places[real], places[real])
+        inside = np.ix_(list(range(len(scores))), real, real)
         bias[grid], weights[grid] = layer.bias[inside], own[inside]
         mask[grid] = np.where(regions[real][:, None] == regions[real], 0, -np.inf)
     return scores, {"bias": bias, "mask": mask}, weights
@@ -234,7 +234,7 @@ def dense(layer: WindowLayer) -> tuple[Array, dict[str, Array], Array]:
 
 def softmax(scores: Array) -> Array:
     powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)  # type: ignore[no-any-return]
+    return powers / powers.sum(-1, keepdims=True)
 
 
 def check_projection(seen: Inspection, kind: str, sentences: list[str], ran: Ran) -> None:
