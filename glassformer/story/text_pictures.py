@@ -24,6 +24,7 @@ from glassformer.inspection.text_views import (
 from glassformer.story.figures import INK, drawing, later, masking, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.story import page
+from glassformer.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -225,7 +226,7 @@ def prediction_figure(view: PredictionView) -> "Figure":
     axes.set_xlim(0, max(values) * 1.18)
     axes.set_ylim(len(options) - 0.5, -0.5)
     for row, value in enumerate(values):
-        axes.text(value, row, f" {value:.1%}", va="center", fontsize=9, color=INK)
+        axes.text(value, row, f" {percent(value)}", va="center", fontsize=9, color=INK)
     _plain(axes)
     axes.set_xticks([])
     axes.set_yticks(
@@ -272,7 +273,7 @@ def attribution_figure(view: AttributionView) -> "Figure":
     option = shortened(visible(found.token), 20)
     p = math.exp(found.logprob)
     where = f"{view.seen.subject.model} {_place(view)}"
-    about = f"what the prediction of {where} rests on: “{option}”, {p:.1%}"
+    about = f"what the prediction of {where} rests on: “{option}”, {percent(p)}"
     figure.text(0, -0.22 / high, _completeness(view), fontsize=8, color=INK, va="top")
     _title(figure, view.seen.subject.text, about, high, 0.42)
     return figure
