@@ -1,5 +1,6 @@
 """Numbers, texts and commands as they appear in messages."""
 
+import math
 import re
 import shlex
 import shutil
@@ -74,6 +75,15 @@ def score_name(name: str) -> str:
     """val_macro_f1 → macro F1: a score as people write it."""
     words = name.removeprefix("val_").removeprefix("expected_").split("_")
     return " ".join("F1" if word == "f1" else word for word in words)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """12.3%; what would read as 100% but is less has more digits."""
+    rest = 100 * (1 - share)
+    if rest < 1e-5 or rest > 0.5 * 10**-digits:
+        return f"{share:.{digits}%}"
+    more = math.ceil(-math.log10(rest))
+    return ">99.999%" if more > 3 else f"{share:.{more}%}"
 
 
 def clock(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.wording import an, beginning, cause, score_name, shortened
+from glassformer.wording import an, beginning, cause, percent, score_name, shortened
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ def test_a_cause_is_a_phrase_without_numbers_and_paths() -> None:
     )
     assert cause(OSError("header too small.\nmore")) == "header too small"
     assert cause(ValueError()) == "ValueError"
+
+
+def test_what_is_almost_sure_does_not_read_as_certain() -> None:
+    shares = (0.123, 0.998, 0.9996, 0.99997, 0.999999, 1 - 1e-9, 1.0)
+    assert [*map(percent, shares)] == [
+        *("12.3%", "99.8%", "99.96%", "99.997%", ">99.999%", "100.0%", "100.0%"),
+    ]
+    assert (percent(0.97, 0), percent(0.998, 0)) == ("97%", "99.8%")
 
 
 def test_a_score_has_one_spelling_for_people() -> None:

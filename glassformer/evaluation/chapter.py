@@ -85,20 +85,27 @@ def mean_interval(scores: Sequence[float]) -> tuple[float, float]:
 
 
 def trend(
-    title: str, x: Sequence[float], y: Sequence[float], names: tuple[str, str], note: str
+    title: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    names: tuple[str, str],
+    note: str,
+    what: str,
+    most: float | None = None,
 ) -> list[Chapter]:
-    """How scores from 0 to 1 depend on a number, in bins of about equally many; nothing if there is
-    only one bin."""
+    """How scores depend on a number, in bins of about equally many; nothing if there is only one
+    bin. Scores are shares, or go from 0 to `most`; `what` they are scores of."""
     values, scores = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     numbers = np.searchsorted(edges, values, side="right")
-    points = []
+    points, whole = [], most or 1.0
     for number in np.unique(numbers):
         here = numbers == number
-        low, high = mean_interval(scores[here].tolist())
+        low, high = mean_interval((scores[here] / whole).tolist())
         place = {"x": float(values[here].mean()), "y": float(scores[here].mean())}
-        points.append(place | {"low": low, "high": high, "count": int(here.sum())})
+        points.append(place | {"low": whole * low, "high": whole * high, "count": int(here.sum())})
     if len(points) < 2:
         return []
-    data = {"x": names[0], "y": names[1], "points": points, "is_share": True}
+    data = {"x": names[0], "y": names[1], "points": points, "is_share": most is None}
+    data |= {"what": what, "most": most}
     return [Chapter(title, "trend", data, note)]

@@ -1,14 +1,14 @@
 """What to see of a captioner: its best and worst captions of held-out images."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from glassformer.evaluation.chapter import Answer, Chapter, Examination, of_rows
 
 MOST_IMAGES, LEAST_IMAGES = 200, 20
 WORST, BEST = 12, 6
-COLUMNS = ["CIDEr-D", "image", "references", "caption"]
-KINDS = ["number", "text", "text", "text"]
+COLUMNS = ["CIDEr-D", "image", "references", "caption", "file"]
+KINDS = ["number", "image", "text", "text", "text"]
 TOP = 10  # of CIDEr-D
 
 
@@ -17,6 +17,9 @@ class Described:
     """A held-out image, what people wrote about it, and the model's caption."""
 
     image: str
+    """What the image is called."""
+    thumbnail: Callable[[], str]
+    """Its data URI, of those that are shown."""
     references: tuple[str, ...]
     caption: str
     cider_d: float
@@ -41,6 +44,15 @@ def examine_captions(found: Sequence[Described], num_held_out: int) -> Examinati
 
 
 def _table(title: str, rows: Sequence[Described], note: str) -> list[Chapter]:
-    cells = [[each.cider_d, each.image, " | ".join(each.references), each.caption] for each in rows]
+    cells = [
+        [
+            each.cider_d,
+            each.thumbnail(),
+            " | ".join(each.references),
+            each.caption,
+            each.image,
+        ]
+        for each in rows
+    ]
     data = {"columns": COLUMNS, "kinds": KINDS, "rows": cells}
     return [Chapter(title, "table", data, note)] if cells else []

@@ -91,6 +91,7 @@ def examine_classifier(
             [each.score for each in answers],
             (f"{unit}s", "accuracy"),
             f"{note} Each point is a tenth of them, with its 95% interval.",
+            "text",
         ),
         *_mistakes(answers, errors),
     ]
@@ -179,7 +180,9 @@ def examine_tagger(
     lengths = [len(each.words) for each in sentences]
     how = f"{note} Each point is a tenth of them, with its 95% interval."
     names = ("words", "share of right tags")
-    chapters += trend("Right tags by length of the sentence", lengths, shares, names, how)
+    chapters += trend(
+        "Right tags by length of the sentence", lengths, shares, names, how, "sentence"
+    )
     if shown:
         how = f"The {len(shown)} of {len(wrong):,} sentences with the surest wrong tags. Below a "
         how += "word: the predicted tag, and the right one."

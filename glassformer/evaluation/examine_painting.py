@@ -85,6 +85,6 @@ def _costs(
         mean = float(values.mean())
         place = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
         points.append(place | {"count": len(values)})
-    data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False}
+    data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False, "what": "image"}
     how = f"What the model has seen of an image makes the next rows cheaper. {note}"
     return [Chapter("Bits per pixel by row", "trend", data, how)]

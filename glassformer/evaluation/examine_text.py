@@ -149,6 +149,7 @@ def _by_position(read: Read, note: str) -> list[Chapter]:
     if len(points) < 2:
         return []
     data = {"x": "position", "y": "loss", "points": points, "is_share": False, "is_log": True}
+    data["what"] = "token"
     return [Chapter("Loss by position in the context", "trend", data, note)]
 
 

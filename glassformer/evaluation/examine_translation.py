@@ -25,7 +25,7 @@ def examine_translations(found: Sequence[PoorTranslation], num_held_out: int) ->
     lengths = [len(each.source.split()) for each in found]
     if max(lengths) == 1:  # languages without spaces
         lengths = [len(each.source) for each in found]
-    scores = [each.chrf / 100 for each in found]
+    scores = [each.chrf for each in found]
     how = f"{note} chrF of each sentence by sacreBLEU; each point is a tenth of them, with its 95% "
     chapters = [
         *_table("Worst translations", worst, f"{note} Sorted by chrF, the lowest first."),
@@ -34,8 +34,10 @@ def examine_translations(found: Sequence[PoorTranslation], num_held_out: int) ->
             "chrF by length of the source",
             lengths,
             scores,
-            ("length of the source", "mean chrF / 100"),
+            ("length of the source", "mean chrF"),
             f"{how}interval.",
+            "sentence",
+            most=100,
         ),
         *_ratios(found, note),
     ]

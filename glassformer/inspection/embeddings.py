@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from glassformer.inspection.directions import main_directions, map_of
 from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.subject import Stream, Subject
+from glassformer.nn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 
 NEIGHBOURS = 8
 MOST_POSITIONS = 64
@@ -82,6 +83,16 @@ def position_vectors(
     places = torch.arange(length, device=device)
     vectors: Tensor = add(torch.zeros(length, width, device=device), places).float()
     return vectors if vectors.any() else None
+
+
+def adds_vectors(positions: nn.Module | None) -> bool:
+    """Whether the vector of a position is added to its token."""
+    return isinstance(positions, LearnedPositions | SinusoidalPositions)
+
+
+def is_rotary(model: nn.Module) -> bool:
+    """Whether positions rotate queries and keys."""
+    return any(isinstance(each, RotaryPositions) for each in model.modules())
 
 
 @torch.inference_mode()

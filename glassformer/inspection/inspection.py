@@ -37,7 +37,7 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import listening
 from glassformer.tables import aligned, html_notes, html_table
-from glassformer.wording import counted, shortened
+from glassformer.wording import counted, percent, shortened
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -308,7 +308,7 @@ class Inspection:
         else:
             best = self.focused.options[0]
             parts.append(counted(len(self.predictions), "prediction"))
-            parts.append(f"likeliest {best.token!r} {best.probability:.1%}")
+            parts.append(f"likeliest {best.token!r} {percent(best.probability)}")
         notes = (f"\nnote: {each}" for each in self.notes)
         return f"Inspection({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
 
@@ -340,8 +340,12 @@ class Inspection:
         for each in self.predictions:
             whole = f"the whole {self.subject.input_name}"
             place = whole if each.position is None else repr(self.tokens[each.position])
-            best = ", ".join(f"{one.token!r} {one.probability:.1%}" for one in each.options[:3])
-            known = "" if each.logprob is None else f"{each.actual!r} {math.exp(each.logprob):.1%}"
+            best = ", ".join(
+                f"{one.token!r} {percent(one.probability)}" for one in each.options[:3]
+            )
+            known = (
+                "" if each.logprob is None else f"{each.actual!r} {percent(math.exp(each.logprob))}"
+            )
             rows.append([place, best, known])
         return names, rows
 

@@ -15,7 +15,7 @@ from glassformer.inspection.head_patterns import Pattern, head_patterns
 from glassformer.inspection.inspection import Inspection, Prediction
 from glassformer.inspection.subject import Subject
 from glassformer.tables import aligned, html_notes, html_table
-from glassformer.wording import counted, shortened
+from glassformer.wording import counted, percent, shortened
 
 FOLLOWED = 5  # of the tokens or labels that are likeliest at the end, at each position
 MOST_BYTES = 1_000_000_000  # of all attention weights
@@ -190,7 +190,7 @@ class OverTime:
             rows.append(
                 [
                     f"{each.step:,}",
-                    ", ".join(f"{one.token!r} {one.probability:.1%}" for one in best),
+                    ", ".join(f"{one.token!r} {percent(one.probability)}" for one in best),
                 ]
             )
         if self.moments[0].loss is not None:

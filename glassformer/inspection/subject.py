@@ -10,7 +10,7 @@ from glassformer.inspection.capture import Array
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.window_capture import WindowedLayer
 from glassformer.nn.attention import MultiHeadAttention
-from glassformer.nn.blocks import Stack
+from glassformer.nn.blocks import Block, Stack
 from glassformer.nn.observe import Tap
 from glassformer.nn.token_embedding import Embedding
 from glassformer.text.tokenizers import Tokenizer
@@ -36,6 +36,8 @@ class Entry:
     """The vector of a segment is added to them."""
     is_normed: bool = False
     """Their sum with the others is normalized."""
+    adds_positions: bool = False
+    """The vector of a position is added to them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,10 @@ class Stream:
     ids: list[int]
     stack: Stack | None = None
     """The blocks that read it, if the model has such."""
+    blocks: Sequence[Block] = ()
+    """The same if their widths differ: then they are no stack."""
+    is_rotary: bool = False
+    """Positions rotate queries and keys."""
     memory: str | None = None
     """Name of the stream that it attends to as well, if there is one."""
     memory_taps: Sequence[Tap] = ()
@@ -153,6 +159,10 @@ class Subject:
     """(C,) what is added to this sum."""
     reads_words_alone: bool = False
     """What a token adds depends on its own words only."""
+    longest_ngram: int = 1
+    """Then: how many neighbouring tokens may add something together."""
+    reads_letters: bool = False
+    """Then: sequences of letters in a word add something, too."""
 
     @property
     def head_groups(self) -> dict[str, list[MultiHeadAttention]]:

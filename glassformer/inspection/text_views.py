@@ -11,6 +11,7 @@ from glassformer.inspection.attribution import METHODS, Attribution
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Likely
 from glassformer.tables import aligned, html_notes, html_text
+from glassformer.wording import percent
 
 BASELINE = "the mean of all token vectors"
 
@@ -250,4 +251,4 @@ class ContextsView(TextView):
 
 
 def _shown(each: Likely) -> str:
-    return f"{each.token!r} {each.probability:.0%}"
+    return f"{each.token!r} {percent(each.probability, 0)}"

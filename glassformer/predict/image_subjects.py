@@ -11,18 +11,21 @@ from torch import Tensor, nn
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.data.thumbnails import data_uri
 from glassformer.inspection.capture import stacks_of
-from glassformer.inspection.embeddings import position_vectors
+from glassformer.inspection.embeddings import adds_vectors, is_rotary, position_vectors
 from glassformer.inspection.picture import Picture
 from glassformer.inspection.rollout import rollout
-from glassformer.inspection.subject import PixelInput, Stream, Subject
+from glassformer.inspection.subject import Entry, PixelInput, Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.image_gpt import ImageGPT
-from glassformer.nn.blocks import Stack
+from glassformer.nn.blocks import Block, Stack
+from glassformer.nn.patches import ConvolutionalEmbedding
+from glassformer.nn.positions import LearnedPositions
 from glassformer.nn.windows import WindowAttention
 from glassformer.predict.image_attention import watch
 from glassformer.predict.search_tree import Search
+from glassformer.predict.subjects import entry_of
 from glassformer.predict.word_alignment import shown_tokens
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import ImageInput, ImageInputs, ImagePreprocessing
@@ -44,7 +47,7 @@ def of_image(
     stack = next(iter(stacks.values()), None)
     positions = _module(model, "encoder.positions")
     picture = _picture(preprocessing, image, original, small, grid, model.num_extra)
-    picture = _with_positions(picture, positions, stack)
+    picture = _with_positions(_with_surroundings(picture, model), positions, stack)
     in_windows = [(each, own) for each, own in layers if isinstance(each, WindowAttention)]
     read_out = getattr(model, "read_out", None)
     return Subject(
@@ -57,6 +60,8 @@ def of_image(
                 picture.names(CLASS_TOKEN),
                 [],
                 stack,
+                blocks=[each for each in model.modules() if isinstance(each, Block)],
+                is_rotary=is_rotary(model),
                 picture=picture,
                 windows=() if stack is not None else in_windows,
             ),
@@ -91,9 +96,10 @@ def of_caption(
     encoder, decoder = stacks.get("encoder.blocks"), stacks.get("decoder")
     picture = _picture(preprocessing, image, original, small, model.grid)
     of_places = _module(model, "encoder.positions") or _module(model, "positions")
-    picture = _with_positions(picture, of_places, encoder)
+    picture = _with_positions(_with_surroundings(picture, model), of_places, encoder)
     row = torch.tensor([[*ids[:-1]]], device=model.device)
     caption = preprocessing.decode(ids[1:])
+    of_words = None if decoder is None else _module(model, "positions")
 
     def named(id: int) -> str:
         return shown_tokens(tokenizer, [id])[0]
@@ -103,12 +109,20 @@ def of_caption(
         text=picture.name,
         title=f"{picture.title} → {caption or '(empty)'}",
         streams=(
-            Stream("image", picture.names(CLASS_TOKEN), [], encoder, picture=picture),
+            Stream(
+                "image",
+                picture.names(CLASS_TOKEN),
+                [],
+                encoder,
+                is_rotary=is_rotary(model),
+                picture=picture,
+            ),
             Stream(
                 "caption",
                 shown_tokens(tokenizer, ids[:-1]),
                 [*ids[:-1]],
                 decoder,
+                is_rotary=is_rotary(model),
                 memory="image",
                 memory_taps=() if decoder is not None else model.taps,
                 is_causal=True,
@@ -132,7 +146,8 @@ def of_caption(
             pixels, lambda images: model(images, row.expand(len(images), -1)), _size(model)
         ),
         embedding=model.token_vectors,
-        positions=None if decoder is None else _module(model, "positions"),
+        positions=of_words,
+        entry=Entry(adds_positions=adds_vectors(of_words)),
         remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
         focus=(len(ids) - 1) // 3,  # what follows a whole caption is only its end
     )
@@ -169,6 +184,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
                 ids,
                 stack,
                 is_causal=True,
+                is_rotary=is_rotary(model),
                 picture=picture,
                 embedding=model.embedding,
             ),
@@ -179,6 +195,7 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
         predicts="next",
         actual=[int(each) for each in colours],
         embedding=model.token_vectors,
+        entry=entry_of(model),
         read_out=model.read_out,
         focus=_middle(grid),
     )
@@ -217,8 +234,15 @@ def _picture(
     )
 
 
+def _with_surroundings(picture: Picture, model: nn.Module) -> Picture:
+    """Whether a patch is computed from its own pixels alone."""
+    reads_around = any(isinstance(each, ConvolutionalEmbedding) for each in model.modules())
+    return replace(picture, reads_around=reads_around)
+
+
 def _with_positions(picture: Picture, positions: Any, stack: Stack | None) -> Picture:
     """What is added to each token."""
+    picture = replace(picture, has_learned_positions=isinstance(positions, LearnedPositions))
     table = getattr(getattr(positions, "table", None), "weight", None)
     if stack is None:  # convolutions have learned positions, or none
         return replace(picture, positions=None if table is None else table.detach())

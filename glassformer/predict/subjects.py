@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array, stacks_of
+from glassformer.inspection.embeddings import adds_vectors, is_rotary
 from glassformer.inspection.subject import Entry, Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
@@ -152,10 +153,12 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         separator=_separator(tokenizer),
         embedding=_token_table(model, tokenizer),
         positions=_part(model, "positions"),
-        entry=_entry(model),
+        entry=entry_of(model),
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
         contributions=None if model.caveat else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
+        longest_ngram=getattr(model.config, "ngrams", 1),
+        reads_letters=getattr(model.config, "char_ngrams", 0) > 0,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
         # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
@@ -213,7 +216,7 @@ def of_translation(
         read_out=getattr(model, "read_out", None),
         embedding=model.target_embedding.weight,
         positions=getattr(model, "positions", None),
-        entry=_entry(model),
+        entry=entry_of(model),
         module=model,
         preprocessing=preprocessing,
         remarks=() if ids[-1] == preprocessing.end else (CUT_OFF,),
@@ -265,9 +268,10 @@ def _stream(
         tokens,
         ids,
         blocks,
-        memory,
+        memory=memory,
         tokenizer=tokenizer,
         is_causal=is_causal,
+        is_rotary=is_rotary(model),
         embedding=embedding,
     )
 
@@ -280,12 +284,12 @@ def _inside(model: Any, body: str = "") -> dict[str, Any]:
         "module": model,
         "embedding": getattr(embedding, "weight", None),
         "positions": modules.get(f"{body}positions"),
-        "entry": _entry(model),
+        "entry": entry_of(model),
         "read_out": getattr(model, "read_out", None),
     }
 
 
-def _entry(model: Any) -> Entry:
+def entry_of(model: Any) -> Entry:
     """How the tokens of the last stream enter a model that knows its wiring."""
     wired = getattr(model, "wiring", None)
     if wired is None:
@@ -296,6 +300,7 @@ def _entry(model: Any) -> Entry:
         is_scaled=stream.is_scaled,
         has_segments=stream.segments is not None,
         is_normed=_does_something(model, stream.embedding_norm),
+        adds_positions=adds_vectors(model.get_submodule(stream.positions)),
     )
 
 

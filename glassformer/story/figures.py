@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -41,6 +43,18 @@ def written(figure: "Figure", kind: str) -> bytes:
     around: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.15}
     figure.savefig(image, format=kind, dpi=150, metadata=fixed, **around)
     return image.getvalue()
+
+
+def masking() -> Any:
+    """Blues, with a grey of its own for what a mask hides."""
+    from matplotlib import colormaps
+
+    return colormaps["Blues"].with_extremes(bad="#cccccc")
+
+
+def later(length: int) -> Any:
+    """(T, T): what a causal mask hides."""
+    return np.triu(np.ones((length, length), dtype=bool), 1)
 
 
 def _installed_fonts() -> list[str]:

@@ -111,6 +111,8 @@ def _maps(found: OverTime) -> dict[str, Any]:
                 "layers": found.layers or list(number[0]),
                 "heads": found.heads or list(number[1]),
                 "opens": _most_changed(kept),
+                # How many of them a causal mask concerns.
+                "tokens": len(found.tokens) if name == "own" and found.is_causal else None,
                 "weights": packed(np.stack(kept)),  # (S, L, H, T, T) or (S, L, H, T, source)
             }
     return maps

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.inspection.over_time import OverTime
-from glassformer.story.figures import INK
+from glassformer.story.figures import INK, later, masking
 from glassformer.story.labels import shortened, visible
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _time_axis(axes: "Axes", found: OverTime, title: str) -> None:
         axes.spines[name].set_visible(False)
     for name in ("left", "bottom"):
         axes.spines[name].set_color(QUIET)
-    axes.set_xlabel("step", fontsize=8, color=INK)
+    axes.set_xlabel("step (logarithmic)", fontsize=8, color=INK)
 
 
 def _named(axes: "Axes", ends: list[float], names: list[str], colours: list[str]) -> None:
@@ -212,11 +212,13 @@ def _film(figure: "Figure", found: OverTime, top: float, high: float) -> None:
     weights = np.stack([each for each in maps if each is not None])  # (S, L, H, T, T)
     change = np.abs(weights[-1] - weights[0]).sum((-2, -1))  # (L, H)
     layer, head = np.unravel_index(int(change.argmax()), change.shape)
-    side = _frame(found)
+    side, is_masked = _frame(found), found.is_causal and not is_source
+    is_hidden = later(len(found.tokens)) if is_masked else np.zeros(weights.shape[-2:], bool)
     for number, step in enumerate(found.steps):
         left = number * (side + 0.08)
         axes = figure.add_axes((left / WIDE, (top - side) / high, side / WIDE, side / high))
-        axes.imshow(weights[number, layer, head], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        shown = np.ma.masked_where(is_hidden, weights[number, layer, head])
+        axes.imshow(shown, cmap=masking(), vmin=0, vmax=1, aspect="auto")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_xlabel(f"{step:,}", fontsize=8, color=INK)
@@ -226,7 +228,7 @@ def _film(figure: "Figure", found: OverTime, top: float, high: float) -> None:
     looks = "the source" if is_source else "the text"
     title = (
         f"attention to {looks} of layer {names[0][layer]}, head {names[1][head]}, by step "
-        "(rows look, columns are looked at)"
+        f"(rows look, columns are looked at{'; grey: masked' if is_masked else ''})"
     )
     style: dict[str, Any] = {"fontsize": 9, "color": INK, "ha": "left", "va": "bottom"}
     figure.text(0, (top + 0.1) / high, title, **style)

@@ -14,6 +14,7 @@ from glassformer.story.figures import INK, drawing, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.page import assembled, part
 from glassformer.story.spotlight import coloured
+from glassformer.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def draw(found: ImageAttention, path: Path) -> None:
 
 
 def title_of(found: ImageAttention) -> str:
-    return f"{found.label} {found.score:.0%}"
+    return f"{found.label} {percent(found.score, 0)}"
 
 
 def overlay(found: ImageAttention, kind: str) -> bytes:

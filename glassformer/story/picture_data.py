@@ -29,6 +29,9 @@ def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
         "grid": list(picture.grid),
         "num_extra": picture.num_extra,
         "unit": picture.unit,
+        "adds_positions": picture.positions is not None,
+        "has_learned_positions": picture.has_learned_positions,
+        "reads_around": picture.reads_around,
         "places": places,
     }
 
@@ -85,6 +88,8 @@ def contributions_of(seen: Inspection) -> dict[str, Any] | None:
         "bias": bias.tolist(),
         "logits": seen.logits[0].tolist(),
         "is_alone": subject.reads_words_alone,
+        "longest_ngram": subject.longest_ngram,
+        "reads_letters": subject.reads_letters,
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from glassformer import __version__
 from glassformer.atomic_files import write_file, write_json_line
@@ -22,7 +23,7 @@ from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.spelling import spelling
 from glassformer.inspection.subject import Stream
 from glassformer.inspection.window_capture import WindowLayer
-from glassformer.nn.blocks import Block, Stack
+from glassformer.nn.blocks import Block
 from glassformer.story.attribution import attribution_data
 from glassformer.story.history import history_data
 from glassformer.story.live import LIVE_SCRIPTS, live
@@ -187,7 +188,7 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
         "causal": stream.is_causal,
         "picture": picture_of(seen, stream),
         "layers": None,
-        "pre_norm": None if stream.stack is None else _is_pre_norm(stream.stack),
+        "wiring": _wiring(stream),
         "cross": None,
         "spelling": None if stream.tokenizer is None else spelling(stream.tokenizer, stream.ids),
     }
@@ -210,8 +211,18 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     return found
 
 
-def _is_pre_norm(stack: Stack) -> bool:
-    return all(block.pre_norm for block in stack if isinstance(block, Block))
+def _wiring(stream: Stream) -> dict[str, Any] | None:
+    """What equations say of its blocks, which are all alike; None: it has none."""
+    blocks = [block for block in stream.stack or stream.blocks if isinstance(block, Block)]
+    if not blocks:
+        return None
+    attention = blocks[0].attention
+    return {
+        "pre_norm": blocks[0].pre_norm,
+        "has_bias": attention.query.bias is not None,
+        "qk_norm": not isinstance(attention.query_norm, nn.Identity),
+        "is_rotary": stream.is_rotary,
+    }
 
 
 def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
@@ -238,7 +249,9 @@ def _absent_layers(seen: Inspection) -> str:
         )
     if seen.has_layers:
         return ""
-    if seen.windows():
+    if windows := seen.windows():
+        if len({layer.grid for layer in windows}) == 1:
+            return "The layers of this model attend in windows: there is no lens for them."
         return (
             "The stages of this model have different widths, so its layers cannot be read one by "
             "one: there is no lens."

@@ -21,9 +21,10 @@ from glassformer.inspection.text_views import (
     PredictionView,
     TextView,
 )
-from glassformer.story.figures import INK, drawing, written
+from glassformer.story.figures import INK, drawing, later, masking, written
 from glassformer.story.labels import shortened, visible
 from glassformer.story.story import page
+from glassformer.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,6 +89,7 @@ def heads_figure(view: HeadsView) -> "Figure":
     capture, tokens = view.seen.capture(), view.seen.tokens
     weights = capture.attention  # (L, H, T, T)
     layers, heads = weights.shape[:2]
+    is_hidden = np.full(weights.shape[2:], view.seen.stream.is_causal) & later(len(tokens))
     if layers == 1:  # the heads of one layer fill a square
         columns = min(heads, max(1, math.ceil(math.sqrt(heads))))
         rows = math.ceil(heads / columns)
@@ -105,12 +107,14 @@ def heads_figure(view: HeadsView) -> "Figure":
         place = (column * (size + gap) / wide, top - size / high, size / wide, size / high)
         axes = figure.add_axes(place)
         each = weights.reshape(-1, *weights.shape[2:])[number]
-        drawn = axes.imshow(each, cmap="Blues", vmin=0, vmax=weights.max())
+        shown = np.ma.masked_where(is_hidden, each)
+        drawn = axes.imshow(shown, cmap=masking(), vmin=0, vmax=weights.max())
         axes.set_title(f"layer {layer}, head {head}", fontsize=8, color=INK, loc="left", pad=3)
         is_lowest = number + columns >= len(view.titles)
         _name_tokens(axes, tokens, size, are_few or is_lowest, are_few or column == 0)
     _scale(figure, drawn, "attention weight", wide, high)
-    about = f"attention of {view.seen.subject.model}: rows look, columns are looked at"
+    grey = "; grey: masked" if view.seen.stream.is_causal else ""
+    about = f"attention of {view.seen.subject.model}: rows look, columns are looked at{grey}"
     _title(figure, view.seen.subject.text, about, high)
     return figure
 
@@ -222,7 +226,7 @@ def prediction_figure(view: PredictionView) -> "Figure":
     axes.set_xlim(0, max(values) * 1.18)
     axes.set_ylim(len(options) - 0.5, -0.5)
     for row, value in enumerate(values):
-        axes.text(value, row, f" {value:.1%}", va="center", fontsize=9, color=INK)
+        axes.text(value, row, f" {percent(value)}", va="center", fontsize=9, color=INK)
     _plain(axes)
     axes.set_xticks([])
     axes.set_yticks(
@@ -269,7 +273,7 @@ def attribution_figure(view: AttributionView) -> "Figure":
     option = shortened(visible(found.token), 20)
     p = math.exp(found.logprob)
     where = f"{view.seen.subject.model} {_place(view)}"
-    about = f"what the prediction of {where} rests on: “{option}”, {p:.1%}"
+    about = f"what the prediction of {where} rests on: “{option}”, {percent(p)}"
     figure.text(0, -0.22 / high, _completeness(view), fontsize=8, color=INK, va="top")
     _title(figure, view.seen.subject.text, about, high, 0.42)
     return figure

@@ -8,7 +8,7 @@ which model is the best.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,7 @@ from glassformer.data.captioned_images import (
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.data.kept_captions import keep_images, kept_images
 from glassformer.data.labelled_images import ChooseSize, median_size
+from glassformer.data.thumbnails import data_uri
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.captions import (
     CaptionResult,
@@ -81,6 +82,7 @@ from glassformer.wording import counted
 VALIDATION, TEST = "validation.jsonl", "test.jsonl"
 SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by default
 DESCRIBED = 500  # held-out images, for BLEU
+LARGEST = 96  # pixels of a side of an image in a report
 GREEDY = Beams(num_beams=1)
 
 
@@ -346,14 +348,19 @@ class CaptionObjective(Objective):
         images = [data.held_out[number] for number in chosen]
         scores = CaptionScorer([each.captions for each in images]).cider_d(texts)
         found = [
-            Described(each.source, each.captions, text, score)
-            for each, text, score in zip(images, texts, scores, strict=True)
+            Described(each.source, partial(self._thumbnail, number), each.captions, text, score)
+            for number, each, text, score in zip(chosen, images, texts, scores, strict=True)
         ]
         seen = examine_captions(found, len(data.held_out))
         shown = sorted({0, len(found) // 3, 2 * len(found) // 3, len(found) - 1})
         pairs = [(images[place].input, found[place].caption) for place in shown]
         places = caption_places(model, data.preprocessing, pairs)
         return replace(seen, chapters=(*seen.chapters, *places))
+
+    def _thumbnail(self, number: int) -> str:
+        """A held-out image for a report."""
+        data = self.dataset
+        return data_uri(data.store[data.validation.numbers[[number]]][0], LARGEST)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         first = self.dataset.held_out[0]

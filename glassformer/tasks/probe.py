@@ -146,6 +146,7 @@ class ProbeObjective(Objective):
             point = {"x": layer, "y": share, "low": low, "high": high, "count": number}
             points.append(point)
         data = {"x": "layers", "y": "accuracy", "points": points, "is_share": True}
+        data["what"] = "image"
         note = "Each point is a linear classifier on the mean states after that many layers: 0 is "
         note += "the embedding, 1 the output of layer 0."
         return Examination((Chapter("What each layer knows", "trend", data, note),))

@@ -17,6 +17,7 @@ from glassformer.atomic_files import check_folder
 from glassformer.checkpoint.model_folder import WEIGHTS, load_model
 from glassformer.checkpoint.run_record import METRICS, curves_of, read_metrics, read_samples
 from glassformer.config import Config
+from glassformer.data.augmentation import AugmentationConfig
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.result import SMALLER_IS_BETTER, order
@@ -30,6 +31,21 @@ from glassformer.training.preparation import DATA, prepared
 from glassformer.training.run_folder import RunFolder
 
 Facts = dict[str, Any]
+
+NAMES = {  # of settings whose key is an abbreviation
+    "d_model": "width",
+    "d_feedforward": "width of the feed-forward layer",
+    "d_embedding": "width of the embeddings",
+    "head_dim": "width of a head",
+    "mlp_ratio": "feed-forward widths per width",
+    "norm_eps": "epsilon of the norms",
+    "vocab_size": "vocabulary",
+    "char_ngrams": "longest sequence of characters",
+    "ngrams": "longest sequence of tokens",
+    "lr_scheduler_type": "learning rate schedule",
+    "ema": "decay of the averaged weights",
+    "max_grad_norm": "largest gradient norm",
+}
 
 # Of the section training: what people compare. The rest is in the recipe.
 HIGHLIGHTS = (
@@ -77,6 +93,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "notes": [*lost, *seen.notes],
         "test": _test(run.path / "test.json"),
         "metrics": curves_of(rows),
+        "about_loss": _about_loss(recipe),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
         "chapters": [each.as_json() for each in seen.chapters],
         "answers": {"measure": seen.measure, "rows": [asdict(each) for each in seen.answers]},
@@ -134,6 +151,8 @@ def _model_facts(recipe: Recipe, model: torch.nn.Module | None) -> Facts:
         how = "trained further from" if start.continues else "fine-tuned from"
         facts[how] = ", ".join(start.lineage) or Path(start.model).name
     shape = recipe.architecture().model_dump(mode="json")
+    if shape.get("positions") != "rotary":
+        shape.pop("rotary_base", None)
     facts |= {_words(key): value for key, value in shape.items() if _is_plain(value)}
     if labels := shape.get("labels"):
         facts["labels"] = len(labels)
@@ -185,7 +204,7 @@ def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective | None)
 
 
 def _words(key: str) -> str:
-    return key.removeprefix("num_").replace("_", " ")
+    return NAMES.get(key) or key.removeprefix("num_").replace("_", " ")
 
 
 def _is_plain(value: Any) -> bool:
@@ -195,6 +214,39 @@ def _is_plain(value: Any) -> bool:
 
 def _known(facts: Facts) -> Facts:
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _about_loss(recipe: Recipe) -> str:
+    """Why the two losses of the curves differ, beside what was learned by heart."""
+    shape = recipe.architecture().model_dump(mode="json")
+    values = recipe.model_dump(mode="json")
+    own = values.get("objective") or {}
+    found = {
+        "dropout": any(value for key, value in shape.items() if key.endswith("dropout")),
+        "label smoothing": own.get("label_smoothing"),
+        "augmented images": _augments(values.get("augmentation") or {}),
+    }
+    parts = [name for name, is_on in found.items() if is_on]
+    text = "Training loss is the mean over the batches since the point before"
+    if parts:
+        those = "them" if len(parts) > 1 else "it"
+        text += f", with {_listed(parts)}; validation loss is measured without {those}"
+    else:
+        text += "; validation loss is measured on held-out data"
+    if recipe.training.ema:
+        text += f"{', and' if parts else ''} with averaged weights"
+    return f"{text}. So training loss may be the higher one." if parts else f"{text}."
+
+
+def _augments(values: dict[str, Any]) -> bool:
+    """Whether images are varied at all."""
+    usual = AugmentationConfig().model_dump()
+    strengths = {key: value for key, value in values.items() if key != "magnitude"}
+    return any(value not in (None, usual.get(key)) for key, value in strengths.items())
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _best(rows: list[dict[str, str]], record: Objective | _Record) -> dict[str, Any] | None:

@@ -26,7 +26,8 @@ def encoder(**more: Any) -> MaskedPredictor:
     tokenizer = train_tokenizer("word", [TEXT] * 3, None, list(BERT_TOKENS))
     torch.manual_seed(1)
     shape = {"num_layers": 2, "d_model": 16, "num_heads": 4, "context_length": 8}
-    config = BertConfig(vocab_size=tokenizer.vocab_size, has_head=False, **shape | more)  # type: ignore[arg-type]
+    shape |= {"has_head": False}
+    config = BertConfig(vocab_size=tokenizer.vocab_size, **shape | more)  # type: ignore[arg-type]
     model = Bert(config)
     with torch.no_grad():
         for parameter in model.parameters():

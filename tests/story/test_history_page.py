@@ -68,8 +68,10 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
     script = """[0, 1, 2, 3].map((moment) => {
       const weightsOn = (canvas) => { // back from the opacity of its pixels
         const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        const shares = Array.from({ length: data.length / 4 }, (_, n) => data[4 * n + 3] / 255);
-        return shares.map((share) => scene.history.maps.own.most * share ** 2);
+        const isMasked = (n) => data[4 * n] === data[4 * n + 2] && data[4 * n + 3] > 0; // grey
+        const { most } = scene.history.maps.own;
+        const weightOf = (n) => (isMasked(n) ? -1 : most * (data[4 * n + 3] / 255) ** 2);
+        return Array.from({ length: data.length / 4 }, (_, n) => weightOf(n));
       };
       const all = (name) => [...document.querySelectorAll(name)];
       const slider = document.querySelector(".timeline input");
@@ -94,8 +96,10 @@ def test_the_slider_changes_the_bars_to_the_numbers_of_its_step(
         assert now["bars"] == [f"{100 * each.probability:.1f}%" for each in best]
         assert now["names"][0] == (best[0].token.strip() or "␣")
         assert moment.attention is not None
-        weights = moment.attention[layer, head].ravel()
-        assert np.allclose(now["weights"], weights, atol=5e-3)  # 255 shades
+        weights = moment.attention[layer, head]
+        masked = np.triu(np.ones(weights.shape, bool), 1)
+        expected = np.where(masked, -1, weights).ravel()
+        assert np.allclose(now["weights"], expected, atol=5e-3)  # 255 shades
         assert now["own"] == moment.written
         assert f"moment={number}" in now["address"]
 

@@ -36,7 +36,13 @@ def chapters(labels: list[str], text: str) -> list[dict[str, Any]]:
         "calibration": {
             "bins": [{"confidence": 0.9, "accuracy": 1.0, "low": 0.5, "high": 1.0, "count": 1}]
         },
-        "trend": {"x": "a", "y": "b", "points": [point, point | {"x": 5.0}], "is_share": True},
+        "trend": {
+            "x": "a",
+            "y": "b",
+            "points": [point, point | {"x": 5.0}],
+            "is_share": True,
+            "what": "text",
+        },
         "histogram": {"x": "ratio", "bins": [{"from": 0, "to": None, "count": 3}]},
         "tagged": {"sentences": [tagged]},
         "tokens": {"tokens": [{"text": "a"}, known], "is_spaced": False},
@@ -144,10 +150,36 @@ def test_the_curves_show_the_values_at_the_best_step_and_then_where_one_points(
 
 
 @needs_node
+def test_a_trend_names_its_score_and_what_it_counts(tmp_path: Path) -> None:
+    said = in_browser(tmp_path, page([report()]))["said"]
+    assert "a about 5: b 50.0%, 9 texts" in said
+    point = {"x": 5.0, "y": 18.1, "low": 15.0, "high": 21.0, "count": 1}
+    data = {"x": "length", "y": "mean chrF", "points": [point], "is_share": False, "is_log": True}
+    chapter = Chapter("t", "trend", data | {"what": "sentence", "most": 100}).as_json()
+    found = in_browser(tmp_path, page([report() | {"chapters": [chapter]}]))
+    assert "length about 5: mean chrF 18.1, 1 sentence" in found["said"]
+    assert {"length (logarithmic)", "100"} <= set(found["labels"])
+
+
+@needs_node
+def test_the_curves_say_what_the_losses_are_measured_with(tmp_path: Path) -> None:
+    one, other = report() | {"about_loss": "one."}, report() | {"about_loss": "other."}
+    assert "one." in in_browser(tmp_path, page([one]))["notes"]
+    notes = in_browser(tmp_path, page([one, other], ["runs/a", "runs/b"]))["notes"]
+    assert [each for each in notes if each.endswith(("one.", "other."))] == [
+        "\u2068runs/a\u2069: one.",
+        "\u2068runs/b\u2069: other.",
+    ]
+    alone = one | {"metrics": {"step": [10], "train_loss": [0.5]}}
+    assert "one." not in in_browser(tmp_path, page([alone]))["notes"]
+
+
+@needs_node
 def test_steps_can_be_logarithmic_and_classes_sorted(tmp_path: Path) -> None:
     text = page([report(NAMES[:3])])
     logarithmic = in_browser(tmp_path, text, ("input", 0, "input", {"checked": True}))
     assert logarithmic["readouts"] == ["training 0.7 · validation 0.5", "0.75", "0.05"]
+    assert logarithmic["labels"].count("step (logarithmic)") == 3
     support = ("button", 4, "click", {})
     once, twice = (in_browser(tmp_path, text, *[support] * number) for number in (1, 2))
     assert [row[0] for row in once["tables"][0][1:]] == NAMES[:3]

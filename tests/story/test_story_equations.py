@@ -69,8 +69,8 @@ def test_an_encoder_with_segments_normalizes_the_sum(tmp_path: Path) -> None:
     found = equation(seen, "embeddings", tmp_path)
     assert found == "x = norm(E[token] + P[position] + S[segment])"
     plain = encoder(num_segments=0, embedding_norm=False).inspect("one two")
-    assert not any(entry(plain).values())
-    assert not any(entry(story()).values())  # of a gpt
+    for seen in (plain, story()):  # the second is a gpt
+        assert {name for name, is_so in entry(seen).items() if is_so} == {"adds_positions"}
     assert entry(story(d_embedding=8, tie_weights=False))["is_widened"]
 
 
@@ -104,6 +104,17 @@ def test_small_probabilities_are_not_written_as_nothing(tmp_path: Path) -> None:
     script = "[percent(0), percent(0.0002), percent(0.0006), percent(1), percent(0.004, 0)]"
     found = shown(page(story()), script, tmp_path)
     assert found == ["0.0%", "<0.1%", "0.1%", "100.0%", "<1%"]
+
+
+@needs_chromium
+def test_what_is_almost_sure_is_not_written_as_certain(tmp_path: Path) -> None:
+    script = """[[0.998, 0.9996, 0.99997, 0.999999, 1 - 1e-9].map((p) => percent(p)),
+      percents(0.998, 0.9979), percents(0.3, 0.7), percents(0.99996, 0.99995), percents(1, 1)]"""
+    single, close, far, sure, same = shown(page(story()), script, tmp_path)
+    assert single == ["99.8%", "99.96%", "99.997%", ">99.999%", "100.0%"]
+    assert (close, far) == (["99.80%", "99.79%"], ["30.0%", "70.0%"])
+    assert sure == ["99.996%", "99.995%"]
+    assert same == ["100.0%", "100.0%"]
 
 
 @needs_chromium

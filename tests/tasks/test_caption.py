@@ -164,6 +164,9 @@ def test_the_report_shows_the_best_and_the_worst_captions(tmp_path: Path) -> Non
     worst = [row[0] for row in tables[0].data["rows"]]
     assert worst == sorted(worst)
     assert all(" | " in row[2] for row in rows)
+    assert [chapter.data["kinds"][1] for chapter in tables] == ["image", "image"]
+    assert all(row[1].startswith("data:image/png;base64,") for row in rows)
+    assert len({row[1] for row in rows}) == len(rows)  # each has its own
     assert places.picture == "places"
     written = {row[3] for row in rows}
     for scene in places.data["scenes"]:

@@ -124,6 +124,30 @@ def test_labels_are_judged_by_f1_if_the_data_is_gone(
     assert (found["measure"], found["best"]) == (measure, best)
 
 
+def test_settings_have_names_and_the_losses_say_what_they_are_measured_with(
+    tmp_path: Path, tiny: Make
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    story.train(tiny({"dropout": 0.0, "positions": "learned"}, ema=0.0), run, io.StringIO())
+    found = report_of(run)
+    names = [name for facts in found["facts"].values() for name in facts]
+    assert {"width", "learning rate schedule"} <= set(names)
+    assert not {"d model", "lr scheduler type", "rotary base"} & set(names)
+    assert found["about_loss"] == (
+        "Training loss is the mean over the batches since the point before; validation loss is "
+        "measured on held-out data."
+    )
+    other = RunFolder(tmp_path / "other")
+    story.train(tiny({"positions": "rotary"}, ema=0.9), other, io.StringIO())
+    found = report_of(other)
+    assert "rotary base" in found["facts"]["Model"]
+    assert found["about_loss"] == (
+        "Training loss is the mean over the batches since the point before, with dropout; "
+        "validation loss is measured without it, and with averaged weights. So training loss may "
+        "be the higher one."
+    )
+
+
 def test_the_best_step_is_the_one_that_the_training_kept(tmp_path: Path, tiny: Make) -> None:
     run = RunFolder(tmp_path / "run")
     outcome = story.train(tiny(), run, io.StringIO())

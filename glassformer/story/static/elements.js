@@ -31,10 +31,22 @@ function addChoice(parent, label, options, chosen, changed) {
   return select;
 }
 
-// 12.3%; what is there but rounds to nothing is "<0.1%".
+// 12.3%; what is there but rounds to nothing is "<0.1%", and what is almost all has more digits.
 function percent(share, digits = 1) {
-  const least = 10 ** -digits, size = 100 * share;
-  return size > 0 && size < least / 2 ? `<${least.toFixed(digits)}%` : `${size.toFixed(digits)}%`;
+  const least = 10 ** -digits, size = 100 * share, rest = 100 - size;
+  if (size > 0 && size < least / 2) return `<${least.toFixed(digits)}%`;
+  if (rest < 1e-5 || rest > least / 2) return `${size.toFixed(digits)}%`;
+  const more = Math.ceil(-Math.log10(rest));
+  return more > 3 ? ">99.999%" : `${size.toFixed(more)}%`;
+}
+
+// Two shares with as many digits as tell them apart, up to six.
+function percents(one, other) {
+  for (let digits = 1; digits < 6; digits += 1) {
+    const pair = [percent(one, digits), percent(other, digits)];
+    if (pair[0] !== pair[1] || one === other) return pair;
+  }
+  return [percent(one, 6), percent(other, 6)];
 }
 
 // 12,345 or 0.0123 or 1.5e-7: as many digits as a reader compares.

@@ -87,7 +87,10 @@ function addSingle(run) {
 
 function addCurves(runs) {
   if (!runs.some((run) => (run.metrics.step ?? []).length)) return;
-  const section = addSection(main, "Learning curves", "");
+  const compared = runs.filter(({ metrics }) => metrics.train_loss && metrics.val_loss);
+  const notes = new Set(compared.map(({ about_loss: about }) => about).filter(Boolean));
+  const section = addSection(main, "Learning curves", notes.size === 1 ? [...notes][0] : "");
+  if (notes.size > 1) for (const { name, about_loss: about } of compared) add(section, "p", { class: "hint" }, `${isolated(name)}: ${about}`);
   addPicture(section, "curves", { runs });
 }
 

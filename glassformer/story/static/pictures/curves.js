@@ -2,7 +2,9 @@
 
 const PANEL = { height: 220, left: 58, top: 30, bottom: 46, right: 14 };
 
-const inWords = (column) => column.replace("val_", "").replaceAll("_", " ").replace(/\bf1\b/, "F1");
+// val_cider_d → CIDEr-D
+const NAMES_OF_SCORES = [[/\bf1\b/, "F1"], [/\bbleu\b/, "BLEU"], [/\bcider d\b/, "CIDEr-D"], [/\bchrf\b/, "chrF"]];
+const inWords = (column) => NAMES_OF_SCORES.reduce((text, [found, name]) => text.replace(found, name), column.replace("val_", "").replaceAll("_", " "));
 
 // The panels: losses together, then the other scores, then the learning rate.
 function panelsOf(runs) {
@@ -49,7 +51,7 @@ function drawPanel(place, panel, runs, state, width) {
   const box = { ...PANEL, right: width - PANEL.right, bottom: PANEL.height - PANEL.bottom };
   const x = scale([state.isLog ? least : 0, most], [box.left, box.right], state.isLog);
   const y = scale(domainOf(values), [box.bottom, box.top - 12]);
-  drawAxes(svg, x, y, box, { x: "step" });
+  drawAxes(svg, x, y, box, { x: state.isLog ? "step (logarithmic)" : "step" });
   for (const run of runs.filter(({ best }) => best)) {
     const middle = x(run.best.step);
     add(svg, "line", { class: "best", x1: middle, x2: middle, y1: box.top - 12, y2: box.bottom });

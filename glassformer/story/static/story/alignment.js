@@ -26,7 +26,7 @@ chapters.push({
       const row = crossRowOf(scene.main, layer, head, state.token), best = strongest(row, 3);
       const picks = cross.length > 1 || heads > 1 ? ["In layer ", { pick: "layer", label: "layer", options: countingOptions(cross.length), chosen: layer }, ", head ", { pick: "head", label: "head", options: countingOptions(heads), chosen: head }, ", "] : [];
       const opening = picks.length ? "to write " : "To write ";
-      writeProse(said, [...picks, opening, term(quoted(written[state.token]), "query"), " after ", tokenPick(scene.main, "token", state.token, "token of the translation", "query"), ", it looks at ", ...best.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quoted(source.tokens[key]), "key"), " ", term(percent(weight), "weight", ref("cross", layer, head, state.token, key))]), "."]);
+      writeProse(said, [...picks, opening, term(quoted(written[state.token]), "query"), " after ", tokenPick(scene.main, "token", state.token, "token of the translation", "query"), ", it looks at ", ...best.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quotedAmong(source.tokens, key), "key"), " ", term(percent(weight), "weight", ref("cross", layer, head, state.token, key))]), "."]);
     });
     follow(["layer", "head"], () => {
       box.textContent = "";

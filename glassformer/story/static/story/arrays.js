@@ -82,6 +82,24 @@ function windowOf(layer, head, query) {
   return keys;
 }
 
+// Which keys a mask keeps from a query, and its weights with null in their place: a weight of 0 is
+// something else.
+function hiddenFrom(stream, layer, query) {
+  const seen = windowOf(stream.layers[layer], 0, query);
+  return (key) => (stream.causal && key > query) || Boolean(seen && !seen.has(key));
+}
+
+function maskedRow(stream, layer, query, weights) {
+  const isHidden = hiddenFrom(stream, layer, query);
+  return Array.from(weights, (weight, key) => (isHidden(key) ? null : weight));
+}
+
+// What a mask keeps from queries, in words; nothing without one.
+function hiddenKeys({ causal, layers, picture }) {
+  if (causal) return `later ${picture?.unit ?? "token"}s`;
+  return layers.some(({ windows }) => windows?.length > 1) ? "other windows" : "";
+}
+
 function biasOf(stream, layer, head, query, key) {
   const seen = windowOf(stream.layers[layer], head, query);
   if (seen) return seen.get(key) ?? 0;
@@ -127,11 +145,14 @@ function looksOf(scene) {
   if (source >= 0) {
     const { layers, tokens, name } = scene.streams[source];
     if (layers) looks.push(within(source, "source"));
-    if (main.cross?.[0].query) looks.push({ name: "cross", place: "token", asking: main.tokens, tokens, layers: main.cross, causal: false, bias: null, asks: last, answers: source, label: `the ${main.name} at the ${name}` });
+    if (main.cross?.[0].query) looks.push({ name: "cross", place: "token", asking: main.tokens, tokens, layers: main.cross, wiring: main.wiring, causal: false, bias: null, asks: last, answers: source, label: `the ${main.name} at the ${name}` });
   }
   scene.looks = looks;
   return looks;
 }
+
+// Those that look, in place of those looked at.
+const askingStream = (look) => ({ ...look, tokens: look.asking });
 
 // The one that the reader chose.
 const lookNumber = () => Math.min(state.look, looksOf(scene).length - 1);

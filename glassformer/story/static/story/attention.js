@@ -1,14 +1,22 @@
 // Chapter 3: who looks at whom. All heads at a glance, one head as lines and as a map.
 
 const THUMB = 64, MOST_LINES = 80;
+const QUERY = { text: "query", kind: "query" }, KEY = { text: "key", kind: "key" }, VALUE = { text: "value", kind: "value" };
+
+// What is added to the scores of a model: a number for each distance, and −∞ where nothing may look.
+function addedToScores({ layers, bias, causal }) {
+  const isMasked = causal || layers.some(({ windows }) => windows?.length > 1);
+  return [...(bias || layers[0].windows ? [" + bias of the distance"] : []), ...(isMasked ? [" + mask"] : [])];
+}
 
 chapters.push({
   id: "attention",
   title: "Attention",
-  equation: ["weights = softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, "ᵀ / √d)"],
-  note: ({ main: { picture } }) => {
-    const [unit, how] = [picture?.unit ?? "token", picture ? "" : ", click to keep it"];
-    return `In every layer, every head lets each ${unit} look at others and take a weighted mean of what it finds. Choose a head in the grid; point at a ${unit} to see where it looks${how}.`;
+  equation: (scene) => ["weights = softmax(", QUERY, " · ", KEY, "ᵀ / √d", ...addedToScores(lookOf(scene)), ")"],
+  note: ({ main }) => {
+    const { picture } = main, [unit, how] = [oneOf(main), picture ? "" : ", click to keep it"];
+    const others = main.causal ? "itself and those before it" : main.layers[0].windows ? "others in its window" : "others";
+    return `In every layer, every head lets each ${unit} look at ${others} and take a weighted mean of what it finds. Choose a head in the grid; point at a ${unit} to see where it looks${how}.`;
   },
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
@@ -21,7 +29,7 @@ chapters.push({
     if (looks.length > 1) addLooks(place, looks);
     const layout = add(place, "div", { class: "attention" });
     const left = add(layout, "div", { class: "heads" });
-    const grid = addFigure(left, { name: "All heads", of: ["look"], caption: "A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head." });
+    const grid = addFigure(left, { name: "All heads", of: ["look"], caption: `A small map for each head. Rows: layers; columns: heads. The strongest colour is the largest weight of a head.${looks[0].causal ? " Grey: masked." : ""}` });
     const thumbs = looks.map((look) => {
       const room = add(grid, "div");
       drawThumbs(room, look);
@@ -39,7 +47,7 @@ chapters.push({
       const look = lookOf(scene), rows = weightsOf(look, layerOf(look), state.head), asking = askingOf(look);
       writeProse(said, inWordsOf(look, rows));
       drawLines(lines, look, rows);
-      describe(lines, `${quoted(look.asking[asking])} looks at: ${strongest(rows[asking], 12).map(({ weight, key }) => `${quoted(look.tokens[key])} ${percent(weight)}`).join(", ")}`);
+      describe(lines, `${quotedAmong(look.asking, asking)} looks at: ${strongest(rows[asking], 12).map(({ weight, key }) => `${quotedAmong(look.tokens, key)} ${percent(weight)}`).join(", ")}`);
     });
     add(place, "p", { class: "honest" }, "What attention does not show: a weight says how much of a value enters the mean, not how much it matters for the answer. A large weight may carry a small value, what earlier layers took up is already mixed in, and other heads may do the same work. Compare with “Switch a head off” below.");
   },
@@ -64,7 +72,7 @@ function inWordsOf(look, rows) {
   const asking = askingOf(look), parts = strongest(rows[asking], 4).filter(({ weight }, n) => n === 0 || weight > 0.01);
   return [
     "In layer ", layerPick(look), ", head ", headPick(look), ", ", askingPick(look, "query token"), " looks at ",
-    ...parts.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quoted(look.tokens[key]), "key"), " ", term(percent(weight), "weight", ref("weight", lookNumber(), layerOf(look), state.head, asking, key))]), ".",
+    ...parts.flatMap(({ weight, key }, n) => [n ? ", " : "", term(quotedAmong(look.tokens, key), "key"), " ", term(percent(weight), "weight", ref("weight", lookNumber(), layerOf(look), state.head, asking, key))]), ".",
   ];
 }
 
@@ -116,32 +124,32 @@ function later(work) {
 function paintThumb(canvas, stream, layer, head, size, high) {
   const step = stream.tokens.length / size, stepDown = stream.asking.length / high;
   const rows = Array.from({ length: high }, (_, row) => {
-    const weights = weightsAt(stream, layer, head, Math.floor((row + 0.5) * stepDown));
+    const query = Math.floor((row + 0.5) * stepDown), weights = maskedRow(stream, layer, query, weightsAt(stream, layer, head, query));
     if (step === 1) return weights;
-    const sums = new Array(size).fill(0);
-    weights.forEach((weight, key) => { sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
+    const sums = new Array(size).fill(null);
+    weights.forEach((weight, key) => { if (weight !== null) sums[Math.min(size - 1, Math.floor(key / step))] += weight; });
     return sums;
   });
-  const most = Math.max(...rows.flat()); // in a long text, all weights are small
-  paint(canvas, rows, (share) => blues(share / most));
+  paint(canvas, rows, bluesOf(Math.max(...rows.flat()))); // in a long text, all weights are small
 }
 
 // --- one head ---
 
 // All weights of a head; a click chooses the query and the key.
 function drawHeadMap(box, stream) {
-  const number = lookNumber(), layer = layerOf(stream), { head } = state, rows = weightsOf(stream, layer, head);
+  const number = lookNumber(), layer = layerOf(stream), { head } = state;
+  const rows = weightsOf(stream, layer, head).map((row, query) => maskedRow(stream, layer, query, row));
   const count = rows.length, wide = stream.tokens.length;
   let most = 0;
   for (const row of rows) for (const each of row) if (each > most) most = each;
   box.textContent = "";
   drawMatrix(box, {
-    rows: count, columns: wide, value: (r, c) => rows[r][c] / most, colour: blues, rowNames: stream.asking, columnNames: stream.tokens,
+    rows: count, columns: wide, value: (r, c) => rows[r][c], colour: bluesOf(most), rowNames: stream.asking, columnNames: stream.tokens,
     label: `weights of head ${head} in layer ${layer}, ${count} queries by ${wide} keys`, size: Math.max(9, Math.min(20, 320 / wide)), most: Math.min(320, box.clientWidth - 76 || 320),
     at: (query, key) => ref("weight", number, layer, head, query, key), pick: (query, key) => choose({ [stream.place]: query, key }),
     spots: (of) => spotIn(of, "weight", ([s, l, h, query, key]) => (s === number && l === layer && h === head ? [query, key, 1, 1] : null)),
   });
-  addScale(box, most, { colour: blues });
+  addScale(box, most, { colour: blues, hidden: hiddenKeys(stream) });
 }
 
 // The tokens twice, on the left those that look, on the right those looked at, with lines between.
@@ -173,7 +181,9 @@ function drawLines(place, stream, rows) {
       if (weight >= 0.005) add(front, "path", { class: "look chosen", d: line(query, key), "stroke-width": 1 + 9 * weight, "stroke-opacity": 0.25 + 0.75 * weight });
     });
     asks.forEach((each, n) => each.classList.toggle("chosen", n === query));
+    const isHidden = hiddenFrom(stream, layerOf(stream), query);
     sides.forEach(({ answers, share, box }, n) => {
+      answers.classList.toggle("masked", isHidden(n));
       means(answers, "weight", ...at, query, n);
       box.setAttribute("fill-opacity", rows[query][n]);
       share.textContent = rows[query][n] >= 0.005 ? percent(rows[query][n], 0) : "";
@@ -214,7 +224,7 @@ function addAnswering(keys, { token, y, left, wide, letters }) {
 function drawColumns(place, stream, rows) {
   const asking = askingOf(stream), order = strongest(rows[asking], 30), of = (key) => ["weight", lookNumber(), layerOf(stream), state.head, asking, key];
   drawBars(place, order.map(({ weight, key }) => ({
-    name: stream.tokens[key], value: weight, text: `${percent(weight)}  at ${key}`, of: of(key),
+    name: stream.tokens[key], at: key, value: weight, text: percent(weight), of: of(key),
   })), Math.max(order[0].weight, 1e-9), "key");
   add(place, "p", { class: "hint" }, `The ${order.length} largest of ${stream.tokens.length} weights.`);
 }

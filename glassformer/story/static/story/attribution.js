@@ -76,8 +76,15 @@ function drawOpinionTable(box, scene, number, found, methods) {
 }
 
 // A map over the picture for each method: blue for the prediction, orange against it.
+// A map with numbers of both signs has a scale of both.
+function signedCaption({ values }, methods) {
+  const isSigned = methods.some(([name]) => values[name].some((value) => value < 0));
+  const scales = isSigned ? "from 0 to its largest number or, where there are numbers below 0, as far on both sides of it" : "from 0 to its largest number";
+  return `Each map has its own scale, ${scales}. Blue: for the prediction.${isSigned ? " Orange: against it." : ""} Point at a place to read its number.`;
+}
+
 function drawOpinionMaps(box, scene, { picture }, found, methods) {
-  const drawn = addFigure(box, { name: "What the prediction rests on", of: scene.predicts === "whole" ? [] : ["token"], style: "wide", caption: "Each map has its own scale, from 0 to its largest number. Blue: for the prediction. Orange: against it. Point at a place to read its number." });
+  const drawn = addFigure(box, { name: "What the prediction rests on", of: scene.predicts === "whole" ? [] : ["token"], style: "wide", caption: signedCaption(found, methods) });
   const row = add(drawn, "div", { class: isStrip(picture) ? "opinion-maps stacked" : "opinion-maps" });
   for (const [name, label] of methods) {
     const part = add(row, "div"), values = found.values[name].slice(picture.num_extra, picture.num_extra + placesIn({ picture }));

@@ -5,7 +5,7 @@ const TREE = { wide: 118, high: 24, left: 8, top: 30 };
 chapters.push({
   id: "beams",
   title: "Beam search",
-  equation: ["score = Σ log p(token) / lengthᵅ"],
+  equation: ["score = Σ log p(token) / number of tokens"],
   note: "At each step the beams are continued in every way, and only the best continuations are kept. Columns are steps, the best candidate on top; the way to the winner is marked.",
   isShown: (scene) => Boolean(scene.beams || scene.searchBeams),
   draw(place, scene) {

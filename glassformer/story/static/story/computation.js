@@ -3,7 +3,7 @@
 chapters.push({
   id: "computation",
   title: "One weight, step by step",
-  equation: [{ text: "output", kind: "output" }, " = Σ softmax(", { text: "query", kind: "query" }, " · ", { text: "key", kind: "key" }, " / √d) · ", { text: "value", kind: "value" }],
+  equation: (scene) => [{ text: "output", kind: "output" }, " = Σ softmax(", QUERY, " · ", KEY, " / √d", ...addedToScores(lookOf(scene)), ") · ", VALUE],
   note: "The arithmetic behind one line of the picture above, with the model's own numbers. Point at any cell to see what it was computed from.",
   isShown: (scene) => Boolean(scene.main.layers),
   draw(place, scene) {
@@ -24,29 +24,26 @@ function writeOut(box, stream, said) {
   const scores = scoresOf(stream, layer, head, query), weights = sharesOf(scores), key = shownKey(weights);
   const parts = headOf(stream.layers[layer], head), { width } = parts;
   const asks = vectorAt(parts.query, width, query), answers = vectorAt(parts.key, width, key);
-  const [from, to] = [quoted(nameIn({ ...stream, tokens: stream.asking }, layer, query)), quoted(nameIn(stream, layer, key))];
-  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick({ ...stream, tokens: stream.asking }, layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
+  const [from, to] = [nameAmong(askingStream(stream), layer, query), nameAmong(stream, layer, key)];
+  writeProse(said, ["Layer ", layerPick(stream), ", head ", headPick(stream), ": how much ", placePick(askingStream(stream), layer, stream.place, query, "query token", "query"), " looks at ", placePick(stream, layer, "key", key, "key token", "key"), "."]);
   addStep(box, "query", `query of ${from}`, asks, ["query", ...at, query]);
   addStep(box, "key", `key of ${to}`, answers, ["key", ...at, key]);
   addStep(box, "", "products, number by number", Array.from(asks, (each, n) => each * answers[n]), ["product", ...at, query, key]);
   const sum = dotOf(asks, answers), root = Math.sqrt(width), bias = biasOf(stream, layer, head, query, key);
   const score = term(number(sum / root + bias), "score", ref("score", ...at, query, key));
   addLine(box, ["their sum ", number(sum), ` / √${width}`, bias ? ` + ${number(bias)} for the distance` : "", " = score ", score]);
-  if (stream.causal && key > query) {
-    addLine(box, [`${to} comes later: the causal mask sets the score to −∞, so the weight is exactly 0.`]);
-    return;
-  }
   if (scores[key] === -Infinity) {
-    addLine(box, [`${to} is in another window, so the weight is exactly 0.`]);
+    addLine(box, [`${whyHidden(stream, layer, query, key)}, so the weight is exactly 0.`]);
     return;
   }
   const allowed = Array.from(scores).filter(Number.isFinite).length;
   const total = Array.from(scores).reduce((a, each) => a + Math.exp(each), 0);
-  const units = allowed === 1 ? unitsOf(stream).replace(/(?<=h)es$|s$/, "") : unitsOf(stream);
+  const several = stream.layers[layer].grid ? "places" : unitsOf(stream);
+  const units = allowed === 1 ? several.replace(/(?<=h)es$|s$/, "") : several;
   addLine(box, [`softmax over ${allowed} ${units}: e^${number(sum / root + bias)} / ${number(total)} = weight `, term(percent(weights[key], 2), "weight", ref("weight", ...at, query, key))]);
   const order = strongest(weights, Math.min(8, allowed));
   drawBars(add(box, "div", { class: "shares" }), order.map(({ weight, key: n }) => ({
-    name: nameIn(stream, layer, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
+    name: nameIn(stream, layer, n), at: placeAmong(stream.tokens, n), value: weight, text: percent(weight, 2), style: n === key ? "chosen" : "", of: ["weight", ...at, query, n],
   })), order[0].weight, "key");
   const mean = new Float64Array(width);
   weights.forEach((weight, n) => { if (weight) vectorAt(parts.value, width, n).forEach((each, k) => { mean[k] += weight * each; }); });

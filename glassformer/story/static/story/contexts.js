@@ -3,10 +3,10 @@
 // For eyes that do not tell red from green, too (Okabe and Ito).
 const USE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6b00", "#777777"];
 
-function drawContexts(place, found) {
+function drawContexts(place, found, { embeddings }) {
   const { word, names, cosine, map, map_share: share } = found;
   add(place, "h3", {}, `${quoted(word)} in ${names.length} places`);
-  add(place, "p", { class: "hint" }, "Before the first layer, the vectors of a word differ only by its position and its spelling. Each layer adds something of its context, and the ways part.");
+  add(place, "p", { class: "hint" }, `Before the first layer, the vectors of a word differ only by its ${embeddings?.entry.adds_positions ? "position and its spelling" : "spelling"}. Each layer adds something of its context, and the ways part.`);
   const grid = add(place, "div", { class: "side uses" });
   const box = addFigure(grid, { name: `${quoted(word)} in ${names.length} places`, caption: `Directions of its vectors from the input to the last layer (large), on a map that holds ${percent(share, 0)} of their differences.` });
   const groups = drawUses(box, names, map);

@@ -27,9 +27,9 @@ chapters.push({
 });
 
 // How a token enters the first layer, in this model.
-function entryEquation({ entry, positions }) {
+function entryEquation({ entry }) {
   const token = `${entry.is_scaled ? "√d · " : ""}${entry.is_widened ? "W " : ""}E[token]`;
-  const sum = [token, positions ? "P[position]" : "", entry.has_segments ? "S[segment]" : ""].filter(Boolean).join(" + ");
+  const sum = [token, entry.adds_positions ? "P[position]" : "", entry.has_segments ? "S[segment]" : ""].filter(Boolean).join(" + ");
   return `x = ${entry.is_normed ? `norm(${sum})` : sum}`;
 }
 
@@ -91,15 +91,17 @@ function makeSpots() {
 }
 
 // Bars with names and numbers, the largest first; `most` is the value of a full bar. A row with `of`,
-// a name and a place, can be pointed at (see sources.js). `label` says what the names are.
+// a name and a place, can be pointed at (see sources.js); `at` is the position of a name that others
+// share. `label` says what the names are.
 function drawBars(parent, rows, most, label = "name") {
   const table = add(parent, "table", { class: "bars" });
   const head = add(add(table, "thead", { class: "spoken" }), "tr");
   for (const name of [label, "bar", "value"]) add(head, "th", { scope: "col" }, name);
   const body = add(table, "tbody"), items = [];
-  for (const { name, value, text, style, of, swatch } of rows) {
+  for (const { name, at = null, value, text, style, of, swatch } of rows) {
     const row = add(body, "tr", { class: style ?? "" });
     const title = add(row, "th", { dir: "auto", scope: "row" }, short(visible(name), 22));
+    if (at !== null) add(title, "span", { class: "at" }, ` at ${at}`);
     if (swatch) add(title, "span", { class: "swatch" }).style.background = swatch;
     const cell = add(row, "td", { class: "bar-cell" });
     const bar = add(cell, "span", { class: "bar-fill" });

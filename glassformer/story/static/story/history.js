@@ -27,6 +27,7 @@ chapters.push({
     const isOther = scene.text !== history.text;
     if (isOther) add(place, "p", { class: "hint" }, `This chapter stays with the text that was inspected: ${quoted(history.text)}`);
     addTimeline(place, history);
+    tellOfOtherSteps(add(place, "p", { class: "hint" }), scene, history, isOther);
     drawRecord(place, history);
     drawPastText(place, history, isOther);
     drawPastPrediction(place, history, isOther);
@@ -48,6 +49,30 @@ function unpackedHistory(history) {
 const pastPlace = (history, isOther) => (
   history.predicts === "whole" ? 0 : isOther ? history.focus : Math.min(state.token, history.actual.length - 1)
 );
+
+// --- the chapters above ---
+
+// The snapshot whose predictions are those of the chapters above; -1: none.
+function momentAbove({ predictions }, { options }) {
+  const isSame = (moment) => predictions.every((each, at) => {
+    const [name, share] = moment[at][0], best = each.options[0];
+    return name === best.token && Math.abs(share - best.probability) < 1e-3;
+  });
+  return options.findLastIndex(isSame);
+}
+
+// Numbers of other steps are other numbers: the reader is told where these chapters agree.
+function tellOfOtherSteps(line, scene, history, isOther) {
+  if (isOther || !scene.predictions) return void line.remove(); // another text, or a page of its own
+  const { steps } = history, above = momentAbove(scene, history), name = (moment) => `step ${number(steps[moment])}`;
+  const isSilent = (scene.silent ?? []).length > 0;
+  follow(["moment"], () => {
+    if (isSilent) line.textContent = "The chapters above are without the heads that are switched off; here, all heads are on.";
+    else if (above < 0) line.textContent = "The chapters above show the model that the run kept as its best, from a step of which there is no snapshot: their probabilities differ from those below.";
+    else if (above === state.moment) line.textContent = `The chapters above show the same model, of ${name(above)}.`;
+    else line.textContent = `The chapters above show the model of ${name(above)}, which the run kept; below is ${name(state.moment)}, whose probabilities differ.`;
+  });
+}
 
 // --- the slider ---
 
@@ -110,7 +135,7 @@ function drawRecord(place, history) {
     { points: series("train_loss"), label: "training", style: "training run-1" },
     { points: series("val_loss"), label: "validation", style: "run-0" },
   ].filter(({ points }) => points.length);
-  const chart = lines.length ? addFigure(layout, { name: "Loss of the run", caption: "Loss of the run." }) : null;
+  const chart = lines.length ? addFigure(layout, { name: "Loss of the run", caption: lines.length > 1 ? "Loss of the run. Training: the mean over the last batches, with dropout, augmentation and smoothed targets if the recipe has them; validation: held-out data without these. So the first may be the higher one." : "Loss of the run." }) : null;
   const box = samples.length ? add(layout, "div", { class: "sample" }) : null;
   if (chart) { // drawn when all columns are there, and it has its width
     drawTimeChart(chart, history, { title: "loss over the steps of the training", lines });

@@ -51,10 +51,11 @@ function drawLabelLens(place, scene) {
 
 // A sum over words: what each adds to the logit of a label. Blue is for it, orange against it.
 function drawContributions(place, scene) {
-  const { values, bias, logits, is_alone: isAlone } = scene.contributions;
+  const { values, bias, logits, is_alone: isAlone, longest_ngram: longest, reads_letters: readsLetters } = scene.contributions;
+  const parts = [longest > 2 ? `sequences of up to ${longest} tokens` : longest > 1 ? "pairs" : "", readsLetters ? "letter sequences" : ""].filter(Boolean);
   add(place, "h3", {}, "What each token adds");
   add(place, "p", { class: "hint" }, isAlone
-    ? "This model is a sum: each word, with the pairs and letter sequences that it is part of, adds to the score (logit) of each label. Nothing is left over: the parts below and the label's own bias are the score."
+    ? `This model is a sum: each token${parts.length ? `, with the ${parts.join(" and ")} that it is part of,` : ""} adds to the score (logit) of each label. Nothing is left over: the parts below and the label's own bias are the score.`
     : "The score (logit) of a label is a sum over the last vectors of all tokens, so that nothing is left over. But the vector of a token also holds what it took up from others: a part may belong to its neighbours.");
   const best = scene.labels.indexOf(scene.predictions[0].options[0].token);
   const controls = add(place, "div", { class: "controls" });
@@ -69,7 +70,7 @@ function drawContributions(place, scene) {
       part.style.setProperty("--share", Math.abs(adds[n]) / most);
     });
     const order = adds.map((value, n) => ({ value, n })).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    const rows = order.slice(0, 12).map(({ value, n }) => ({ name: scene.main.tokens[n], value: Math.abs(value), text: withSign(value), style: value < 0 ? "against" : "in-favour" }));
+    const rows = order.slice(0, 12).map(({ value, n }) => ({ name: scene.main.tokens[n], at: placeAmong(scene.main.tokens, n), value: Math.abs(value), text: withSign(value), style: value < 0 ? "against" : "in-favour" }));
     drawBars(box, rows, most);
     const others = order.slice(12).reduce((sum, { value }) => sum + value, 0);
     const rest = order.length > 12 ? `, the ${order.length - 12} others ${withSign(others)}` : "";

@@ -7,15 +7,19 @@ function blockEquation(stream) {
   const attention = { text: "attention", kind: "output" }, parts = [[attention], ["feed-forward"]];
   if (stream.cross) parts.splice(1, 0, [attention, ` to the ${stream.memory === "image" ? "picture" : "source"}`]);
   return parts.flatMap((part, n) => [
-    n ? ";  x ← " : "x ← ", ...(stream.pre_norm ? ["x + ", ...part, "(norm(x))"] : ["norm(x + ", ...part, "(x))"]),
+    n ? ";  x ← " : "x ← ", ...(stream.wiring.pre_norm ? ["x + ", ...part, "(norm(x))"] : ["norm(x + ", ...part, "(x))"]),
   ]);
 }
 
 chapters.push({
   id: "layers",
   title: "Layer by layer",
-  equation: (scene) => blockEquation(scene.main),
-  note: ({ main, lens }) => `Each layer adds to the vector of every ${oneOf(main)}.${lens ? " The lens reads these vectors as if the layer were the last." : ""}`,
+  equation: ({ main }) => main.wiring && blockEquation(main),
+  note: ({ main, lens }) => {
+    const sum = main.wiring?.pre_norm === false ? " and normalises the sum" : "", grids = new Set((main.layers ?? []).map(({ grid }) => grid?.join("×")));
+    const merged = grids.size > 1 ? ` Between stages, four neighbouring places become one: the grids are ${[...grids].join(", then ")}.` : "";
+    return `Each layer adds to the vector of every ${oneOf(main)}${sum}.${merged}${lens ? " The lens reads these vectors as if the layer were the last." : ""}`;
+  },
   isShown: (scene) => Boolean(scene.path || scene.effects),
   draw(place, scene) {
     if (scene.lens && scene.predicts === "whole") drawLabelLens(place, scene);
@@ -24,7 +28,7 @@ chapters.push({
     else if (scene.logitsWithout && scene.predicts === "whole") add(place, "p", { class: "hint" }, "The lens of a text that is typed here is not shown: labels are read from all tokens at once.");
     else if (scene.logitsWithout) add(place, "p", { class: "hint" }, `The lens of a text that is typed here is shown for up to ${MOST_LENS} tokens.`);
     if (scene.path) drawPath(place, scene);
-    if (scene.contexts) drawContexts(place, scene.contexts);
+    if (scene.contexts) drawContexts(place, scene.contexts, scene);
     drawSwitches(place, scene);
   },
 });
@@ -212,7 +216,7 @@ function drawEffects(place, shown, { effects, at }, look = 0, group = undefined,
       return;
     }
     const after = last.probability * Math.exp(change[layer][n]);
-    said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percent(last.probability)} → ${percent(after)}`;
+    said.textContent = `Without head ${n} of layer ${layer}: p(${quoted(last.token)}) ${percents(last.probability, after).join(" → ")}`;
   };
   const worst = cells.reduce((best, { value }, at) => (value > cells[best].value ? at : best), 0);
   for (const each of cells) {

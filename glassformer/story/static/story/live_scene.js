@@ -98,10 +98,10 @@ function readerOf(live, { input }) {
   return live.readers[input.tokenizer] ??= makeTokenizer(live.tokenizers[input.tokenizer]);
 }
 
-function liveStream(live, described, ids, seen, { name, memory, memory_score, pre_norm }) {
+function liveStream(live, described, ids, seen, { name, memory, memory_score, wiring }) {
   const { layers } = seen.stacks[described.stack], reader = readerOf(live, described);
   return {
-    name, memory, memory_score, pre_norm, ids, tokens: ids.map((id) => reader.token(id)), layers,
+    name, memory, memory_score, wiring, ids, tokens: ids.map((id) => reader.token(id)), layers,
     causal: described.is_causal, bias: layers[0].bias ?? null,
     cross: layers[0].cross ? layers.map(({ cross }) => cross) : null, spelling: reader.spelling(ids),
   };

@@ -43,13 +43,18 @@ function addNames(box, style, names, cell) {
 
 // The scale of a map, from 0 or, if some of its numbers are negative, from the largest one with the
 // other sign. `colour(share)` is [r, g, b, a], as in the map itself.
-function addScale(parent, most, { colour, format = percent, style = "blue-bar", isSigned = false }) {
+function addScale(parent, most, { colour, format = percent, style = "blue-bar", isSigned = false, hidden = "" }) {
   const line = add(parent, "p", { class: "heat-scale" }), steps = 64, least = isSigned ? -1 : 0;
   add(line, "span", {}, isSigned ? format(-most) : "0");
   const bar = add(line, "canvas", { class: style, width: steps, height: 1, role: "img", "aria-label": "scale of the colours" });
   paintCells(bar, 1, steps, (_, n) => least + ((1 - least) * n) / (steps - 1), colour);
   add(line, "span", {}, format(most));
+  if (hidden) add(parent, "p", { class: "masked-key" }, `masked: ${hidden}`);
 }
 
 // Strong on light and on dark paper.
 const blues = (share) => [58, 128, 228, 255 * Math.sqrt(Math.max(0, share))];
+
+// What a mask hides has a grey of its own, on paper and over a picture.
+const MASKED = [128, 128, 128, 90], MASKED_OVER = [128, 128, 128, 230];
+const bluesOf = (most) => (weight) => (weight === null ? MASKED : blues(weight / most));

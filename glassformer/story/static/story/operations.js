@@ -1,14 +1,16 @@
 // Every operation on this page, declared once: what a number was computed from, and the sum with its
 // real numbers. Places of tokens begin with the number of the stream, those of attention with who looks at whom.
 
-const tokenAt = (stream, n) => quoted(scene.streams[stream].tokens[n] ?? "");
+const tokenAt = (stream, n) => quotedAmong(scene.streams[stream].tokens, n);
 const mainStream = () => scene.streams.length - 1;
 const headTitle = (layer, head) => ` · layer ${layer}, head ${head}`;
 // Attention has its own numbers: who looks at whom (see looksOf).
-const queryAt = (look, n) => tokenAt(looksOf(scene)[look].asks, n);
-const keyAt = (look, n) => tokenAt(looksOf(scene)[look].answers, n);
-const queryRef = (look, n) => ref("token", looksOf(scene)[look].asks, n);
-const keyRef = (look, n) => ref("token", looksOf(scene)[look].answers, n);
+const queryAt = (look, layer, n) => nameAmong(askingStream(looksOf(scene)[look]), layer, n);
+const keyAt = (look, layer, n) => nameAmong(looksOf(scene)[look], layer, n);
+const queryRefs = (look, layer, n) => tokensBehind(looksOf(scene)[look], layer, n).map((token) => ref("token", looksOf(scene)[look].asks, token));
+const keyRefs = (look, layer, n) => tokensBehind(looksOf(scene)[look], layer, n).map((token) => ref("token", looksOf(scene)[look].answers, token));
+// Where places of a picture are merged, several tokens stand behind a position.
+const tokensBehind = (look, layer, n) => (look.layers[layer].grid ? placesAt(look, layer, n) : [n]);
 const equals = (value) => [" = ", term(inSum(value), "result")];
 
 declare("token", {
@@ -30,12 +32,12 @@ const hexadecimal = (byte) => byte.toString(16).toUpperCase().padStart(2, "0");
 declare("weight", {
   sources: (stream, layer, head, query, key) => [
     ref("score", stream, layer, head, query, key), ref("query", stream, layer, head, query, "*"),
-    ref("key", stream, layer, head, key, "*"), queryRef(stream, query), keyRef(stream, key),
+    ref("key", stream, layer, head, key, "*"), ...queryRefs(stream, layer, query), ...keyRefs(stream, layer, key),
   ],
   lines(stream, layer, head, query, key) {
     const own = looksOf(scene)[stream], scores = scoresOf(own, layer, head, query), weights = sharesOf(scores);
-    const title = [`weight of `, term(keyAt(stream, key), "key"), ` for the query `, term(queryAt(stream, query), "query"), headTitle(layer, head)];
-    if (scores[key] === -Infinity) return [title, [`${keyAt(stream, key)} comes later: the causal mask sets its score to −∞, and e^−∞ = 0.`]];
+    const title = [`weight of `, term(keyAt(stream, layer, key), "key"), ` for the query `, term(queryAt(stream, layer, query), "query"), headTitle(layer, head)];
+    if (scores[key] === -Infinity) return [title, [`${whyHidden(own, layer, query, key)}, and e^−∞ = 0.`]];
     const most = Math.max(...scores), power = (n) => Math.exp(scores[n] - most);
     const total = Array.from(scores).reduce((sum, _, n) => sum + power(n), 0);
     const terms = Array.from(scores, (score, n) => [power(n), ["e^", term(inSum(score), "score", ref("score", stream, layer, head, query, n))]]).filter(([value]) => value > 0);
@@ -46,6 +48,12 @@ declare("weight", {
   },
 });
 
+// Why a score does not count.
+function whyHidden(look, layer, query, key) {
+  const name = nameAmong(look, layer, key);
+  return look.causal && key > query ? `${name} comes later: the causal mask sets its score to −∞` : `${name} is in another window: the mask sets its score to −∞`;
+}
+
 function powerSum(terms) {
   const order = [...terms].sort(([a], [b]) => b - a);
   const parts = order.slice(0, 5).flatMap(([, each], n) => (n ? [" + ", ...each] : each));
@@ -55,7 +63,7 @@ function powerSum(terms) {
 declare("score", {
   sources: (stream, layer, head, query, key) => [
     ref("query", stream, layer, head, query, "*"), ref("key", stream, layer, head, key, "*"),
-    queryRef(stream, query), keyRef(stream, key),
+    ...queryRefs(stream, layer, query), ...keyRefs(stream, layer, key),
   ],
   lines(stream, layer, head, query, key) {
     const own = looksOf(scene)[stream], parts = headOf(own.layers[layer], head), { width } = parts;
@@ -63,10 +71,11 @@ declare("score", {
     const terms = Array.from(a, (each, n) => [each * b[n], [
       term(signed(each), "query", ref("query", stream, layer, head, query, n)), " · ", term(signed(b[n]), "key", ref("key", stream, layer, head, key, n)),
     ]]);
-    const bias = biasOf(own, layer, head, query, key);
+    const bias = biasOf(own, layer, head, query, key), isHidden = scoresOf(own, layer, head, query)[key] === -Infinity;
     return [
-      [`score of `, term(keyAt(stream, key), "key"), ` for the query `, term(queryAt(stream, query), "query"), headTitle(layer, head)],
+      [`score of `, term(keyAt(stream, layer, key), "key"), ` for the query `, term(queryAt(stream, layer, query), "query"), headTitle(layer, head)],
       ["query · key / √d = (", ...sumParts(terms), `) / √${width}`, ...(bias ? [` + ${inSum(bias)} for the distance`] : []), ...equals(dotOf(a, b) / Math.sqrt(width) + bias)],
+      ...(isHidden ? [[`${whyHidden(own, layer, query, key)}.`]] : []),
     ];
   },
 });
@@ -87,37 +96,54 @@ declare("product", {
 
 for (const kind of ["query", "key", "value"]) {
   declare(kind, {
-    sources: (stream, layer, head, token) => [(kind === "query" ? queryRef : keyRef)(stream, token), ref("state", layer, token)],
+    sources: (stream, layer, head, token) => [...(kind === "query" ? queryRefs : keyRefs)(stream, layer, token), ...(stream === 0 ? [ref("state", layer, token)] : [])],
     lines: (stream, layer, head, token, n) => projectionLines(kind, stream, layer, head, token, n),
   });
 }
 
-// A number of a query, key or value: a row of a matrix times the state before the layer.
+// What a query, key or value is computed from: the state before the layer, its norm if the model has
+// it there; for attention to a source, the state after self-attention, and the output of the encoder.
+function projected(kind, look, layer, token) {
+  const isCross = look.name === "cross", name = nameAmong(kind === "query" ? askingStream(look) : look, layer, token);
+  if (isCross && kind !== "query") return `the encoder’s output for ${name}`;
+  const state = `the state of ${name} ${isCross ? `in layer ${layer}, after self-attention` : `before layer ${layer}`}`;
+  return look.wiring.pre_norm ? `norm(${state})` : state;
+}
+
+// What happens to it after the product.
+function afterProduct(kind, look) {
+  if (kind === "value") return "";
+  const { qk_norm: isNormed, is_rotary: isRotary } = look.wiring, isTurned = isRotary && look.name !== "cross";
+  return [isNormed && "normalised", isTurned && "turned by its position"].filter(Boolean).map((step) => `, then ${step}`).join("");
+}
+
+// A number of a query, key or value: a row of a matrix times that.
 function projectionLines(kind, stream, layer, head, token, n) {
-  const parts = headOf(looksOf(scene)[stream].layers[layer], head), own = vectorAt(parts[kind], parts.width, token);
+  const look = looksOf(scene)[stream], parts = headOf(look.layers[layer], head), own = vectorAt(parts[kind], parts.width, token);
+  const of = ` of ${(kind === "query" ? queryAt : keyAt)(stream, layer, token)}`, sum = `${projected(kind, look, layer, token)}${look.wiring.has_bias ? " + bias" : ""}${afterProduct(kind, look)}`;
   const name = { query: "W_Q", key: "W_K", value: "W_V" }[kind];
-  if (n === "*") return [[term(kind, kind), ` of ${(kind === "query" ? queryAt : keyAt)(stream, token)}`, headTitle(layer, head)], [`${parts.width} numbers: ${name} · the state of ${(kind === "query" ? queryAt : keyAt)(stream, token)} before layer ${layer}`]];
-  const title = [`number ${n} of the `, term(kind, kind), ` of ${(kind === "query" ? queryAt : keyAt)(stream, token)}`, headTitle(layer, head)];
+  if (n === "*") return [[term(kind, kind), of, headTitle(layer, head)], [`${parts.width} numbers: ${name} · ${sum}`]];
+  const title = [`number ${n} of the `, term(kind, kind), of, headTitle(layer, head)];
   const found = stream === 0 ? scene.projection?.(kind, layer, head, token, n) : null;
-  if (!found) return [title, [`row ${n} of ${name} · the state of ${(kind === "query" ? queryAt : keyAt)(stream, token)} before layer ${layer}`, ...equals(own[n]), " (this page does not carry the weights of the model)"]];
+  if (!found) return [title, [`row ${n} of ${name} · ${sum}`, ...equals(own[n]), " (this page does not carry the weights of the model)"]];
   const terms = Array.from(found.row, (weight, at) => [weight * found.state[at], [`${signed(weight)} · ${signed(found.state[at])}`]]);
-  const sum = dotOf(found.row, found.state) + found.bias;
+  const product = dotOf(found.row, found.state) + found.bias;
   const after = found.isNormed || found.isTurned ? [`, ${[found.isNormed && "normalised", found.isTurned && `turned by position ${token}`].filter(Boolean).join(", then ")}: `, term(inSum(own[n]), "result")] : [];
-  return [title, [`${name} · state${found.isStateNormed ? " (normalised)" : ""} = `, ...sumParts(terms), ...(found.bias ? [` + bias ${inSum(found.bias)}`] : []), ...equals(sum), ...after]];
+  return [title, [`${name} · state${found.isStateNormed ? " (normalised)" : ""} = `, ...sumParts(terms), ...(found.bias ? [` + bias ${inSum(found.bias)}`] : []), ...equals(product), ...after]];
 }
 
 declare("output", {
   sources: (stream, layer, head, query) => [
-    queryRef(stream, query), ...looksOf(scene)[stream].tokens.map((_, key) => ref("weight", stream, layer, head, query, key)),
+    ...queryRefs(stream, layer, query), ...looksOf(scene)[stream].tokens.map((_, key) => ref("weight", stream, layer, head, query, key)),
     ...looksOf(scene)[stream].tokens.map((_, key) => ref("value", stream, layer, head, key, "*")),
   ],
   lines(stream, layer, head, query, n) {
     const own = looksOf(scene)[stream], parts = headOf(own.layers[layer], head), weights = weightsAt(own, layer, head, query);
-    const title = [n === "*" ? "output" : `number ${n} of the output`, ` of the head for ${queryAt(stream, query)}`, headTitle(layer, head)];
+    const title = [n === "*" ? "output" : `number ${n} of the output`, ` of the head for ${queryAt(stream, layer, query)}`, headTitle(layer, head)];
     if (n === "*") return [title, ["the sum of all values, each times its weight"]];
     const terms = weights.map((weight, key) => [weight * vectorAt(parts.value, parts.width, key)[n], [
       term(percent(weight), "weight", ref("weight", stream, layer, head, query, key)), " · ",
-      term(signed(vectorAt(parts.value, parts.width, key)[n]), "value", ref("value", stream, layer, head, key, n)), ` ${keyAt(stream, key)}`,
+      term(signed(vectorAt(parts.value, parts.width, key)[n]), "value", ref("value", stream, layer, head, key, n)), ` ${keyAt(stream, layer, key)}`,
     ]]).filter(([, ], key) => weights[key] > 0);
     return [title, ["Σ weight · value = ", ...sumParts(terms), ...equals(terms.reduce((sum, [value]) => sum + value, 0))]];
   },

@@ -1,19 +1,21 @@
 // While it learned: what the heads attended to at each step. All heads at one step, one head at all
 // steps, and how closely heads came to follow a simple rule.
 
-// One map of one head at one step, as rows.
-function pastRows({ data, shape }, moment, layer, head) {
+// One map of one head at one step, as rows; null where a mask hides what is looked at. Of a long text,
+// several tokens share a row or a column.
+function pastRows({ weights: { data, shape }, tokens }, moment, layer, head) {
   const [, layers, heads, rows, columns] = shape;
   const first = ((moment * layers + layer) * heads + head) * rows * columns;
+  const lastOf = (row) => Math.floor(((row + 1) * tokens) / rows) - 1, firstOf = (column) => Math.floor((column * tokens) / columns);
   return Array.from({ length: rows }, (_, row) => (
-    Array.from(data.subarray(first + row * columns, first + (row + 1) * columns))
+    Array.from(data.subarray(first + row * columns, first + (row + 1) * columns), (weight, column) => (tokens && firstOf(column) > lastOf(row) ? null : weight))
   ));
 }
 
 // One scale for all heads and steps, so that they can be compared.
 function attentionColour(maps) {
   maps.most ??= maps.weights.data.reduce((most, share) => Math.max(most, share), 1e-6);
-  return (share) => [64, 134, 228, 255 * Math.sqrt(share / maps.most)];
+  return bluesOf(maps.most);
 }
 
 function drawPastHeads(place, history) {
@@ -70,15 +72,15 @@ function drawPastMap(box, history, maps, tokens) {
     rows, columns, value: () => 0, colour, label: "attention of one head", size: Math.max(9, Math.min(24, 380 / columns)), most: 380,
     rowNames: namesBehind(history.tokens, rows), columnNames: namesBehind(tokens, columns),
   });
-  addScale(box, maps.most, { colour: (share) => colour(share * maps.most) });
+  addScale(box, maps.most, { colour: blues, hidden: maps.tokens ? "later tokens" : "" });
   let shown = null;
   canvas.addEventListener("pointermove", (event) => {
     const around = canvas.getBoundingClientRect();
     const [row, column] = [[event.clientY - around.top, around.height, rows], [event.clientX - around.left, around.width, columns]].map(([at, size, count]) => Math.max(0, Math.min(count - 1, Math.floor((at / size) * count))));
-    canvas.title = `${visible(namesBehind(history.tokens, rows)[row])} → ${visible(namesBehind(tokens, columns)[column])}: ${percent(shown[row][column])}`;
+    canvas.title = `${visible(namesBehind(history.tokens, rows)[row])} → ${visible(namesBehind(tokens, columns)[column])}: ${shown[row][column] === null ? "masked" : percent(shown[row][column])}`;
   });
   return (layer, head) => {
-    shown = pastRows(maps.weights, state.moment, layer, head);
+    shown = pastRows(maps, state.moment, layer, head);
     paint(canvas, shown, colour);
   };
 }
@@ -103,7 +105,7 @@ function drawPastThumbs(place, history, maps) {
     });
   });
   follow(["moment"], () => thumbs.forEach(({ canvas, l, h }) => {
-    paint(canvas, pastRows(maps.weights, state.moment, l, h), attentionColour(maps));
+    paint(canvas, pastRows(maps, state.moment, l, h), attentionColour(maps));
   }));
   follow(["layer", "head"], () => {
     const [layer, chosen] = shownHead(maps);
@@ -127,7 +129,7 @@ function drawFilm(place, history, maps) {
     return { button, canvas };
   });
   follow(["layer", "head"], () => frames.forEach(({ canvas }, moment) => {
-    paint(canvas, pastRows(maps.weights, moment, ...shownHead(maps)), attentionColour(maps));
+    paint(canvas, pastRows(maps, moment, ...shownHead(maps)), attentionColour(maps));
   }));
   follow(["moment"], () => frames.forEach(({ button }, moment) => {
     markChosen(button, moment === state.moment);

@@ -5,7 +5,7 @@ const MOST_TILES = 400; // of the sequence that is drawn; more would be a blur
 chapters.push({
   id: "patches",
   title: "Patches",
-  note: (scene) => `The model does not see a picture but a sequence: squares, read row by row. Choose one: ${whatFollowsAPatch(scene)}`,
+  note: (scene) => `The model does not see a picture but a sequence: squares, read row by row. ${readsAround(scene) ? "Convolutions compute the vector of a square, also from the pixels around it. " : ""}Choose one: ${whatFollowsAPatch(scene)}`,
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.unit === "patch"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) drawCutUp(place, scene, stream);

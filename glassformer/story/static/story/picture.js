@@ -65,6 +65,12 @@ function nameIn(stream, layer, position) {
   return `place ${position} of ${own[0]}×${own[1]}`;
 }
 
+// The name in a sentence, with its position where others have the same name.
+function nameAmong(stream, layer, position) {
+  const name = nameIn(stream, layer, position);
+  return name === stream.tokens[position] ? quotedAmong(stream.tokens, position) : quoted(name);
+}
+
 // Width and height on the page, in the aspect of the original.
 function drawnSize([height, width], most) {
   const aspect = Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, width / height));
@@ -73,13 +79,12 @@ function drawnSize([height, width], most) {
 
 // An image in a group of its own, with a cell for each place. `act` has what happens when a place is
 // pointed at, left, and chosen (by click or keyboard).
-function drawPicture(parent, picture, label, { most = isStrip(picture) ? 640 : 320, grid = picture.grid, source = picture.image, act = {}, isGrey = false } = {}) {
-  const [wide, high] = drawnSize(picture.size, most), [rows, columns] = grid;
+function drawPicture(parent, picture, label, { source = picture.image, size = source === picture.seen ? picture.seen_size : picture.size, most = isStrip({ size }) ? 640 : 320, grid = picture.grid, act = {}, isGrey = false } = {}) {
+  const [wide, high] = drawnSize(size, most), [rows, columns] = grid;
   const box = add(parent, "div", { class: "picture", role: "group", "aria-label": label });
   box.style.maxWidth = `${wide}px`;
   const svg = add(box, "svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label });
   add(svg, "rect", { class: "ground", width: wide, height: high });
-  const size = source === picture.seen ? picture.seen_size : picture.size;
   const image = add(svg, "image", { href: source, width: wide, height: high, preserveAspectRatio: "none" });
   image.classList.toggle("sharp", Math.max(...size) <= SHARP_SIDE);
   image.classList.toggle("dim", isGrey);
@@ -164,22 +169,22 @@ const heatOver = (share) => [...heatColour(share), 255 * BRIGHTEST * share ** 0.
 
 // Lights the cells by numbers, and remembers them for the reader who points at one.
 function lightUp(drawn, weights, format = percent) {
-  const most = Math.max(...weights, 1e-9);
-  drawn.numberAt = (place) => (weights[place] === undefined ? "" : format(weights[place])); // the last pixel is no token
+  const most = Math.max(...weights, 1e-9), isKnown = (weight) => weight !== undefined && weight !== null; // the last pixel is no token
+  drawn.numberAt = (place) => (isKnown(weights[place]) ? format(weights[place]) : weights[place] === null ? "masked" : "");
   drawn.cells.forEach((cell, place) => {
-    const [red, green, blue, alpha] = heatOver(Math.max(0, weights[place] ?? 0) / most);
+    const [red, green, blue, alpha] = weights[place] === null ? MASKED_OVER : heatOver(Math.max(0, weights[place] ?? 0) / most);
     cell.setAttribute("fill", `rgb(${red} ${green} ${blue})`);
     cell.setAttribute("fill-opacity", (alpha / 255).toFixed(3));
   });
 }
 
-const addHeatScale = (parent, most, format = percent) => addScale(parent, most, { colour: heatOver, style: "heat-bar", format });
+const addHeatScale = (parent, most, format = percent, hidden = "") => addScale(parent, most, { colour: heatOver, style: "heat-bar", format, hidden });
 
 // Small maps: a pixel for each place. Returns the largest number.
 function paintPlaces(canvas, weights, columns) {
   const rows = [], most = Math.max(...weights, 1e-9);
   for (let first = 0; first < weights.length; first += columns) rows.push(Array.from(weights.slice(first, first + columns)));
-  paint(canvas, rows, (value) => heatOver(value / most));
+  paint(canvas, rows, (value) => (value === null ? MASKED_OVER : heatOver(value / most)));
   return most;
 }
 

@@ -49,9 +49,9 @@ function drawLooking(place, scene, stream) {
       drawnFor = grid.join();
     }
     const weights = shownWeights(stream, names), places = weights.slice(first);
-    lightUp(answers, places);
+    lightUp(answers, seenPlaces(stream, layer, state[names.head], state[names.token]));
     answers.scale.textContent = "";
-    addHeatScale(answers.scale, Math.max(...places));
+    addHeatScale(answers.scale, Math.max(...places), percent, hiddenKeys(stream));
     asks.frame(placesOf(stream, layer, state[names.token]), "of-query");
     const own = positionIn(stream, layer, state[names.token]) - first;
     answers.frame([own], "of-query");
@@ -70,6 +70,14 @@ function shownWeights(stream, names) {
   return weightsAt(stream, layer, state[names.head], positionIn(stream, layer, state[names.token]));
 }
 
+// The weights of all places as a token looks; null where a mask hides them. The last pixel is never
+// read: no mask has to hide it, but it cannot be looked at, either.
+function seenPlaces(stream, layer, head, token) {
+  const query = positionIn(stream, layer, token), [rows, columns] = gridOf(stream, layer), first = stream.picture.num_extra;
+  const weights = maskedRow(stream, layer, query, weightsAt(stream, layer, head, query)).slice(first);
+  return Array.from({ length: rows * columns }, (_, place) => weights[place] ?? null);
+}
+
 function drawAnswers(room, stream, names, grid, tell, silent) {
   const isMain = names.token === "token", first = stream.picture.num_extra;
   const answers = drawPicture(room, stream.picture, "what it looks at, the brighter the more", {
@@ -82,9 +90,13 @@ function drawAnswers(room, stream, names, grid, tell, silent) {
 
 // The places of the finest grid that a token stands for in a layer.
 function placesOf(stream, layer, token) {
-  const first = stream.picture.num_extra;
-  if (!stream.layers[layer].grid) return [token - first];
-  const position = positionIn(stream, layer, token), [rows, columns] = stream.picture.grid;
+  if (!stream.layers[layer].grid) return [token - stream.picture.num_extra];
+  return placesAt(stream, layer, positionIn(stream, layer, token));
+}
+
+// Those that share a position of a layer with a grid of its own.
+function placesAt(stream, layer, position) {
+  const [rows, columns] = stream.picture.grid;
   return Array.from({ length: rows * columns }, (_, n) => n).filter((n) => positionIn(stream, layer, n) === position);
 }
 
@@ -114,7 +126,7 @@ function drawMapThumbs(place, stream, names) {
   const head = add(add(table, "thead"), "tr");
   add(head, "td", {}, "");
   for (let n = 0; n < most; n += 1) add(head, "th", { scope: "col" }, String(n));
-  const body = add(table, "tbody"), first = stream.picture.num_extra, size = drawnSize(stream.picture.size, 56);
+  const body = add(table, "tbody"), size = drawnSize(stream.picture.size, 56);
   const thumbs = stream.layers.flatMap((parts, layer) => {
     const row = add(body, "tr");
     add(row, "th", { scope: "row" }, String(layer));
@@ -128,7 +140,7 @@ function drawMapThumbs(place, stream, names) {
     for (const { paint: paintThis, layer, number } of thumbs) {
       later(() => { // unless the reader has moved on
         if (state[names.token] !== token) return;
-        paintThis(weightsAt(stream, layer, number, positionIn(stream, layer, token)).slice(first));
+        paintThis(seenPlaces(stream, layer, number, token));
       });
     }
   });

@@ -3,7 +3,7 @@
 chapters.push({
   id: "patch-embeddings",
   title: "Patch embeddings",
-  note: "Each patch begins as a vector that is computed from its pixels. A learned vector is added to say where it is.",
+  note: (scene) => `Each patch begins as a vector that is computed from its pixels${readsAround(scene) ? " and those around it, by convolutions" : ""}.${addedPositions(picturesOf(scene))}`,
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places && picture.unit === "patch"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) {
@@ -17,12 +17,27 @@ chapters.push({
 chapters.push({
   id: "positions",
   title: "Positions",
-  note: "A learned vector is added to the colour of each pixel, to say where it is.",
+  note: (scene) => `Each pixel begins as the vector of its colour.${addedPositions(picturesOf(scene))}`,
   isShown: (scene) => picturesOf(scene).some(({ picture }) => picture.places?.similar && picture.unit === "pixel"),
   draw(place, scene) {
     for (const stream of picturesOf(scene)) drawPlacesAlike(place, scene, stream);
   },
 });
+
+const LEAST_FIGURE = 260; // pixels, in which a caption can be read
+
+const readsAround = (scene) => picturesOf(scene).some(({ picture }) => picture.reads_around);
+
+// What is added to say where a place is, if anything is.
+function addedPositions([{ picture }]) {
+  if (!picture.adds_positions) return "";
+  return picture.has_learned_positions ? " A learned vector is added to say where it is." : " A fixed vector of waves is added to say where it is in the sequence.";
+}
+
+function whyAlike({ has_learned_positions: isLearned, reads_around: readsAround }) {
+  if (!isLearned) return "They are fixed waves over the sequence, not learned.";
+  return readsAround ? "If near positions are alike, the model has learned so." : "Nobody told the model that the sequence is a grid: if near positions are alike, it has learned so.";
+}
 
 function drawPatchMap(parent, scene, stream) {
   const { picture } = stream, names = chosenNames(scene, stream), first = picture.num_extra;
@@ -56,18 +71,18 @@ function drawPlacesAlike(parent, scene, stream) {
   const { data: values, shape: [count] } = picture.places.similar, [rows, columns] = picture.grid;
   const alike = (one, other) => values[one * count + other];
   add(parent, "h3", {}, "Where they are");
-  add(parent, "p", { class: "hint" }, "How alike the vectors of positions are (cosine; blue: alike, orange: opposite). Nobody told the model that the sequence is a grid: if near positions are alike, it has learned so.");
+  add(parent, "p", { class: "hint" }, `How alike the vectors of positions are (cosine; blue: alike, orange: opposite). ${whyAlike(picture)}`);
   const row = add(parent, "div", { class: "maps" });
   const one = addFigure(row, { name: "One position and all others" }), [wide, high] = drawnSize(picture.size, 190);
   const canvas = add(one, "canvas", { width: columns, height: rows, role: "img", "aria-label": "the chosen position and all others" });
   Object.assign(canvas.style, { width: `${wide}px`, height: `${high}px` });
-  one.closest("figure").style.width = `${Math.max(wide, 150)}px`;
+  one.closest("figure").style.width = `${Math.max(wide, LEAST_FIGURE)}px`;
   const all = addFigure(row, { name: "All positions", caption: "All of them: each tile is the map of the position at its place." }), gap = 1;
   const size = [rows * (rows + gap) - gap, columns * (columns + gap) - gap];
   const [wider, higher] = drawnSize([size[0] * (picture.size[0] / rows), size[1] * (picture.size[1] / columns)], 330);
   const mosaic = add(all, "canvas", { width: size[1], height: size[0], role: "img", "aria-label": "each position and all others" });
   Object.assign(mosaic.style, { width: `${wider}px`, height: `${higher}px`, cursor: "pointer" });
-  all.closest("figure").style.width = `${wider}px`;
+  all.closest("figure").style.width = `${Math.max(wider, LEAST_FIGURE)}px`;
   later(() => paintMosaic(mosaic, rows, columns, gap, count, alike));
   mosaic.addEventListener("click", (event) => {
     const around = mosaic.getBoundingClientRect();

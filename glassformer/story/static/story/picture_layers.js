@@ -2,7 +2,7 @@
 
 // The likeliest colour of every pixel after each layer, and the picture itself.
 function drawPaintedLens(place, scene) {
-  const { picture } = scene.main, [rows, columns] = picture.grid, [wide, high] = drawnSize(picture.size, 150);
+  const { picture } = scene.main, [rows, columns] = picture.grid, [wide, high] = drawnSize(picture.seen_size, 150);
   add(place, "h3", {}, "What each layer would paint");
   add(place, "p", { class: "hint" }, "The likeliest colour of each pixel, given all pixels before it, if the model stopped after this layer.");
   const row = add(addFigure(place, { name: "What each layer would paint", style: "wide" }), "div", { class: "paintings" });

@@ -5,7 +5,7 @@ const SHOWN_OPTIONS = 20;
 chapters.push({
   id: "prediction",
   title: "Prediction",
-  equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : scene.predicts === "next" ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
+  equation: (scene) => [scene.totals === null ? "p = 1 / (1 + e^−logit)" : isSampled(scene) ? "p = softmax(logits / temperature)" : "p = softmax(logits)"],
   note: "",
   isShown: (scene) => scene.predictions.length > 0,
   draw(place, scene) {
@@ -14,7 +14,7 @@ chapters.push({
     const lead = add(place, "p", { class: "lead" });
     follow(["token"], () => { lead.textContent = `What the model predicts for ${whatIsPredicted(scene)}.`; });
     const controls = add(place, "div", { class: "controls" }), sides = add(place, "div", { class: "side" });
-    if (scene.predicts === "next" && !isPicture) drawSampling(add(sides, "div"), scene, controls);
+    if (isSampled(scene)) drawSampling(add(sides, "div"), scene, controls);
     else drawOptions(add(sides, "div"), scene);
     if (scene.contributions) drawContributions(place, scene);
     if (isPicture && scene.predicts === "next") drawSurprisePicture(add(sides, "div"), scene);
@@ -37,6 +37,9 @@ function distributionAt(scene, at) {
   if (!scene.distributions[at] && scene.logitsAt) scene.distributions[at] = liveDistribution(scene.logitsAt(at), scene.nameOf);
   return scene.distributions[at] ?? null;
 }
+
+// Texts are drawn token by token, with sliders for how.
+const isSampled = ({ predicts, main }) => predicts === "next" && !main.picture;
 
 function drawOptions(place, scene) {
   const isWhole = scene.predicts === "whole";

@@ -97,8 +97,7 @@ function drawChapter(chapter, number) {
   const title = add(head, "h2", { id: `${chapter.id}-title` });
   add(title, "span", { class: "chapter-number" }, String(number + 1));
   title.append(chapter.title);
-  const equation = typeof chapter.equation === "function" ? chapter.equation(scene) : chapter.equation;
-  if (equation) writeProse(add(head, "p", { class: "equation" }), equation);
+  drawEquation(head, chapter.equation);
   const note = typeof chapter.note === "function" ? chapter.note(scene) : chapter.note;
   if (note) add(section, "p", { class: "lead" }, note);
   chapter.draw(section, scene);
@@ -108,6 +107,14 @@ function drawChapter(chapter, number) {
     event.preventDefault();
     goToChapter(chapter.id);
   });
+}
+
+// One that is a function may depend on whose attention is shown.
+function drawEquation(head, equation) {
+  const parts = () => (typeof equation === "function" ? equation(scene) : equation);
+  if (!parts()) return;
+  const line = add(head, "p", { class: "equation" });
+  follow(["look"], () => writeProse(line, parts()));
 }
 
 function goToChapter(id) {

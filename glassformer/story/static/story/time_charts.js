@@ -80,5 +80,5 @@ function drawTimeAxes(svg, steps, x, y, box, format) {
     left = x(step) - half;
     add(group, "text", { x: x(step), y: box.bottom + 18, "text-anchor": "middle" }, text);
   }
-  add(group, "text", { class: "name", x: (box.left + box.right) / 2, y: box.bottom + 34, "text-anchor": "middle" }, "step");
+  add(group, "text", { class: "name", x: (box.left + box.right) / 2, y: box.bottom + 34, "text-anchor": "middle" }, "step (logarithmic)");
 }

@@ -2,6 +2,9 @@
 
 // A token in a sentence: without quotes, a full stop would read as the end of it.
 const quoted = (token) => `“${isolated(visible(token))}”`;
+// The position of a token that stands elsewhere, too; null: its name is enough.
+const placeAmong = (tokens, n) => (tokens.indexOf(tokens[n]) === tokens.lastIndexOf(tokens[n]) ? null : n);
+const quotedAmong = (tokens, n) => (placeAmong(tokens, n) === null ? quoted(tokens[n] ?? "") : `${quoted(tokens[n])} at ${n}`);
 const pieceText = (token) => (token.startsWith(" ") && token.trim() ? `␣${visible(token)}` : visible(token));
 
 chapters.push({
