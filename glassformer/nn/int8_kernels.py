@@ -29,7 +29,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -57,7 +56,6 @@ class Kernel(Protocol):
         """x (…, in), packed weights and perhaps a bias (out,) → (…, out)"""
 
 
-@dataclass(frozen=True)
 class Float32:
     """Multiplies by the same weights in float32."""
 
@@ -68,20 +66,25 @@ class Float32:
         return F.linear(x, packed, bias)
 
 
-@dataclass(frozen=True)
 class Digits:
-    """Multiplies the digits of x by a kernel for whole numbers."""
+    """Multiplies the digits of x by a kernel for whole numbers.
 
-    pack: Callable[[Tensor, Tensor], Any]
-    product: Callable[[Tensor, Any], Tensor]
-    """Digits (rows, in), from 0 for -base / 2, and packed weights → digits · scale · qᵀ."""
-    bits: int = 8
-    """Of a digit."""
+    `product(digits, packed)` is digits · scale · qᵀ: digits (rows, in) are unsigned, and half of
+    the base stands for 0. `bits` is the size of a digit.
+    """
 
-    def __post_init__(self) -> None:
-        shifts = torch.arange(0, BITS, self.bits, dtype=torch.int32).flip(0)
-        object.__setattr__(self, "_shifts", shifts[:, None, None])
-        object.__setattr__(self, "_values", 2.0 ** shifts[None])
+    def __init__(
+        self,
+        pack: Callable[[Tensor, Tensor], Any],
+        product: Callable[[Tensor, Any], Tensor],
+        bits: int = 8,
+    ) -> None:
+        self.pack = pack
+        self.product = product
+        self.bits = bits
+        shifts = torch.arange(0, BITS, bits, dtype=torch.int32).flip(0)
+        self._shifts = shifts[:, None, None]
+        self._values = 2.0 ** shifts[None]  # of the digits: (1, 3 or 4)
 
     def multiply(self, x: Tensor, packed: Any, bias: Tensor | None = None) -> Tensor:
         width = x.size(-1)
