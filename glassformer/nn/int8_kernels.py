@@ -41,9 +41,8 @@ WIDTH, LAYERS = 1024, 12  # together more than what the caches near a core hold
 BUDGET = 0.1  # seconds for each number of rows
 TOLERANCE = 1e-5  # of the largest value of a result
 BITS = 24  # of x: as many as float32 has
-LARGEST = 2 ** (BITS - 1) - 2 ** (
-    BITS - 8
-)  # |x| / step, so that the first digit has room for a carry
+# The largest |x| / step: the first digit, of 8 bits or less, has room for a carry.
+LARGEST = 2 ** (BITS - 1) - 2 ** (BITS - 8)
 ZERO = {bits: sum(2 ** (place + bits - 1) for place in range(0, BITS, bits)) for bits in (7, 8)}
 ROWS_AT_ONCE = 64  # of x, so that its digits stay in the cache
 
