@@ -60,7 +60,7 @@ bench: bench-startup bench-generation bench-throughput  ## the benchmarks that n
 bench-generation: .venv/develops  ## tokens/s of GPT-2's shape against transformers
 	$(BIN)/python -m benchmarks.generation
 
-bench-quantised: .venv/develops  ## float32 and int8 against CTranslate2: tokens/s of GPT-2's shape, beam search
+bench-quantised: .venv/develops  ## float32 and int8 against CTranslate2 and llama.cpp: tokens/s of a 124M Llama, beam search
 	$(BIN)/python -m benchmarks.quantised_generation
 	$(BIN)/python -m benchmarks.quantised_translation
 

@@ -1,12 +1,14 @@
-"""Tokens per second of GPT-2's 124M shape, float32 and int8: glassformer against CTranslate2.
+"""Tokens per second of a 124M Llama layout, float32 and int8: glassformer, CTranslate2, llama.cpp.
 
-Both decode greedily, in turns on the same machine, with the same number of threads and the same
-random weights; the ratio of the medians is the figure. The share of tokens that equal those of
-glassformer's float32 is printed beside it: random weights leave the choice of a token to the last
-digits, so int8 differs there for both.
+All decode greedily, in turns on the same machine, with the same number of threads and the same
+random weights; the ratio of the medians is the figure. llama.cpp (F32 and Q8_0) decodes one row
+only. The share of tokens that equal those of glassformer's float32 is printed beside it: random
+weights leave the choice of a token to the last digits, so int8 differs there for all.
 """
 
 import argparse
+import json
+import pydoc_data.topics
 import statistics
 import tempfile
 import time
@@ -16,21 +18,35 @@ from typing import Any
 
 import ctranslate2
 import torch
-from tokenizers import Tokenizer, models
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from benchmarks.generation import with_weights_of
+from benchmarks import llama_cpp_peer
+from benchmarks.llama_cpp_peer import LlamaCpp
 from benchmarks.machine import describe
+from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
-from glassformer.models.gpt import GPT
-from glassformer.nn.attention import merge_projections
+from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.int8 import int8_kernel
-from glassformer.nn.linear import pack_weights
-from glassformer.nn.quantized import quantize
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.pretrained.export_ctranslate2 import write_ctranslate2
+from glassformer.pretrained.export_gguf import write_gguf
+from glassformer.tasks import load
+from glassformer.text.tokenizer_training import train_tokenizer
 
-VOCABULARY = 50257
+SHAPE: dict[str, Any] = {
+    "vocab_size": 50257,
+    "num_layers": 12,
+    "d_model": 768,
+    "num_heads": 12,
+    "d_feedforward": 2048,
+    "activation": "swiglu",
+    "norm": "rms",
+    "positions": "rotary",
+    "bias": False,
+    "context_length": 1024,
+}
 KINDS = ("float32", "int8")
+LLAMA_TYPES = ("F32", "Q8_0")
 Run = Callable[[Any], list[list[int]]]
 
 
@@ -40,14 +56,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--new", type=int, default=48)
+    parser.add_argument("--models", type=Path, help="folder to keep the models in")
     given = parser.parse_args()
     torch.manual_seed(0)
     print(f"{describe()}, ctranslate2 {ctranslate2.__version__}; int8 kernel: {int8_kernel()}")
-    with tempfile.TemporaryDirectory() as folder:
-        runs = generators(Path(folder), given.new)
+    llama = llama_cpp_peer.version()
+    print(f"llama-cpp-python {llama}" if llama else "llama.cpp is not installed: left out")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.models or Path(temporary)
+        if not (folder / "ours").exists():
+            write_models(folder)
+        runs = generators(folder, given.new)
+        peers = llamas(folder, given.new) if llama else {}
         for batch in given.batch:
-            prompts = torch.randint(VOCABULARY, (batch, given.prompt)).tolist()
-            report(f"batch {batch}", runs, prompts, batch * given.new, given.rounds)
+            prompts = torch.randint(SHAPE["vocab_size"], (batch, given.prompt)).tolist()
+            named = runs | (peers if batch == 1 else {})
+            report(f"batch {batch}", named, prompts, batch * given.new, given.rounds)
 
 
 def report(what: str, runs: dict[str, Run], inputs: Any, amount: int, rounds: int) -> None:
@@ -62,13 +86,12 @@ def report(what: str, runs: dict[str, Run], inputs: Any, amount: int, rounds: in
                 times[name].append(time.perf_counter() - begin)
     speed = {name: amount / statistics.median(each) for name, each in times.items()}
     for kind in KINDS:
-        ours, theirs = f"glassformer {kind}", f"CTranslate2 {kind}"
-        print(
-            f"{what}, {kind}: glassformer {speed[ours]:.1f}/s, CTranslate2 {speed[theirs]:.1f}/s, "
-            f"ratio {speed[ours] / speed[theirs]:.2f}; tokens as in float32: "
-            f"{same(written, ours):.0%} and {same(written, theirs):.0%}",
-            flush=True,
-        )
+        ours, *theirs = [name for name in runs if name.endswith(kind)]
+        print(f"{what}, {kind}: {ours} {speed[ours]:.1f}/s ({same(written, ours):.0%})", end="")
+        for name in theirs:
+            ratio = f"ratio {speed[ours] / speed[name]:.2f}"
+            print(f"; {name} {speed[name]:.1f}/s ({same(written, name):.0%}), {ratio}", end="")
+        print("; in brackets: tokens as in float32", flush=True)
 
 
 def same(written: dict[str, list[list[int]]], name: str) -> float:
@@ -78,34 +101,38 @@ def same(written: dict[str, list[list[int]]], name: str) -> float:
     return sum(one == other for one, other in pairs) / len(pairs)
 
 
+def write_models(folder: Path) -> None:
+    """The same model for each peer, without the tests of an export, which take minutes."""
+    lines = "\n".join(pydoc_data.topics.topics.values()).splitlines()
+    tokenizer = train_tokenizer("bpe", lines, 1000)
+    save_model(folder / "ours", GPT(GPTConfig(**SHAPE)), TextPreprocessing(tokenizer=tokenizer))
+    saved = load_model(folder / "ours")
+    for name in ("ctranslate2", *LLAMA_TYPES):
+        (folder / name).mkdir()
+    write_ctranslate2(saved, folder / "ctranslate2", "")
+    for dtype in LLAMA_TYPES:
+        write_gguf(saved, folder / dtype, "", dtype)
+
+
 def generators(folder: Path, new: int) -> dict[str, Run]:
-    theirs = GPT2LMHeadModel(GPT2Config(bos_token_id=None, eos_token_id=None)).eval()
-    theirs.save_pretrained(folder / "hf")
-    write_tokenizer(folder / "hf")
     runs: dict[str, Run] = {}
     for kind in KINDS:
-        ours = with_weights_of(theirs)
-        if kind == "int8":
-            quantize(ours)
-            merge_projections(ours)
-        pack_weights(ours)
-        runs[f"glassformer {kind}"] = ours_with(ours, new)
-        converter = ctranslate2.converters.TransformersConverter(str(folder / "hf"))
-        converter.convert(str(folder / kind), quantization=kind)
+        ours: Any = load(folder / "ours", None if kind == "float32" else kind)
+        runs[f"glassformer {kind}"] = ours_with(ours.model, new)
         generator = ctranslate2.Generator(
-            str(folder / kind), compute_type=kind, intra_threads=torch.get_num_threads()
+            str(folder / "ctranslate2"), compute_type=kind, intra_threads=torch.get_num_threads()
         )
-        runs[f"CTranslate2 {kind}"] = theirs_with(generator, new)
+        names = json.loads((folder / "ctranslate2" / "vocabulary.json").read_text())
+        runs[f"CTranslate2 {kind}"] = theirs_with(generator, names, new)
     return runs
 
 
-def write_tokenizer(folder: Path) -> None:
-    """CTranslate2 names tokens: token 7 is t7."""
-    names = Tokenizer(models.WordLevel({f"t{i}": i for i in range(VOCABULARY)}, unk_token="t0"))
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=names, unk_token="t0", bos_token="t0", eos_token="t0"
-    )
-    fast.save_pretrained(folder)
+def llamas(folder: Path, new: int) -> dict[str, Run]:
+    runs: dict[str, Run] = {}
+    for kind, dtype in zip(KINDS, LLAMA_TYPES, strict=True):
+        model = LlamaCpp(folder / dtype / "model.gguf", new, torch.get_num_threads())
+        runs[f"llama.cpp {kind}"] = model
+    return runs
 
 
 def ours_with(model: GPT, new: int) -> Run:
@@ -117,10 +144,10 @@ def ours_with(model: GPT, new: int) -> Run:
     return run
 
 
-def theirs_with(generator: Any, new: int) -> Run:
+def theirs_with(generator: Any, names: list[str], new: int) -> Run:
     def run(prompts: list[list[int]]) -> list[list[int]]:
         found = generator.generate_batch(
-            [[f"t{id}" for id in prompt] for prompt in prompts],
+            [[names[id] for id in prompt] for prompt in prompts],
             max_length=new,
             min_length=new,
             sampling_topk=1,

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from glassformer.nn import masks
 from glassformer.nn.cache import LayerCache
+from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.linear import Linear, Merged
 from glassformer.nn.observe import Tap
 
@@ -226,7 +227,8 @@ class MultiHeadAttention(nn.Module):
 
 
 def merge_projections(model: nn.Module) -> None:
-    """Merge the projections of every attention layer, to make prediction faster."""
+    """Merge the projections of every attention and feed-forward layer that have the same input, to
+    make prediction faster."""
     for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
+        if isinstance(module, MultiHeadAttention | FeedForward):
             module.merge()

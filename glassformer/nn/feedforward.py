@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.nn.dropout import Dropout
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, Merged
 
 Activation = Literal["gelu", "gelu_tanh", "quick_gelu", "relu", "silu", "swiglu"]
 
@@ -61,10 +61,19 @@ class FeedForward(nn.Module):
         self.up = Linear(d_model, d_hidden, bias=bias)
         self.down = Linear(d_hidden, d_model, bias=bias)
         self.dropout = Dropout(dropout)
+        self._merged: Merged | None = None
+
+    def merge(self) -> None:
+        """Compute gate and up as one matrix product whenever gradients are off."""
+        if self.gate is not None:
+            self._merged = Merged(self.gate, self.up)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gate is None:
             hidden = self.activation(self.up(x))  # (B, T, d_hidden)
+        elif self._merged is not None and self._merged.is_usable:
+            gate, up = self._merged(x)
+            hidden = self.activation(gate) * up  # (B, T, d_hidden)
         else:
             hidden = self.activation(self.gate(x)) * self.up(x)  # (B, T, d_hidden)
         return self.down(self.dropout(hidden))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from glassformer.errors import GlassformerError
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.dropout import Dropout
+from glassformer.nn.feedforward import FeedForward
 
 LINEAR = ("query", "key", "value", "output", "gate", "up", "down")  # attention and feed-forward
 
@@ -70,7 +71,7 @@ def add_lora(
     model.requires_grad_(False)
     for parent, name, base in layers:
         setattr(parent, name, LoRALinear(base, rank, alpha, dropout, use_rslora))
-        if isinstance(parent, MultiHeadAttention):
+        if isinstance(parent, MultiHeadAttention | FeedForward):
             parent._merged = None  # the merged projection would bypass the update
 
 

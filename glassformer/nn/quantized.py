@@ -4,7 +4,8 @@
     scale = max |w| / 127               one for each row of W
     y     = (x qᵀ) · scale + b
 
-Generation on a CPU is limited by how fast the weights are read. Only linear layers are quantised:
+Generation on a CPU is limited by how fast the weights are read. x keeps the accuracy of float32, so
+that a row does not depend on those beside it (`int8_kernels.py`). Only linear layers are quantised:
 embeddings, norms and positions stay float32, as does the embedding matrix of a model whose output
 layer shares its weights. Quantised layers are for prediction: they have no gradients.
 """

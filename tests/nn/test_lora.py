@@ -85,10 +85,11 @@ def test_only_the_named_layers_change():
     assert changed == {f"body.{i}.attention.{name}" for i in (0, 1) for name in ("query", "value")}
 
 
-def test_projections_that_were_merged_for_prediction_do_not_hide_the_change():
+@pytest.mark.parametrize("names", [("query", "value"), ("gate", "up")])
+def test_projections_that_were_merged_for_prediction_do_not_hide_the_change(names):
     model, x = Model(), torch.randn(2, 5, 16)
     merge_projections(model)
-    add_lora(model.body, rank=4, alpha=8)
+    add_lora(model.body, rank=4, alpha=8, names=names)
     trained(model, x)
     expected = model(x)
     with torch.no_grad():

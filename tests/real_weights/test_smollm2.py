@@ -8,6 +8,7 @@ import torch
 import transformers as hf
 
 import glassformer
+from glassformer.generation.sample import read_prompts
 from glassformer.predict.chat_template import prompt_ids
 
 PROMPT = "The history of the lighthouse begins with fires on hills. In 280 BC, the"
@@ -63,3 +64,17 @@ def test_a_conversation_is_written_as_transformers_writes_it(model: Any, tokeniz
     ]
     expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     assert prompt_ids(model.preprocessing, messages) == expected["input_ids"]
+
+
+@torch.inference_mode()
+def test_with_8_bit_weights_a_row_does_not_depend_on_its_company(smollm2: Path) -> None:
+    """Its activations have outliers that random weights do not have."""
+    model = glassformer.load(smollm2, quantize="int8").model
+    prompts = [
+        [(97 * row + 31 * place**2) % 40000 for place in range(9 + 2 * row)] for row in range(8)
+    ]
+    together, *_ = read_prompts(model, prompts, None, 1, None)
+    for row, prompt in enumerate(prompts):
+        alone, state, _ = read_prompts(model, [prompt[:5]], None, len(prompt), None)
+        alone, _ = model.step(torch.tensor([prompt[5:]]), state)
+        torch.testing.assert_close(together[row], alone[0], atol=2e-4, rtol=0)
