@@ -211,7 +211,7 @@ class _Build:
         write_json(ready / DETAILS, details)
         write_report(ready, manifest)
         write_json(ready / MANIFEST, manifest)  # last: without it, the folder is not a corpus
-        notes = [each["broken"]["note"] for each in listings if "broken" in each]
+        notes = [note for each in listings for note in each["notes"]]
         if not kept:
             notes.append("no document was kept. The report shows which rules dropped the pages.")
         return Corpus(self._work.out, manifest, tuple(notes))
@@ -222,10 +222,10 @@ class _Build:
         """What all tasks and shards report, together."""
         outcomes = Outcomes()
         for listing in listings:
-            if "broken" in listing and listing["broken"]["hides_record"]:
-                outcomes.read += 1
-                rule, note = listing["broken"]["rule"], listing["broken"]["note"]
-                outcomes.add(f"record/{rule}", listing["name"], detail=note)
+            for rule, count in listing["hidden"].items():
+                for _ in range(count):
+                    outcomes.read += 1
+                    outcomes.add(f"record/{rule}", listing["name"], detail=listing["notes"][0])
         for number in range(num_tasks):
             outcomes.merge(read_json(self._pages / f"{number:05}.json"))
         about = self._work.part("shards")
