@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from small_warcs import html, prose, record, response, write_warc
 
+from glassformer.corpus import http_message
 from glassformer.corpus.http_message import BodyError, parse_message
 from glassformer.corpus.record_listing import listed, tasks_for
 from glassformer.corpus.warc_files import read_records, warc_files
@@ -258,6 +259,29 @@ def test_chunks_and_compression_are_undone() -> None:
     assert body("Content-Encoding: gzip", packed) == b"hello"
 
 
+def test_brotli_is_undone() -> None:
+    brotli = pytest.importorskip("brotli")
+    page = html(prose(1)).encode() * 3
+    packed = brotli.compress(page)
+    assert body("Content-Encoding: br", packed, 10**5) == page
+    assert body("Content-Encoding: gzip, br", brotli.compress(gzip.compress(page)), 10**5) == page
+    for content, rule in (
+        (brotli.compress(bytes(10**8)), "too_large"),
+        (packed[:-9], "compression"),
+        (packed[:40] + b"\xff" * 40 + packed[80:], "compression"),
+    ):
+        with pytest.raises(BodyError) as error:
+            body("Content-Encoding: br", content, 10**4)
+        assert error.value.rule == rule
+
+
+def test_pages_that_need_brotli_are_counted_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_message, "has_brotli", lambda: False)
+    with pytest.raises(BodyError, match=r"glassformer\[corpus\]") as error:
+        body("Content-Encoding: br", b"\x8b\x0f\x80abc")
+    assert error.value.rule == "brotli"
+
+
 def test_a_body_that_was_stored_decoded_is_taken_as_it_is() -> None:
     assert body("Content-Encoding: gzip", b"<p>x") == b"<p>x"
     assert body("Transfer-Encoding: chunked", b"<p>x") == b"<p>x"
@@ -274,5 +298,5 @@ def test_a_compressed_bomb_is_too_large() -> None:
             body(headers, content)
         assert error.value.rule == "too_large"
     with pytest.raises(BodyError) as error:
-        body("Content-Encoding: br", b"\x8b\x0f\x80abc")
+        body("Content-Encoding: lz77", b"\x8b\x0f\x80abc")
     assert error.value.rule == "compression"
