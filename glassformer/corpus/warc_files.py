@@ -100,7 +100,7 @@ def _next_record(stream: WarcStream) -> Record | None:
     line = stream.first_line()
     while line in (b"\r\n", b"\n"):  # between records
         line = stream.first_line()
-    if not line.strip(b"\0\r\n"):  # the end, or padding
+    if not line or (not line.strip(b"\0\r\n") and not stream.is_compressed):  # the end, or padding
         return None
     if not line.startswith(RECORD):
         raise stream.broken("expected a record here")

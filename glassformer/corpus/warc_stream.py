@@ -10,6 +10,7 @@ on nothing but where a member begins, so that a damaged one gives the same bytes
 began with it or long before.
 """
 
+import os
 import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,7 +81,7 @@ class _Member:
 
 
 class _Gzip:
-    name, magic = "gzip", b"\x1f\x8b\x08"
+    name, unit, magic = "gzip", "member", b"\x1f\x8b\x08"
     at_once = 2**14  # compressed bytes, which unpack to at most 17 MB
 
     def member(self) -> _Member:
@@ -92,7 +93,7 @@ class _Gzip:
 
 
 class _Zstandard:
-    name, magic = "Zstandard", b"\x28\xb5\x2f\xfd"
+    name, unit, magic = "Zstandard", "frame", b"\x28\xb5\x2f\xfd"
     at_once = 2**11  # compressed bytes, which unpack to at most 64 MB
     dictionary = b"\x5d\x2a\x4d\x18"  # only at the beginning of a file
     skippable = tuple(bytes((number, 0x2A, 0x4D, 0x18)) for number in range(0x50, 0x60))
@@ -127,10 +128,11 @@ class _Zstandard:
 
     def skipped(self, file: BinaryIO) -> bool:
         head = file.read(8)
-        if not head.startswith(self.skippable):
+        end = file.tell() + int.from_bytes(head[4:], "little")
+        if not head.startswith(self.skippable) or end > os.fstat(file.fileno()).st_size:
             file.seek(-len(head), 1)
             return False
-        file.seek(int.from_bytes(head[4:], "little"), 1)
+        file.seek(end)
         return True
 
 
@@ -140,6 +142,7 @@ class WarcStream:
     def __init__(self, path: Path, file: BinaryIO, offset: int) -> None:
         self._path, self._file = path, file
         self._format = _format_of(path, file)
+        self.is_compressed = self._format is not None
         self._has_records = offset > 0
         self._is_inside = False  # a record that was given
         self._left = 0  # bytes of it that were not read
@@ -330,6 +333,7 @@ class WarcStream:
         """The next member; False at the end of the file or before padding."""
         if self._format is None:
             return False
+        self._begin = self._file.tell()
         while self._format.skipped(self._file):
             pass
         place = self._file.tell()
@@ -337,10 +341,10 @@ class WarcStream:
         self._file.seek(place)
         if not is_member and self._is_padding():
             return False
-        self._begin = place
         self._given = -len(self._buffer)  # what the last member left comes first
-        if not is_member:
-            raise self.broken(f"expected a {self._format.name} member here")
+        if not is_member:  # perhaps because too much was skipped
+            raise self.broken(f"expected a {self._format.name} {self._format.unit} here")
+        self._begin = place
         self._member = self._format.member()
         return True
 

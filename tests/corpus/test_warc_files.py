@@ -147,6 +147,15 @@ def test_zeros_at_the_end_are_padding_and_elsewhere_damage(tmp_path: Path) -> No
     assert (found["num_records"], found["num_damaged"]) == (2, 1)
 
 
+@pytest.mark.parametrize("name", ["a.warc.gz", "a.warc.zst"])
+def test_a_member_that_unpacks_to_zeros_does_not_hide_what_follows(
+    tmp_path: Path, name: str
+) -> None:
+    path = write_warc(tmp_path / name, RECORDS[0] + bytes(10**8), RECORDS[1])
+    assert _whole(path) == [0, 1]
+    assert len(listed(path)["notes"]) == 1
+
+
 # --- Zstandard ---
 
 
@@ -173,6 +182,16 @@ def test_a_dictionary_at_the_beginning_of_a_file_is_used(tmp_path: Path, is_pack
     path.write_bytes(content)
     with pytest.raises(GlassformerError, match="the dictionary at its beginning is damaged"):
         listed(path)
+
+
+@pytest.mark.parametrize("length", [2**32 - 1, 900])
+def test_a_wrong_length_of_an_extension_hides_nothing(tmp_path: Path, length: int) -> None:
+    path = write_warc(tmp_path / "a.warc.zst", *RECORDS)
+    content, offset = path.read_bytes(), list(read_records(path))[1].offset
+    extension = b"\x50\x2a\x4d\x18" + length.to_bytes(4, "little")
+    path.write_bytes(content[:offset] + extension + content[offset:])
+    assert _whole(path) == [0, 1, 2, 3, 4]
+    assert "expected a Zstandard frame here" in listed(path)["notes"][0]
 
 
 def test_a_file_that_was_compressed_as_a_whole_is_read(tmp_path: Path) -> None:
