@@ -71,8 +71,11 @@ def record(
 
 
 def write_warc(path: Path, *records: bytes) -> Path:
-    """A WARC file; each record is a gzip member if its name ends in .gz."""
-    pack = gzip.compress if path.suffix == ".gz" else bytes
+    """A WARC file; each record is a gzip member or a frame if its name ends in .gz or .zst."""
+    import zstandard
+
+    frame = zstandard.ZstdCompressor(write_checksum=True).compress
+    pack = {".gz": gzip.compress, ".zst": frame}.get(path.suffix, bytes)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(pack(each) for each in records))
     return path

@@ -18,7 +18,7 @@ EXTRAS = {  # optional features, and the packages they need
     "serve": ("fastapi", "uvicorn"),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "ctranslate2": ("ctranslate2",),
-    "corpus": ("datatrove", "trafilatura", "warcio", "py3langid", "zstandard"),
+    "corpus": ("datatrove", "trafilatura", "warcio", "py3langid", "zstandard", "idna", "brotli"),
 }
 
 

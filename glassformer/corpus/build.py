@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.atomic_files import MANIFEST, explained, file_digest, read_json, write_json
+from glassformer.corpus.brotli_body import has_brotli
 from glassformer.corpus.build_settings import (
     HASHES_PER_BUCKET,
     NUM_BUCKETS,
@@ -44,6 +45,7 @@ from glassformer.corpus.workspace import Workspace
 from glassformer.data.corpus_manifest import FORMAT
 from glassformer.errors import GlassformerError
 from glassformer.folder_lock import locked
+from glassformer.wording import counted, install
 
 _PACKAGES = ("glassformer", "trafilatura", "py3langid", "datatrove")
 _MOST_DOMAINS = 50
@@ -109,7 +111,8 @@ def _request(
 
 
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in _PACKAGES}
+    optional = ("brotli",) if has_brotli() else ()
+    return {name: version(name) for name in (*_PACKAGES, *optional)}
 
 
 class _Build:
@@ -211,7 +214,12 @@ class _Build:
         write_json(ready / DETAILS, details)
         write_report(ready, manifest)
         write_json(ready / MANIFEST, manifest)  # last: without it, the folder is not a corpus
-        notes = [each["broken"]["note"] for each in listings if "broken" in each]
+        notes = [note for each in listings for note in each["notes"]]
+        if number := outcomes.counts["page/brotli"]:
+            notes.append(
+                f"{counted(number, 'page')} could not be decompressed. Run "
+                f"{install('glassformer[corpus]')}, which brings brotli, and build again."
+            )
         if not kept:
             notes.append("no document was kept. The report shows which rules dropped the pages.")
         return Corpus(self._work.out, manifest, tuple(notes))
@@ -222,10 +230,10 @@ class _Build:
         """What all tasks and shards report, together."""
         outcomes = Outcomes()
         for listing in listings:
-            if "broken" in listing and listing["broken"]["hides_record"]:
-                outcomes.read += 1
-                rule, note = listing["broken"]["rule"], listing["broken"]["note"]
-                outcomes.add(f"record/{rule}", listing["name"], detail=note)
+            for rule, count in listing["hidden"].items():
+                for _ in range(count):
+                    outcomes.read += 1
+                    outcomes.add(f"record/{rule}", listing["name"], detail=listing["notes"][0])
         for number in range(num_tasks):
             outcomes.merge(read_json(self._pages / f"{number:05}.json"))
         about = self._work.part("shards")

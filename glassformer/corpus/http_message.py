@@ -9,7 +9,8 @@ import re
 import zlib
 from dataclasses import dataclass
 
-from glassformer.wording import counted
+from glassformer.corpus.brotli_body import BrotliBody, DamagedBrotliError, has_brotli
+from glassformer.wording import counted, install
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\S+\s+(\d{3})")
@@ -78,8 +79,12 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         return _inflated(body, _WINDOW[encoding], most)
     if encoding == "zstd" and body.startswith(_ZSTD):
         return _from_zstd(body, most)
+    if encoding == "br" and (found := _from_brotli(body, most)) is not None:
+        return found
     if body.lstrip()[:1] == b"<":  # markup that was stored decoded
         return body
+    if encoding == "br" and not has_brotli():
+        raise BodyError("brotli", f"Run {install('glassformer[corpus]')}")
     raise BodyError("compression", f"Content-Encoding {encoding[:40]}")
 
 
@@ -101,6 +106,18 @@ def _from_zstd(body: bytes, most: int) -> bytes:
             return bytes(stream.read(most + 1))
     except zstandard.ZstdError as error:
         raise BodyError("compression", f"damaged data ({error})") from None
+
+
+def _from_brotli(body: bytes, most: int) -> bytes | None:
+    """None if the body is not brotli, which has no mark at its beginning."""
+    if not has_brotli():
+        return None
+    unpacker = BrotliBody()
+    try:
+        found = unpacker.decode(body, most + 1)
+    except DamagedBrotliError:
+        return None
+    return found if unpacker.is_whole or len(found) > most else None
 
 
 def _without_chunks(body: bytes) -> bytes:

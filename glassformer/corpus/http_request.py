@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.corpus.addresses import Endpoint, Network
+from glassformer.corpus.brotli_body import BrotliBody, DamagedBrotliError, has_brotli
 from glassformer.corpus.outcomes import FetchError
 from glassformer.corpus.urls import Url
 from glassformer.wording import cause, readable_size
@@ -196,7 +197,10 @@ def _body(answer: http.client.HTTPResponse, encoding: str, largest: int, cut: bo
     received = 0
     while block := answer.read(_AT_ONCE):
         received += len(block)
-        body += decoder.decode(block, largest + 1 - len(body))
+        try:
+            body += decoder.decode(block, largest + 1 - len(body))
+        except DamagedBrotliError:
+            raise FetchError("broken", "the page cannot be decompressed") from None
         if max(len(body), received) > largest:
             if cut:
                 return bytes(body[:largest])
@@ -208,11 +212,13 @@ def _body(answer: http.client.HTTPResponse, encoding: str, largest: int, cut: bo
     return bytes(body)
 
 
-def _decoder(encoding: str) -> "_Plain | _Inflating":
+def _decoder(encoding: str) -> "_Plain | _Inflating | BrotliBody":
     names = [name.strip().lower() for name in encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
     if not names:
         return _Plain()
+    if names == ["br"] and has_brotli():  # some servers send it to everyone
+        return BrotliBody()
     if names not in (["gzip"], ["x-gzip"], ["deflate"]):
         raise FetchError("broken", f"content encoding {encoding}, which was not asked for")
     return _Inflating(names[0] == "deflate")

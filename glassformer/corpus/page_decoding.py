@@ -9,6 +9,7 @@ text has to be plausible in them, too. Otherwise it is detected (`data/encoding_
 
 import codecs
 import re
+import unicodedata
 
 from glassformer.data.encoding_detection import likely_encodings, unmarked_utf16
 
@@ -29,6 +30,7 @@ _LARGER = {
 }
 _ESCAPES = {"iso2022_jp": b"\x1b$", "iso2022_kr": b"\x1b$)C", "hz": b"~{"}
 _SEVERAL_BYTES = ("cp932", "euc_jis_2004", "gb18030", "big5", "cp949")  # for a character
+_VIETNAMESE = "cp1258"
 _CONTROLS = re.compile("[\x80-\x9f]")
 _HEAD = 4096  # bytes in which a page names its encoding
 _SAMPLE = 8192  # bytes by which an encoding is detected
@@ -39,29 +41,33 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 def decoded(body: bytes, content_type: str) -> str:
     """The text of a page, without characters that no text contains."""
-    text = _decoded(body, content_type)
+    text, codec = _decoded(body, content_type)
+    if codec == _VIETNAMESE:  # in which tones are characters of their own
+        text = unicodedata.normalize("NFC", text)
     return UNPRINTABLE.sub("", text).removeprefix("\ufeff")
 
 
-def _decoded(body: bytes, content_type: str) -> str:
+def _decoded(body: bytes, content_type: str) -> tuple[str, str]:
+    """The text of a page, and the encoding that it was in."""
     for mark, codec in _MARKS.items():
         if body.startswith(mark):
-            return body.decode(codec, "replace")
+            return body.decode(codec, "replace"), codec
     named = _named(content_type.encode("latin-1", "replace")) or _named(body[:_HEAD])
     if (escaped := _escaped(body, named)) is not None:
-        return body.decode(escaped, "replace")
+        return body.decode(escaped, "replace"), escaped
     try:
-        return body.decode()
+        return body.decode(), "utf-8"
     except UnicodeDecodeError:
         pass
     if (wide := unmarked_utf16(body[:_HEAD])) is not None:
-        return body.decode(wide, "replace")
+        return body.decode(wide, "replace"), wide
     if named == "utf-8":
         text = body.decode("utf-8", "replace")
         beyond = sum(not each.isascii() for each in text)
         if text.count("\ufffd") <= 1 + _BROKEN * beyond:
-            return text
-    return body.decode(_chosen(body, named), "replace")
+            return text, "utf-8"
+    codec = _chosen(body, named)
+    return body.decode(codec, "replace"), codec
 
 
 def _escaped(body: bytes, named: str | None) -> str | None:
@@ -78,6 +84,8 @@ def _chosen(body: bytes, named: str | None) -> str:
     likeliest = next(iter(plausible), None)
     if named is None or named == "utf-8":
         return likeliest or named or "cp1252"
+    if named == "cp1252" and likeliest == _VIETNAMESE:
+        return likeliest  # its bytes are mostly letters of the west, too
     if likeliest is None or named in plausible:
         return named
     is_guess = named == "cp1252" or likeliest in _SEVERAL_BYTES

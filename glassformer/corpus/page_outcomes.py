@@ -38,6 +38,7 @@ RULES = {
     "page/not_linked": "not among the links",
     "page/too_large": "larger than the limit",
     "page/compression": "compressed in a way that cannot be undone",
+    "page/brotli": "compressed by brotli, which is not installed",
     "extraction/no_text": "no running text",
     "extraction/time_limit": "extraction took too long or crashed",
     "extraction/failed": "extraction failed",

@@ -9,7 +9,6 @@ signatures/bucket_…     the MinHash of all texts, sorted, as datatrove reads i
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,7 +27,8 @@ from glassformer.corpus.pages import DroppedError, Page, page_of
 from glassformer.corpus.quality import judge
 from glassformer.corpus.record_listing import Slice
 from glassformer.corpus.urls import BadUrlError, parse_url
-from glassformer.corpus.warc_files import BrokenWarcError, Record, read_records
+from glassformer.corpus.warc_files import Record, read_records
+from glassformer.corpus.warc_stream import BrokenWarcError
 
 INDEX_ROW = np.dtype(
     [
@@ -64,11 +64,10 @@ class ReadPages:
     def _records(self, slices: list[Slice]) -> Iterator[Record]:
         """The records that may be pages."""
         for each in slices:
-            with suppress(BrokenWarcError):  # the listing reported it, and was read up to there
-                records = read_records(self.files[each.file], each.offset)
-                for record in islice(records, each.num_records):
-                    if record.may_be_page:
-                        yield record
+            records = read_records(self.files[each.file], each.offset)  # damage was listed
+            for record in islice(records, each.num_records):
+                if record.may_be_page:
+                    yield record
 
     def _document(self, record: Record, outcomes: Outcomes) -> dict[str, Any]:
         linked = None if self.linked is None else read_linked(self.linked)

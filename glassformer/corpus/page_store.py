@@ -215,7 +215,7 @@ def write_all(file: Any, content: bytes) -> None:
 
 
 def _as_line(line: Line) -> bytes:
-    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(line, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 
 
 def _name_of(partial: Path) -> str:

@@ -5,18 +5,22 @@ divided follows from the files alone, never from the number of workers.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import file_digest, write_json_line
 from glassformer.corpus.http_message import parse_message
 from glassformer.corpus.linked_pages import redirect
-from glassformer.corpus.warc_files import BrokenWarcError, Record, read_records
+from glassformer.corpus.warc_files import Record, read_records
+from glassformer.corpus.warc_stream import BrokenWarcError
+from glassformer.wording import counted
 
 _HEAD = 2**14  # bytes of a response in which its headers are
 _PAGES = 32  # in a slice, at least
 _TASKS = 512  # at most, and as many as there are files if these are more; rounded up
 _LEAST = 128  # pages of a task
+_NOTES = 3  # about damage to a file
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,25 @@ class ListRecords:
 
 
 def listed(path: Path) -> dict[str, Any]:
-    """The slices of a file, its redirects, and where it is broken, if it is."""
+    """The slices of a file, its redirects, and where it is damaged."""
     found: dict[str, Any] = {"num_records": 0, "num_pages": 0, "slices": [], "redirects": {}}
-    try:
-        for record in read_records(path):
-            _add(found, record)
-            if record.kind == "response":
-                _note_redirect(found["redirects"], record)
-    except BrokenWarcError as error:
-        # A record that is incomplete is counted when its page is read.
-        is_lost = error.hides_record
-        found["broken"] = {"note": str(error), "rule": error.rule, "hides_record": is_lost}
+    found |= {"notes": [], "num_damaged": 0, "hidden": {}}
+    for record in read_records(path, damage=partial(_note_damage, found)):
+        _add(found, record)
+        if record.kind == "response":
+            _note_redirect(found["redirects"], record)
+    if (more := found["num_damaged"] - _NOTES) > 0:
+        found["notes"].append(f"{path}: {counted(more, 'more damaged place')}.")
     about = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return about | found
+
+
+def _note_damage(found: dict[str, Any], error: BrokenWarcError) -> None:
+    found["num_damaged"] += 1
+    if found["num_damaged"] <= _NOTES:
+        found["notes"].append(str(error))
+    if error.hides_record:  # one that was given is counted when its page is read
+        found["hidden"][error.rule] = found["hidden"].get(error.rule, 0) + 1
 
 
 def _add(found: dict[str, Any], record: Record) -> None:
@@ -67,7 +77,10 @@ def _add(found: dict[str, Any], record: Record) -> None:
 
 
 def _note_redirect(redirects: dict[str, str], record: Record) -> None:
-    message = parse_message(record.beginning(_HEAD))
+    try:
+        message = parse_message(record.beginning(_HEAD))
+    except BrokenWarcError:  # which is noted when the record is skipped
+        return
     if message is not None and 300 <= message.status < 400 and "location" in message.headers:
         source, target = redirect(record.url, message.headers["location"])
         redirects.setdefault(source, target)

@@ -3,35 +3,57 @@
     User-agent: *           a group of rules for all programs; one that names ours takes precedence
     Disallow: /private/
     Allow: /private/open$   the longest rule that matches a path decides; $ is its end, * anything
+    Disallow: /~joe         and /%7Ejoe: both sides are compared in the same spelling
     Crawl-delay: 10         not in the RFC, but widely used
 
 Python's own `urllib.robotparser` takes the first rule that matches, and knows neither * nor $.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+
+from glassformer.corpus.urls import respelled
 
 LARGEST = 500 * 1024  # bytes, the least that the RFC asks to read
 _MOST_RULES = 10_000
 _LONGEST_RULE = 2_000  # characters
-_KEPT = "%/:@!$&'()*+,;=~-._?[]|#"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a path looks like that is allowed or not."""
+
+    spellings: tuple[tuple[str, ...], ...]
+    """The pieces between its stars, in each spelling (see `_spellings`)."""
+    is_anchored: bool
+    """Whether a path ends with the last piece."""
+    allow: bool
+
+    @property
+    def precedence(self) -> tuple[int, bool]:
+        """The longest rule decides, with its stars and $. Of equally long ones, Allow decides."""
+        return len("*".join(self.spellings[0])) + self.is_anchored, self.allow
+
+    def matches(self, targets: Sequence[str]) -> bool:
+        """Whether a path matches in one of its spellings."""
+        pairs = zip(self.spellings, targets, strict=True)
+        return any(_matches(pieces, self.is_anchored, target) for pieces, target in pairs)
 
 
 @dataclass(frozen=True)
 class Robots:
     """The rules of one site for one program."""
 
-    rules: tuple[tuple[str, bool], ...] = ()
-    """Patterns of paths, and whether they are allowed."""
+    rules: tuple[Rule, ...] = ()
     delay: float = 0.0
 
     def allows(self, target: str) -> bool:
-        """Whether a path with its query may be fetched. Of equally long rules, Allow decides."""
+        """Whether a path with its query may be fetched."""
         if target == "/robots.txt":
             return True
-        found = [(len(rule), allow) for rule, allow in self.rules if _matches(rule, target)]
+        targets = [_spelled(each) for each in _spellings(target)]
+        found = [rule.precedence for rule in self.rules if rule.matches(targets)]
         return max(found)[1] if found else True
 
 
@@ -59,7 +81,7 @@ def parse_robots(content: bytes, program: str) -> Robots:
 
 
 def _lines(content: bytes) -> Iterator[tuple[str, str]]:
-    text = content[:LARGEST].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    text = content[:LARGEST].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     for line in re.split(r"[\r\n]+", text):
         key, colon, value = line.partition("#")[0].partition(":")
         if colon:
@@ -67,8 +89,8 @@ def _lines(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _is_named(program: str, agent: str) -> bool:
-    """Only the product counts: "Glassformer/0.1" names glassformer."""
-    return re.split(r"[/\s]", agent.lower(), maxsplit=1)[0] == program.lower()
+    """Only the product counts: "Glassformer/0.1" and "glassformer*" name glassformer."""
+    return re.split(r"[/\s*]", agent.lower(), maxsplit=1)[0] == program.lower()
 
 
 def _robots(lines: list[tuple[str, str]]) -> Robots:
@@ -78,23 +100,40 @@ def _robots(lines: list[tuple[str, str]]) -> Robots:
             if re.fullmatch(r"\d{1,9}(\.\d*)?", value):
                 delay = max(delay, float(value))
         elif value and len(value) <= _LONGEST_RULE:  # an empty rule allows everything
-            rules.append((quote(value, safe=_KEPT), key == "allow"))
+            rules.append(_rule(value, key == "allow"))
     return Robots(tuple(rules), delay)
 
 
-def _matches(rule: str, target: str) -> bool:
+def _rule(value: str, allow: bool) -> Rule:
+    patterns = _spellings(value.removesuffix("$"))
+    spellings = (tuple(map(_spelled, pattern.split("*"))) for pattern in patterns)
+    return Rule(tuple(spellings), value.endswith("$"), allow)
+
+
+def _spellings(text: str) -> tuple[str, str]:
+    """A path as it is, in which %2F is not a slash, and with the slashes of its query escaped:
+    there, they separate nothing, and ?u=http://a.org is ?u=http%3A%2F%2Fa.org."""
+    path, mark, query = text.partition("?")
+    return text, f"{path}{mark}{query.replace('/', '%2F')}"
+
+
+def _spelled(text: str) -> str:
+    """All reserved characters are escaped, except the slash and, as in the RFC's table, =."""
+    return respelled(text, kept="/", unescaped="=")
+
+
+def _matches(pieces: Sequence[str], is_anchored: bool, target: str) -> bool:
     """Piece by piece between the stars, each at the first place that it fits: no pattern takes
     longer than the product of both lengths, unlike a regular expression."""
-    is_anchored = rule.endswith("$")
-    first, *pieces = rule.removesuffix("$").split("*")
+    first, *others = pieces
     if not target.startswith(first):
         return False
     at = len(first)
-    for piece in pieces:
+    for piece in others:
         found = target.find(piece, at)
         if found < 0:
             return False
         at = found + len(piece)
     if not is_anchored or at == len(target):
         return True
-    return bool(pieces) and target.endswith(pieces[-1]) and at <= len(target)
+    return bool(others) and target.endswith(others[-1])

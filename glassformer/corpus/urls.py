@@ -1,13 +1,17 @@
 """URLs: which ones lead to a page on the public web, and when two of them are the same page.
 
-HTTP://www.Example.org:80/a/?utm_source=x&id=3#top     as posted
-http://www.example.org/a/?id=3                         as it is fetched
-example.org/a?id=3                                     the key, by which duplicates are found
+HTTP://www.Example.org:80/b/../%7ea/?utm_source=x&id=3#top     as posted
+http://www.example.org/~a/?id=3                                as it is fetched
+example.org/~a?id=3                                            the key: equal for the same page
 """
 
 import re
+import string
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
+
+from glassformer.errors import GlassformerError
+from glassformer.wording import install
 
 LONGEST_URL = 2_000  # characters
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -16,7 +20,7 @@ _TRACKING = re.compile(
     r"(utm_\w+|fbclid|gclid|dclid|msclkid|yclid|igshid|mc_cid|mc_eid|mkt_tok|_hsenc|_hsmi"
     r"|cmp|cmpid|ncid|ocid|smid|ftag|ref_src|__twitter_impression)"
 )
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ufffd]")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff\ufffd]")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _TOP_LEVEL = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{2,59}")  # no number: 127.1 is an address
 # Names that never lead to the public web (RFC 2606, 6761, 6762, 7686, 8375).
@@ -24,8 +28,10 @@ _PRIVATE = (
     *("local", "localhost", "internal", "intranet", "lan", "home", "corp", "onion", "arpa"),
     *("test", "invalid", "example"),
 )
-_KEPT_IN_PATH = "%/:@!$&'()*+,;=~-._"
+_UNRESERVED = f"{string.ascii_letters}{string.digits}-._~"
+_KEPT_IN_PATH = "/:@!$&'()*+,;="
 _KEPT_IN_QUERY = f"{_KEPT_IN_PATH}?[]|"
+_ESCAPE_OR_CHARACTER = re.compile(r"%[0-9A-Fa-f]{2}|[^a-zA-Z0-9._~/-]")
 
 
 class BadUrlError(ValueError):
@@ -97,17 +103,50 @@ def parse_url(text: str) -> Url:
         parts.scheme,
         _host(parts.hostname or ""),
         DEFAULT_PORTS[parts.scheme] if port is None else port,
-        quote(parts.path or "/", safe=_KEPT_IN_PATH),
-        quote(_without_tracking(parts.query), safe=_KEPT_IN_QUERY),
+        _without_dots(respelled(parts.path or "/", kept=_KEPT_IN_PATH)),
+        _without_tracking(respelled(parts.query, kept=_KEPT_IN_QUERY)),
     )
+
+
+def respelled(text: str, kept: str, unescaped: str = "") -> str:
+    """A part of a URL in the one spelling that all its spellings share (RFC 3986, 6.2.2).
+
+    %7e → ~, %c3 → %C3, é → %C3%A9. Letters, digits and -._~ are never escaped, nor is what
+    `unescaped` contains. What `kept` contains stays as it is: in a path, %2F is not a slash.
+    """
+    plain, literal = _UNRESERVED + unescaped, _UNRESERVED + unescaped + kept
+
+    def respell(found: re.Match[str]) -> str:
+        part = found[0]
+        if len(part) == 3:
+            character = chr(int(part[1:], 16))
+            return character if character in plain else part.upper()
+        octets = part.encode("utf-8", "surrogateescape")
+        return part if part in literal else "".join(f"%{octet:02X}" for octet in octets)
+
+    return _ESCAPE_OR_CHARACTER.sub(respell, text)
+
+
+def _without_dots(path: str) -> str:
+    """/a/./b/../c is /a/c, as in every browser (RFC 3986, 5.2.4)."""
+    if "/." not in path:
+        return path
+    segments = path.split("/")[1:]
+    kept: list[str] = []
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return f"/{'/'.join(kept)}"
 
 
 def _host(name: str) -> str:
     """A host name in ASCII. Addresses, private names and names without a dot are refused."""
-    try:
-        host = name.removesuffix(".").encode("idna").decode().lower()
-    except UnicodeError:
-        raise BadUrlError("invalid host name") from None
+    host = name.lower() if name.isascii() else _in_ascii(name)
+    host = host.removesuffix(".")
     labels = host.split(".")
     if len(labels) < 2:
         raise BadUrlError("a host name without a dot")
@@ -118,6 +157,28 @@ def _host(name: str) -> str:
     if labels[-1] in _PRIVATE:
         raise BadUrlError("a private host name")
     return host
+
+
+def _in_ascii(name: str) -> str:
+    """A host name as browsers ask for it: by IDNA 2008 and UTS 46, non-transitional. Python's own
+    codec is of IDNA 2003, in which straße.de is strasse.de, which may be somebody else's."""
+    try:
+        import idna
+    except ImportError:
+        raise GlassformerError(
+            f"{name}: host names beyond ASCII require idna. Run {install('glassformer[corpus]')}."
+        ) from None
+
+    def label(text: str) -> str:
+        try:
+            return text if text.isascii() else idna.alabel(text).decode()
+        except idna.InvalidCodepoint:  # symbols such as ☕, which are in use although IDNA 2008
+            return f"xn--{text.encode('punycode').decode()}"  # does not know them
+
+    try:
+        return ".".join(map(label, idna.uts46_remap(name, std3_rules=False).split(".")))
+    except UnicodeError:
+        raise BadUrlError("invalid host name") from None
 
 
 def _without_tracking(query: str) -> str:

@@ -17,6 +17,12 @@ from typing import NamedTuple
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _INSIDE = re.compile(r"(?<=[^\W\d_])(?:[“”‘•¹²³¿](?=[a-z])|[¢£¥§±¶¼½¾])")
+_SYLLABLE = re.compile(  # of Vietnamese, without its accents; every word is one
+    r"(?:ngh?|[cgknpt]h|gi|qu|tr|[bcdđghklmnpqrstvx])?[aeiouy]{1,3}(?:ng|nh|ch|[cmnpt])?"
+)
+_STRAY_U = re.compile("(?<=[бвгґджзйклмнпрстфхцчшщь])ў")
+_MARKS = re.compile("[\u0300-\u036f]")
+_TONES = re.compile("[\u0300\u0301\u0303\u0309\u0323]")
 _PUNCTUATION = frozenset("“”‘’–—…•€£§©®™°«»‹›·¿¡ºª½¼¾±×÷²³¹\xa0\xad¢¥µ¶")
 _CYRILLIC = frozenset("оеаинтсрвлкмдпуяізбы")  # the commonest letters
 _GREEK = frozenset("αοιετνσηρπκμλυςάόίέή")
@@ -29,6 +35,7 @@ _WESTERN = (  # the letters of each language beyond a to z
 _CENTRAL = (*("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),)
 _TURKISH = ("çğıöşüâîûİ",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")
+_VIETNAMESE = frozenset("àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ")
 _THAI = frozenset("านรอกเงมยลวดทสตะปบคหแจพชขใไโ่้ิีัุูื์็ำ")
 _SIMPLIFIED = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
@@ -123,7 +130,8 @@ def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> 
     num_marks = sum(unicodedata.category(each)[0] in "PZ" for each in beyond)
     if num_marks == len(beyond):
         return _Score(0.0, 0.0)
-    found = -sum(unicodedata.category(each)[0] == "S" for each in beyond)  # such as │
+    num_symbols = sum(unicodedata.category(each)[0] == "S" for each in beyond)  # such as │
+    found = -num_symbols
     for word in _WORDS.findall(text):
         # A word has letters of one script, and capitals only at its beginning or everywhere. East
         # Asian scripts have no spaces around a foreign word.
@@ -132,8 +140,35 @@ def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> 
             if len(script) == len(word) or (script and script[0] > "\u2e7f"):
                 found += sum(each in common for each in script)
     plausible = min(1.0, found / (len(beyond) - num_marks) / expected)
-    # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals.
-    return _Score(plausible, plausible * (1 - 0.1 * sum(map(str.isupper, beyond)) / len(beyond)))
+    # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals. The
+    # symbols decide between koi8-r and koi8-u, which has letters in their place.
+    rank = plausible * (1 - 0.1 * sum(map(str.isupper, beyond)) / len(beyond))
+    return _Score(plausible, rank - 0.001 * num_symbols / len(beyond))
+
+
+def _dos(text: str, beyond: str) -> _Score:
+    """Cyrillic, where capitals alone are the Hebrew of another code page of DOS, and ў behind a
+    consonant is the і of Ukrainian: in Belarusian, it follows vowels."""
+    if 2 * sum(map(str.isupper, beyond)) > len(beyond):
+        return _Score(0.0, 0.0)
+    plausible, rank = _common(0.8, _CYRILLIC, text, beyond)
+    return _Score(plausible, rank - len(_STRAY_U.findall(text)) / len(beyond))
+
+
+def _vietnamese(text: str, beyond: str) -> _Score:
+    """The share of letters beyond ASCII that are in a syllable of Vietnamese. Tones are characters
+    of their own in windows-1258."""
+    composed = unicodedata.normalize("NFC", text).lower()
+    letters = [each for each in composed if not (each.isascii() or each in _PUNCTUATION)]
+    found = 0
+    if 3 * len(letters) > 2 * sum(map(str.isalpha, composed)):  # "một", not "ở ở ở"
+        return _Score(0.0, 0.0)
+    for word in _WORDS.findall(composed):
+        syllable = unicodedata.normalize("NFD", word)
+        if len(_TONES.findall(syllable)) <= 1 and _SYLLABLE.fullmatch(_MARKS.sub("", syllable)):
+            found += sum(each in _VIETNAMESE for each in word)
+    share = found / len(letters) if letters else 0.0
+    return _Score(share, share)
 
 
 _PLAIN = bytes((*b"\t\n\v\f\r", *range(32, 127)))
@@ -152,11 +187,15 @@ _CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the f
     "windows-1257": partial(_latin, _BALTIC, 0.9),
     "windows-1251": partial(_common, 0.8, _CYRILLIC),
     "koi8-r": partial(_common, 0.8, _CYRILLIC),
+    "koi8-u": partial(_common, 0.8, _CYRILLIC),
     "iso8859-5": partial(_common, 0.8, _CYRILLIC),
+    "cp866": _dos,
+    "cp1125": _dos,  # the same with the letters of Ukrainian
     "windows-1253": partial(_common, 0.8, _GREEK),
     "iso8859-7": partial(_common, 0.8, _GREEK),
     "windows-1255": partial(_common, 0.8, _HEBREW),
     "windows-1256": partial(_common, 0.8, _ARABIC),
+    "windows-1258": _vietnamese,
     "cp874": partial(_common, 0.7, _THAI),
     "cp932": partial(_common, 0.4, _KANA),  # Shift-JIS, with what Windows adds
     "euc_jis_2004": partial(_common, 0.4, _KANA),  # EUC-JP, with what others add

@@ -67,7 +67,7 @@ def test_a_wrong_value_is_refused(option: str, value: str, in_process: Any, home
     assert value in result.error
 
 
-@pytest.mark.parametrize("package", ["warcio", "zstandard"])
+@pytest.mark.parametrize("package", ["warcio", "zstandard", "idna"])
 def test_a_missing_package_names_the_command_that_installs_it(
     package: str, in_process: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,9 +75,11 @@ def test_a_missing_package_names_the_command_that_installs_it(
         monkeypatch.setitem(sys.modules, name, None)
     (home / "links.jsonl").write_text('{"url": "http://a.org/"}\n')
     (home / "RS_1.zst").write_bytes(b"x")
+    (home / "posts.jsonl").write_text('{"url": "http://stra\u00dfe.de/", "score": 9}\n')
     steps = {
         "warcio": ("fetch", "--links", "links.jsonl"),
         "zstandard": ("links", "--posts", "RS_1.zst"),
+        "idna": ("links", "--posts", "posts.jsonl"),
     }
     result = in_process("corpus", *steps[package], "--out", "out", cwd=home)
     assert result.code == 1

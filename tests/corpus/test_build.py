@@ -159,8 +159,19 @@ def test_wherever_a_file_ends_each_record_is_counted_once(
     for cut in (*cuts, *range(len(whole) - 9, len(whole) + 1)):
         (tmp_path / name).write_bytes(whole[:cut])
         listing = listed(tmp_path / name)
-        hidden = int(listing.get("broken", {}).get("hides_record", False))
+        hidden = sum(listing["hidden"].values())
         assert listing["num_pages"] + hidden == (1 if cut == begin else 2), cut
+
+
+def test_pages_of_brotli_are_read_or_counted_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = response(f"{SITE}/br", b"\x8b\x0f\x80abc\x03", headers="Content-Encoding: br\r\n")
+    path = write_warc(tmp_path / "a.warc.gz", RECORDS[1], packed)
+    monkeypatch.setattr("glassformer.corpus.http_message.has_brotli", lambda: False)
+    found = build([str(path)], tmp_path / "corpus", executor=Executor(workers=1))
+    assert found.manifest["dropped"]["page/brotli"] == 1
+    assert "1 page could not be decompressed" in found.notes[0]
 
 
 def test_a_large_page_that_was_cut_off_is_counted_once(tmp_path: Path) -> None:

@@ -248,6 +248,48 @@ def test_proxies_of_the_environment_are_not_used(
 # --- politeness ---
 
 
+def test_no_spelling_of_a_link_or_a_redirect_leads_past_robots_txt(
+    web: SmallWeb, tmp_path: Path
+) -> None:
+    rules = "User-agent: *\nDisallow: /~joe/\nDisallow: /%7Eann/\nDisallow: /caf\u00e9"
+    web.pages["a.org/robots.txt"] = page(rules, kind="text/plain")
+    web.pages["a.org/open"] = redirect("/x/..//../%7ejoe/y")
+    links = [f"http://a.org/{path}" for path in ("%7Ejoe/x", "~ann/x", "caf%c3%a9", "open")]
+    web.fetch(tmp_path, *links)
+    assert set(outcomes(tmp_path / "pages").values()) == {"robots"}
+    assert web.urls() == ["a.org/open"]
+
+
+def test_a_host_beyond_ascii_is_asked_by_the_name_that_browsers_use(
+    web: SmallWeb, tmp_path: Path
+) -> None:
+    web.pages["xn--strae-oqa.de/"] = page()
+    web.fetch(tmp_path, "http://stra\u00dfe.de/", "http://a\u200db.de/", "http://a.org/\ud800")
+    found = list(outcomes(tmp_path / "pages").values())
+    assert sorted(found) == ["bad_url", "bad_url", "fetched"]
+    assert web.urls() == ["xn--strae-oqa.de/"]
+
+
+def test_brotli_that_nobody_asked_for_is_undone(web: SmallWeb, tmp_path: Path) -> None:
+    brotli = pytest.importorskip("brotli")
+    packed = brotli.compress(b"<p>Hello." * 1000)
+    encoded = {"Content_Encoding": "br"}
+    web.pages |= {
+        "a.org/robots.txt": page(
+            brotli.compress(b"User-agent: *\nDisallow: /x"), kind="text/plain", **encoded
+        ),
+        "a.org/br": page(packed, **encoded),
+        "a.org/bomb": page(brotli.compress(bytes(10**8)), **encoded),
+        "a.org/cut": page(packed[:-3], **encoded),
+        "a.org/bad": page(b"\xff" * 50, **encoded),
+    }
+    names = ("br", "bomb", "cut", "bad", "x")
+    web.fetch(tmp_path, *(f"http://a.org/{each}" for each in names), max_page_size=10**5)
+    found = list(outcomes(tmp_path / "pages").values())
+    assert found == ["fetched", "too_large", "broken", "broken", "robots"]
+    assert stored(tmp_path / "pages") == {"http://a.org/br": b"<p>Hello." * 1000}
+
+
 def test_robots_txt_is_asked_for_once_and_kept_to(web: SmallWeb, tmp_path: Path) -> None:
     web.pages["a.org/robots.txt"] = page("User-agent: *\nDisallow: /private", kind="text/plain")
     web.pages |= {"a.org/open": page(), "a.org/private/x": page()}

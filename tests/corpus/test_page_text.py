@@ -2,6 +2,8 @@
 
 import pytest
 from small_warcs import html, prose
+from vietnamese import TEXT as VIETNAMESE
+from vietnamese import windows_1258
 
 from glassformer.corpus.extractor import Extractor
 from glassformer.corpus.languages import language_of
@@ -17,6 +19,10 @@ RUSSIAN = (
 JAPANESE = (
     "東京は日本の首都であり、世界で最も人口の多い都市の一つです。この街には古い神社や寺がたくさんあり、毎年多くの"
     "観光客が訪れます。電車や地下鉄がとても便利で、どこへでも簡単に行くことができます。"
+)
+UKRAINIAN = (
+    "Київ є столицею України та найбільшим містом країни. Місто розташоване на берегах Дніпра і "
+    "має багату історію. Щороку сюди приїжджають мільйони туристів із різних країн."
 )
 THAI = (
     "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย และเป็นศูนย์กลางของการปกครอง การศึกษา และการค้า "
@@ -39,6 +45,23 @@ THAI = (
 )
 def test_a_page_is_decoded_although_its_charset_is_wrong(text: str, codec: str, claim: str) -> None:
     assert text in decoded(html(text).encode(codec), claim)
+
+
+@pytest.mark.parametrize("claim", ["text/html", "text/html; charset=utf-8", "text/html; charset=x"])
+@pytest.mark.parametrize(
+    ("text", "codec"), [(RUSSIAN, "cp866"), (RUSSIAN, "koi8-u"), (UKRAINIAN, "koi8-u")]
+)
+def test_cyrillic_of_any_age_is_detected(text: str, codec: str, claim: str) -> None:
+    assert text in decoded(html(text).encode(codec), claim)
+
+
+@pytest.mark.parametrize("charset", ["", "utf-8", "iso-8859-1", "windows-1252", "windows-1258"])
+@pytest.mark.parametrize("all_tones_apart", [False, True])
+def test_vietnamese_is_detected_and_its_tones_are_joined(
+    charset: str, all_tones_apart: bool
+) -> None:
+    page = windows_1258(html(VIETNAMESE), all_tones_apart)
+    assert VIETNAMESE in decoded(page, f"text/html; charset={charset}")
 
 
 FRENCH = "Le chef-d'œuvre coûte 500 € et sa sœur en a payé 300 €."

@@ -1,12 +1,14 @@
 """robots.txt is read by the rules of RFC 9309."""
 
 import time
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.corpus.robots import parse_robots
+from glassformer.corpus.urls import parse_url
 
 RULES = """
 # a comment
@@ -80,6 +82,80 @@ def test_a_pattern_of_many_stars_takes_no_time() -> None:
     begin = time.monotonic()
     assert found.allows("/" + "a" * 2_000)
     assert time.monotonic() - begin < 1
+
+
+# The rule, the path as a link spells it, and whether the rule is about this path. The first rows
+# are the examples of RFC 9309, section 2.2.2; the others agree with protego.
+SPELLINGS = [
+    ("/foo/bar?baz=quz", "/foo/bar?baz=quz", True),
+    ("/foo/bar?baz=http://foo.bar", "/foo/bar?baz=http%3A%2F%2Ffoo.bar", True),
+    ("/foo/bar?baz=http%3a%2f%2ffoo.bar", "/foo/bar?baz=http://foo.bar", True),
+    ("/foo/bar/\u30c4", "/foo/bar/%E3%83%84", True),
+    ("/foo/bar/%e3%83%84", "/foo/bar/\u30c4", True),
+    ("/foo/bar/%62%61%7A", "/foo/bar/baz", True),
+    ("/~joe/", "/%7Ejoe/x", True),
+    ("/~joe/", "/%7ejoe/x", True),
+    ("/%7Ejoe/", "/~joe/x", True),
+    ("/%7ejoe/", "/%7Ejoe/x", True),
+    ("/private", "/p%72ivate", True),
+    ("/p%72ivate", "/private", True),
+    ("/a/../private", "/private", False),
+    ("/private", "/a/%2e%2E/private", True),
+    ("/a%2Fb", "/a%2fb", True),
+    ("/a%2Fb", "/a/b", False),
+    ("/a/b", "/a%2Fb", False),
+    ("/Talk:", "/Talk%3AX", True),
+    ("/Talk%3a", "/Talk:X", True),
+    ("/a[1]", "/a%5B1%5D", True),
+    ("/*?s[", "/x?s[]=1", True),
+    ("/100%", "/100%25", True),
+    ("/*.php$", "/a/%62.ph%70", True),
+    ("/a%2A", "/ab", False),
+    ("/a%2a", "/a*b", True),
+    ("/a%24", "/a$b", True),
+    ("/a$", "/a%24", False),
+    ("/*/x", "/a?u=b/x", True),
+]
+
+
+@pytest.mark.parametrize(("rule", "link", "is_about"), SPELLINGS)
+def test_a_path_and_a_rule_are_compared_in_the_same_spelling(
+    rule: str, link: str, is_about: bool
+) -> None:
+    found = parse_robots(f"User-agent: *\nDisallow: {rule}".encode(), "x")
+    assert found.allows(parse_url(f"http://a.org{link}").target) != is_about
+
+
+def test_bytes_that_are_not_utf_8_are_compared_as_they_are() -> None:
+    found = parse_robots(b"User-agent: *\nDisallow: /caf\xe9", "x")
+    assert not found.allows("/caf%E9/1")
+    assert found.allows("/caf%C3%A9/1")
+
+
+@given(st.lists(st.sampled_from("abz~-./:=&?[(\u00e9\u30c4"), max_size=8), st.data())
+def test_no_spelling_of_a_path_evades_its_rule(path: list[str], data: st.DataObject) -> None:
+    def spelled() -> str:
+        parts = (data.draw(st.sampled_from(_spellings(each))) for each in path)
+        return f"/x/{''.join(parts)}"
+
+    found = parse_robots(f"User-agent: *\nDisallow: {spelled()}\nAllow: /x".encode(), "x")
+    assert not found.allows(spelled())
+
+
+def _spellings(character: str) -> list[str]:
+    """A slash has one spelling only; a question mark is a part of the path when it is escaped."""
+    if character in "/?":
+        return [character]
+    escaped = quote(character, safe="")
+    escaped = escaped if "%" in escaped else f"%{ord(character):02X}"
+    return [character, escaped, escaped.lower()]
+
+
+@pytest.mark.parametrize("agent", ["glassformer", "GlassFormer", "glassformer/2.0", "glassformer*"])
+def test_a_group_names_the_program_in_any_case_and_version(agent: str) -> None:
+    rules = f"User-agent: {agent}\nDisallow: /x\nUser-agent: *\nDisallow: /y"
+    found = parse_robots(rules.encode(), "glassformer")
+    assert (found.allows("/x"), found.allows("/y")) == (False, True)
 
 
 @given(st.binary(max_size=300), st.text(max_size=30))

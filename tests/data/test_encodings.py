@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from vietnamese import TEXT as VIETNAMESE
+from vietnamese import windows_1258
 from written_files import written
 
 from glassformer.data.corpus import read_documents
@@ -17,6 +19,9 @@ SAMPLES = {
     "windows-1252": ["Une journée d'été à la plage", "Größe", "“it’s” – so…", "à"],
     "windows-1251": [RUSSIAN, "Привет", "МОСКВА ГОВОРИТ", "Україна, ми любимо її"],
     "koi8-r": [RUSSIAN, "Привет, как дела? Мы живём в Москве.", "лаосский\nчешский\nканнада"],
+    "koi8-u": ["Річка тече крізь місто, і ґрунт тут є родючим.", "Привіт, її ім'я", "Київ і Львів"],
+    "cp866": [RUSSIAN, "Привет, как дела? Мы живём в Москве."],
+    "cp1125": ["Річка тече крізь місто, і ґрунт тут є родючим.", "Київ і Львів"],
     "windows-1250": [
         "Příliš žluťoučký kůň úpěl ďábelské ódy.",
         "Árvíztűrő tükörfúrógép",
@@ -61,7 +66,12 @@ def test_the_encoding_of_a_text_is_detected(codec: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "text"),
-    [("cp850", "café"), ("cp737", "Καλημέρα κόσμε"), ("cp862", "שלום לכולם")],
+    [
+        ("cp850", "café"),
+        ("cp737", "Καλημέρα κόσμε"),
+        ("cp862", "שלום לכולם"),
+        ("cp862", "שלום לכולם, זה הקובץ הראשון של התיקייה"),
+    ],
 )
 def test_no_encoding_is_better_than_a_wrong_one(codec: str, text: str) -> None:
     assert likely_encodings(text.encode(codec)) == []
@@ -81,6 +91,14 @@ def test_no_encoding_is_better_than_a_wrong_one(codec: str, text: str) -> None:
 )
 def test_languages_of_the_west_are_not_taken_for_others(text: str) -> None:
     assert likely_encodings(text.encode("windows-1252"))[0] == "windows-1252"
+
+
+@pytest.mark.parametrize("all_tones_apart", [False, True])
+@pytest.mark.parametrize(
+    "text", [VIETNAMESE, "Việt Nam rất đẹp", "Đường này đẹp", "MỘT HAI BA BỐN"]
+)
+def test_vietnamese_is_detected(text: str, all_tones_apart: bool) -> None:
+    assert likely_encodings(windows_1258(text, all_tones_apart))[0] == "windows-1258"
 
 
 def test_an_encoding_that_is_passed_is_for_files_that_are_not_utf_8(tmp_path: Path) -> None:

@@ -1,0 +1,366 @@
+"""The decompressed bytes of a WARC file, which may be damaged.
+
+    page.warc       record, record, …
+    page.warc.gz    gzip member, gzip member, …              one record in each
+    page.warc.zst   a dictionary, perhaps; frame, frame, …   one record in one frame or several
+
+A gzip member and a frame of Zstandard are both called a member here. Where one is damaged, reading
+goes on with the next member that begins with a record. Members are unpacked in slices that depend
+on nothing but where a member begins, so that a damaged one gives the same bytes whether reading
+began with it or long before.
+"""
+
+import os
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from glassformer.errors import GlassformerError
+from glassformer.wording import install
+
+LONGEST_HEADER = 2**16  # bytes of all lines before the content
+RECORD = b"WARC/"
+_AT_ONCE = 2**16  # bytes of a plain file
+_MOST_SKIPPED = 2**32  # decompressed bytes of one record
+_LARGEST_WINDOW = 2**31  # bytes, of zstd --long=31
+_LARGEST_DICTIONARY = 2**26  # bytes; readers have to accept 2**23
+_MOST_TRIED = 10_000  # places that look like the beginning of a member, and are none
+_LONGEST_TRIAL = 2**18  # compressed bytes; a block of Zstandard has up to 2**17
+_SEPARATOR = b"\r\n\r\n"  # behind a record
+
+
+class BrokenWarcError(GlassformerError):
+    """A WARC file is damaged at a byte, or ends there too early."""
+
+    def __init__(
+        self,
+        path: Path,
+        byte: int,
+        problem: str,
+        rule: str,
+        hides_record: bool = False,
+        next_member: int | None = None,
+    ) -> None:
+        rest = "What comes before it was read."
+        if next_member is not None:
+            rest = f"Reading went on at byte {next_member:,}."
+        super().__init__(f"{path}, byte {byte:,}: {problem}. {rest}")
+        self.rule = rule
+        self.hides_record = hides_record
+        """Whether a record begins there that was never given."""
+        self.next_member = next_member
+        """Where the next record can be read, if there is one."""
+
+
+class _DamagedError(Exception):
+    """A member cannot be unpacked."""
+
+
+class _Member:
+    """A member that is being unpacked, by what zlib and zstandard call a decompressobj."""
+
+    def __init__(self, unpacker: Any, error: type[Exception], at_once: int) -> None:
+        self._unpacker, self._error = unpacker, error
+        self.at_once = at_once
+        """Compressed bytes that are unpacked together."""
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._unpacker.eof)
+
+    @property
+    def num_unused(self) -> int:
+        """Bytes that were passed and belong to the next member."""
+        return len(self._unpacker.unused_data)
+
+    def unpacked(self, packed: bytes) -> bytes:
+        try:
+            return bytes(self._unpacker.decompress(packed))
+        except self._error:
+            raise _DamagedError from None
+
+
+class _Gzip:
+    name, unit, magic = "gzip", "member", b"\x1f\x8b\x08"
+    at_once = 2**14  # compressed bytes, which unpack to at most 17 MB
+
+    def member(self) -> _Member:
+        return _Member(zlib.decompressobj(31), zlib.error, self.at_once)
+
+    def skipped(self, file: BinaryIO) -> bool:
+        """Whether a part of the file was skipped that contains no records."""
+        return False
+
+
+class _Zstandard:
+    name, unit, magic = "Zstandard", "frame", b"\x28\xb5\x2f\xfd"
+    at_once = 2**11  # compressed bytes, which unpack to at most 64 MB
+    dictionary = b"\x5d\x2a\x4d\x18"  # only at the beginning of a file
+    skippable = tuple(bytes((number, 0x2A, 0x4D, 0x18)) for number in range(0x50, 0x60))
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise GlassformerError(
+                f"{path} requires zstandard. Run {install('glassformer[corpus]')}."
+            ) from None
+        self._error = zstandard.ZstdError
+        options: dict[str, Any] = {"max_window_size": _LARGEST_WINDOW}
+        file.seek(0)
+        if file.read(4) == self.dictionary:
+            packed = file.read(min(int.from_bytes(file.read(4), "little"), _LARGEST_DICTIONARY))
+            try:
+                if packed.startswith(self.magic):
+                    unpacker = zstandard.ZstdDecompressor(**options)
+                    packed = unpacker.stream_reader(packed).read(_LARGEST_DICTIONARY)
+                options["dict_data"] = zstandard.ZstdCompressionDict(packed)
+                zstandard.ZstdDecompressor(**options)
+            except (zstandard.ZstdError, MemoryError):
+                raise GlassformerError(
+                    f"{path}: the dictionary at its beginning is damaged, without which nothing in "
+                    "it can be read. Download it again."
+                ) from None
+        self._decompressor = zstandard.ZstdDecompressor(**options)
+
+    def member(self) -> _Member:
+        return _Member(self._decompressor.decompressobj(), self._error, self.at_once)
+
+    def skipped(self, file: BinaryIO) -> bool:
+        head = file.read(8)
+        end = file.tell() + int.from_bytes(head[4:], "little")
+        if not head.startswith(self.skippable) or end > os.fstat(file.fileno()).st_size:
+            file.seek(-len(head), 1)
+            return False
+        file.seek(end)
+        return True
+
+
+class WarcStream:
+    """The bytes of a file, decompressed, with the place in the file that they came from."""
+
+    def __init__(self, path: Path, file: BinaryIO, offset: int) -> None:
+        self._path, self._file = path, file
+        self._format = _format_of(path, file)
+        self.is_compressed = self._format is not None
+        self._has_records = offset > 0
+        self._is_inside = False  # a record that was given
+        self._left = 0  # bytes of it that were not read
+        self._line_is_blank = True
+        self._line = offset  # where the first line of a record begins, in a plain file
+        self._buffer = bytearray()
+        self._begin = offset  # of the member that is being read
+        self._given = 0  # bytes of it, or of a plain file, that were handed out
+        self._member: _Member | None = None
+        self._problem: BrokenWarcError | None = None
+        self._num_tried = 0
+        file.seek(offset)
+
+    # --- records ---
+
+    def record_offset(self, length_of_line: int) -> tuple[int, bool]:
+        """Where the record whose first line was just read begins, and whether it is the first one
+        of its member."""
+        return (self._begin, self._given == length_of_line) if self._format else (self._line, True)
+
+    def begin_record(self, length: int) -> None:
+        self._has_records = self._is_inside = True
+        self._left = length
+
+    def first_line(self) -> bytes:
+        """The line with which a record may begin."""
+        self._line_is_blank = True
+        self._line = self._file.tell() - len(self._buffer)
+        line = self.line()
+        self._line_is_blank = not line.strip()
+        return line
+
+    def line(self) -> bytes:
+        """The next line; shorter if the file ends, or if it is far too long."""
+        while (end := self._buffer.find(b"\n")) < 0 and len(self._buffer) < LONGEST_HEADER:
+            if not self._fill():
+                break
+        return self._out(end + 1 if end >= 0 else len(self._buffer))
+
+    def take(self, number: int) -> bytes:
+        """So many bytes of the current record."""
+        while len(self._buffer) < number:
+            if not self._fill():
+                raise self.cut_off()
+        if number == self._left:
+            self._check_end(number)
+        self._left -= number
+        return self._out(number)
+
+    def skip(self) -> None:
+        """Pass over what was not read of the current record."""
+        if self._problem is not None:  # which the reader of the record met
+            raise self._problem
+        if self._left > _MOST_SKIPPED and self._format:
+            raise self.broken("a record that unpacks to more than 4 GB, like a decompression bomb")
+        while self._left:
+            if not self._buffer and not self._fill():
+                raise self.cut_off()
+            self._left -= len(self._out(min(self._left, len(self._buffer))))
+        self._check_end(0)
+        self._is_inside = False
+
+    def _check_end(self, number: int) -> None:
+        """Check what follows so many bytes, the rest of a record, in its member: another record,
+        or the checksum."""
+        most = number + len(_SEPARATOR + RECORD)
+        while self._member and not self._member.is_complete and len(self._buffer) < most:
+            self._buffer += self._unpacked(self._member)
+        follows = self._buffer[number:most].lstrip(b"\r\n\0")
+        if self._format and not RECORD.startswith(follows[: len(RECORD)]):
+            raise self.broken("a record that is not as long as its Content-Length")
+
+    # --- damage ---
+
+    def cut_off(self) -> GlassformerError:
+        end = self._file.tell()
+        if self._format and (found := self._next_member()):
+            # Damage can make what is behind it look like a part of the same member.
+            return self._error(self._begin, "damaged compressed data", "damaged", found)
+        return self._error(end, "the file ends in the middle of a record", "truncated")
+
+    def broken(self, problem: str) -> GlassformerError:
+        if not self._format:
+            return self._error(self._line, problem, "damaged")
+        return self._error(self._begin, problem, "damaged", self._next_member())
+
+    def _error(
+        self, byte: int, problem: str, rule: str, next_member: int | None = None
+    ) -> GlassformerError:
+        if not self._has_records and next_member is None:
+            return GlassformerError(
+                f"{self._path} is not a WARC file: it does not begin with a record. Pass files "
+                "that a crawler or glassformer corpus fetch wrote."
+            )
+        # Where a member ends behind its record, no record is missing.
+        is_behind = self._line_is_blank and not self._buffer.strip() and self._given > 0
+        is_between = rule == "truncated" and is_behind
+        hides = not self._is_inside and not is_between
+        self._problem = BrokenWarcError(self._path, byte, problem, rule, hides, next_member)
+        return self._problem
+
+    def recover(self, error: BrokenWarcError) -> bool:
+        """Go on behind the damage; False if there is nothing more."""
+        if error.next_member is None:
+            return False
+        self._file.seek(error.next_member)
+        self._problem, self._is_inside, self._left = None, False, 0
+        self._buffer.clear()
+        return self._begin_member()
+
+    def _next_member(self) -> int | None:
+        """The next member that begins with a record."""
+        place = self._begin
+        while self._num_tried < _MOST_TRIED:
+            place = self._find_magic(place + 1)
+            if place < 0:
+                return None
+            if self._begins_with_record(place):
+                return place
+            self._num_tried += 1
+        return None
+
+    def _find_magic(self, place: int) -> int:
+        """Where the next member may begin; -1 if nowhere."""
+        if self._format is None:
+            return -1
+        magic = self._format.magic
+        self._file.seek(place)
+        while len(block := self._file.read(_AT_ONCE)) >= len(magic):
+            if (found := block.find(magic)) >= 0:
+                return place + found
+            place += len(block) - len(magic) + 1
+            self._file.seek(place)
+        return -1
+
+    def _begins_with_record(self, place: int) -> bool:
+        if self._format is None:
+            return False
+        member, found = self._format.member(), b""
+        self._file.seek(place)
+        for _ in range(0, _LONGEST_TRIAL, member.at_once):
+            packed = self._file.read(member.at_once)
+            if not packed or member.is_complete or len(found) >= len(RECORD):
+                break
+            try:
+                found += member.unpacked(packed)
+            except _DamagedError:
+                break
+        return found.startswith(RECORD)
+
+    # --- bytes ---
+
+    def _out(self, number: int) -> bytes:
+        found = bytes(self._buffer[:number])
+        del self._buffer[:number]
+        self._given += number
+        return found
+
+    def _fill(self) -> bool:
+        """Add to the buffer; False at the end of the file."""
+        if self._problem is not None:
+            raise self._problem
+        if self._format is None:
+            more = self._file.read(_AT_ONCE)
+            self._buffer += more
+            return bool(more)
+        while True:
+            if (self._member is None or self._member.is_complete) and not self._begin_member():
+                return False
+            if self._member is not None and (found := self._unpacked(self._member)):
+                self._buffer += found
+                return True
+
+    def _unpacked(self, member: _Member) -> bytes:
+        """What the next slice of a member unpacks to."""
+        packed = self._file.read(member.at_once)
+        if not packed:
+            raise self.cut_off()
+        try:
+            found = member.unpacked(packed)
+        except _DamagedError:
+            raise self.broken("damaged compressed data") from None
+        if member.is_complete:
+            self._file.seek(-member.num_unused, 1)
+        return found
+
+    def _begin_member(self) -> bool:
+        """The next member; False at the end of the file or before padding."""
+        if self._format is None:
+            return False
+        self._begin = self._file.tell()
+        while self._format.skipped(self._file):
+            pass
+        place = self._file.tell()
+        is_member = self._file.read(len(self._format.magic)) == self._format.magic
+        self._file.seek(place)
+        if not is_member and self._is_padding():
+            return False
+        self._given = -len(self._buffer)  # what the last member left comes first
+        if not is_member:  # perhaps because too much was skipped
+            raise self.broken(f"expected a {self._format.name} {self._format.unit} here")
+        self._begin = place
+        self._member = self._format.member()
+        return True
+
+    def _is_padding(self) -> bool:
+        """Whether there are only zeros up to the end of the file."""
+        blocks = iter(lambda: self._file.read(_AT_ONCE), b"")
+        return not any(block.strip(b"\0") for block in blocks)
+
+
+def _format_of(path: Path, file: BinaryIO) -> _Gzip | _Zstandard | None:
+    """By the first bytes; by the name if these are damaged. None: not compressed."""
+    head, name = file.read(len(RECORD)), path.name.lower()
+    if head.startswith(RECORD):
+        return None
+    if head.startswith(_Gzip.magic) or name.endswith(".gz"):
+        return _Gzip()
+    if head.startswith((_Zstandard.magic, _Zstandard.dictionary)) or name.endswith(".zst"):
+        return _Zstandard(path, file)
+    return None
