@@ -16,7 +16,7 @@ from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
-from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.export_hub import layout_for, sample_text
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Family, Layout, Values
@@ -99,7 +99,7 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
         theirs = logits_in_transformers(folder, layout.architecture, probe, gguf_file=FILE)
         if theirs is not None:
             tool, logits = theirs
-            refuse_if_wrong({tool: probe.difference(found, logits)})
+            refuse_if_wrong({tool: probe.difference(found, logits)}, size(found))
             differences[tool] = probe.difference(expected, logits)
     return differences
 
