@@ -4,9 +4,9 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 
-# Of the largest logit. Another order of summing in float32 costs 3e-7 of it in two layers, and 5e-6
-# in the 30 of SmolLM2.
-TOLERANCE = 2e-5
+# Of the largest logit. Another order of summing in float32 costs 3e-7 of it in two layers, and 2e-5
+# in the 30 of SmolLM2 (by onnxruntime, in a padded batch).
+TOLERANCE = 5e-5
 
 
 def size(values: Tensor) -> float:
