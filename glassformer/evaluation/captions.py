@@ -116,7 +116,7 @@ def search_captions(
             [[preprocessing.start]] * len(numbers),
             beams,
             max_new_tokens=limit,
-            end=preprocessing.end,
+            ends=(preprocessing.end,),
             memory=memory,
             device=model.device,
         )

@@ -105,7 +105,7 @@ def search_translations(
             [[preprocessing.start, *prefix]] * len(numbers),
             beams,
             max_new_tokens=[limit(int(n)) for n in sources.lengths[numbers]],
-            end=preprocessing.end,
+            ends=(preprocessing.end,),
             memory=memory,
             device=model.device,
             trace=trace,

@@ -3,7 +3,8 @@
     candidates = log p(beam) + log p(token | beam)      of every beam and every token
     beams      = the best K of them                     repeated
 
-A candidate that ends the sequence is complete and leaves the beams; its score is
+A candidate that ends the sequence, with any of several tokens, is complete and leaves the beams;
+its score is
 
     score = Σ log p(token) / length ^ length_penalty
 
@@ -62,7 +63,7 @@ class SearchNode:
 
 @dataclass
 class Trace:
-    """Every candidate that was ranked: twice as many in each step as there are beams."""
+    """Every candidate that was ranked: at least twice as many in each step as there are beams."""
 
     nodes: list[SearchNode] = field(default_factory=list)
 
@@ -75,7 +76,7 @@ class Trace:
 
 
 class _Offer(NamedTuple):
-    """The candidates of a group of k beams, best first: (B, 2k) each."""
+    """The candidates of a group of k beams, best first: (B, C) each."""
 
     tokens: Tensor
     parents: Tensor
@@ -90,14 +91,14 @@ def beam_search(
     beams: Beams,
     *,
     max_new_tokens: int | Sequence[int],
-    end: int | None,
+    ends: Sequence[int],
     memory: Any = None,
     device: torch.device | None = None,
     trace: Trace | None = None,
     prefer_complete: bool = True,
     forbidden: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
-    """The best sequences after each prompt, best first. `end` is the token that completes one;
+    """The best sequences after each prompt, best first. Each of the tokens `ends` completes one;
     `forbidden` tokens are never chosen."""
     if not prompts:
         return []
@@ -109,7 +110,7 @@ def beam_search(
         room = window + 1 - max(map(len, prompts))
         limits = [min(limit, room) for limit in limits]
     logits, state, ids = read_prompts(decoder, prompts, memory, max(limits), device)
-    search = _Search(beams, ids, limits, end, trace, prefer_complete)
+    search = _Search(beams, ids, limits, ends, trace, prefer_complete)
     if forbidden:
         search.warps.append(partial(never, forbidden))
     state = state.reorder(search.copies.to(device))
@@ -140,12 +141,14 @@ class _Search:
         beams: Beams,
         prompts: Tensor,
         limits: Sequence[int],
-        end: int | None,
+        ends: Sequence[int],
         trace: Trace | None,
         prefer_complete: bool,
     ) -> None:
         self.beams = beams
-        self.end = end
+        self.ends = torch.tensor([*ends], dtype=torch.long)
+        # So that enough candidates are left if every beam offers all ends.
+        self.reach = max(2, 1 + len(self.ends))
         self.trace = trace
         self.step = 0
         self.alive = list(range(len(prompts)))  # numbers of the sentences
@@ -206,19 +209,19 @@ class _Search:
     def _offer(self, group: int, logits: Tensor, shift: Tensor, chosen: list[Tensor]) -> _Offer:
         """The best candidates of a group, after the groups before it have chosen."""
         size = self.beams.group_size
-        first, width = group * size, min(2 * size, logits.size(-1))
+        number = self.reach * size  # C
+        first, width = group * size, min(number, logits.size(-1))
         rank = logits[:, first : first + size]  # (B, k, V)
         if chosen and self.beams.diversity:
             rank = rank - self.beams.diversity * _counts(chosen, rank)[:, None]
         best = rank.topk(width)  # of each beam, then of all
         value = best.values + shift[:, first : first + size, None]
-        order = value.flatten(1).topk(min(2 * size, size * width)).indices  # (B, 2k)
+        order = value.flatten(1).topk(min(number, size * width)).indices  # (B, C)
         tokens = best.indices.flatten(1).gather(1, order)
         parents = order // width + first
         logprobs = logits.flatten(1).gather(1, parents * logits.size(-1) + tokens)
         logprobs = logprobs + shift.gather(1, parents)
-        is_end = torch.zeros_like(tokens, dtype=torch.bool)
-        return _Offer(tokens, parents, logprobs, is_end if self.end is None else tokens == self.end)
+        return _Offer(tokens, parents, logprobs, torch.isin(tokens, self.ends))
 
     def _sort_out(self, group: int, offer: _Offer, nodes: list[list[int | None]]) -> Tensor:
         """Ends among the first k are complete. Returns the places of the first k others."""

@@ -48,7 +48,9 @@ class Hypotheses:
         found = self.groups[group]
         found.append(Hypothesis(tuple(ids), logprob, score, is_complete))
         found.sort(key=self._rank)
-        del found[self.beams.group_size :]
+        # A text that ends with one token or another is one text.
+        distinct = {(each.ids, each.is_complete): each for each in reversed(found)}
+        found[:] = sorted(distinct.values(), key=self._rank)[: self.beams.group_size]
 
     def beat(self, group: int, logprob: float, lengths: tuple[int, int]) -> bool:
         """Whether no running beam of this log-probability can still come among the best. If it ends

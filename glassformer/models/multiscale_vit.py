@@ -33,7 +33,7 @@ from glassformer.nn.dropout import Dropout
 from glassformer.nn.feedforward import Activation, FeedForward
 from glassformer.nn.norms import NormKind, norm
 from glassformer.nn.patches import Grid
-from glassformer.nn.windows import PatchMerging, WindowAttention
+from glassformer.nn.windows import PatchMerging, WindowAttention, WindowShift
 
 Stages = Annotated[tuple[Layers, ...], Field(min_length=1, max_length=12)]
 HeadsOfStages = Annotated[tuple[Heads, ...], Field(min_length=1, max_length=12)]
@@ -53,6 +53,9 @@ class MultiscaleViTConfig(ImageConfig, LabelsConfig):
     """Number of heads in each stage."""
     window_size: Count = Field(7, ge=1, le=2**8)
     """Side of a window, in places of the grid."""
+    window_shift: WindowShift = "each_side"
+    """each_side: windows are shifted along every side that is longer than a window; both_sides:
+    only if both sides are, as in Swin."""
     mlp_ratio: float = Field(4.0, gt=0, le=64)
     """Width of the hidden feed-forward layer, in widths of the stage."""
     norm: NormKind = "layer"
@@ -174,6 +177,7 @@ def _block(config: MultiscaleViTConfig, width: int, heads: int, *, is_shifted: b
         heads,
         window_size=config.window_size,
         is_shifted=is_shifted,
+        window_shift=config.window_shift,
         bias=config.bias,
         query_norm=of_head() if config.qk_norm else None,
         key_norm=of_head() if config.qk_norm else None,

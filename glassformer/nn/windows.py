@@ -21,7 +21,7 @@ attends to padding.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,8 @@ from glassformer.nn.attention import NO_RULES, AttentionRules, MultiHeadAttentio
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear
 from glassformer.nn.patches import Grid
+
+WindowShift = Literal["each_side", "both_sides"]
 
 
 def partition(x: Tensor, window: Grid) -> Tensor:
@@ -98,11 +100,19 @@ class WindowAttention(MultiHeadAttention):
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, *, window_size: int, is_shifted: bool, **more: Any
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        window_size: int,
+        is_shifted: bool,
+        window_shift: WindowShift = "each_side",
+        **more: Any,
     ) -> None:
         super().__init__(d_model, num_heads, **more)
         self.window_size = window_size
         self.is_shifted = is_shifted
+        self.window_shift = window_shift
         self.bias = RelativeBias(window_size, num_heads)
 
     def windows(self, grid: Grid) -> tuple[Grid, Grid, Grid]:
@@ -110,9 +120,11 @@ class WindowAttention(MultiHeadAttention):
         window = tuple(min(self.window_size, side) for side in grid)
         padded = tuple(-(-side // size) * size for side, size in zip(grid, window, strict=True))
         # A side that is one window wide has no border inside the image.
+        has_border = [side > size for side, size in zip(grid, window, strict=True)]
+        if not self.is_shifted or (self.window_shift == "both_sides" and not all(has_border)):
+            has_border = [False, False]
         shift = tuple(
-            size // 2 if self.is_shifted and side > size else 0
-            for side, size in zip(grid, window, strict=True)
+            size // 2 if border else 0 for size, border in zip(window, has_border, strict=True)
         )
         return padded, window, shift  # type: ignore[return-value]
 

@@ -16,7 +16,6 @@ from typing import Any
 from glassformer.data.chats import write_message
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.text.tokenizers import Tokenizer
 
 Message = Mapping[str, str]
 ROLES = ("system", "user", "assistant")
@@ -132,11 +131,11 @@ def _ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> list[
     contents = [message["content"] for message in messages]
     is_harmless = not any(name in text for name in tokenizer.special_tokens for text in contents)
     if is_harmless:
-        return tokenizer.encode_special(_rendered(template, tokenizer, messages))
+        return tokenizer.encode_special(_rendered(template, preprocessing, messages))
     marks = [_MARK.format(number) for number in range(len(messages))]
     marked = [{**each, "content": mark} for each, mark in zip(messages, marks, strict=True)]
     # A template may leave a message out, or write it twice.
-    parts = _MARKS.split(_rendered(template, tokenizer, marked))
+    parts = _MARKS.split(_rendered(template, preprocessing, marked))
     ids = tokenizer.encode_special(parts[0])
     for number, after in zip(parts[1::2], parts[2::2], strict=True):
         content = contents[int(number)] if int(number) < len(contents) else ""
@@ -186,14 +185,16 @@ def _around(preprocessing: TextPreprocessing, role: str) -> tuple[str, str]:
     return first, last
 
 
-def _rendered(template: str, tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
+def _rendered(template: str, preprocessing: TextPreprocessing, messages: Sequence[Message]) -> str:
+    tokenizer = preprocessing.tokenizer
+
     def piece(id: int | None) -> str:
         return "" if id is None else tokenizer.piece(id) or ""
 
     values = {
         "messages": [dict(message) for message in messages],
         "add_generation_prompt": True,
-        "bos_token": piece(tokenizer.begins_with[0] if tokenizer.begins_with else None),
+        "bos_token": piece(preprocessing.begin),
         "eos_token": piece(tokenizer.end_of_text),
     }
     return render(template, values)

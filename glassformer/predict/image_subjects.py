@@ -136,7 +136,7 @@ def of_caption(
         search=lambda: Search(
             decoder=model,
             prompt=ids[:1],
-            end=preprocessing.end,
+            ends=(preprocessing.end,),
             device=model.device,
             memory=lambda: _encoded(model, pixels),
             steps=min(len(ids) + SPARE_STEPS, model.context_length),

@@ -274,7 +274,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             [ids for _, ids in prompts],
             chosen.beams,
             max_new_tokens=chosen.max_new_tokens,
-            end=self.tokenizer.end_of_text,
+            ends=self.preprocessing.ends,
             device=self.model.device,
             prefer_complete=False,
         )

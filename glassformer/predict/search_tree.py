@@ -20,7 +20,7 @@ class Search:
 
     decoder: Decoder
     prompt: Sequence[int]
-    end: int | None
+    ends: Sequence[int]
     device: torch.device
     memory: Callable[[], Any] = lambda: None
     """Encodes the source, if there is one."""
@@ -36,7 +36,7 @@ class Search:
         return {
             "num_beams": BEAMS,
             "nodes": nodes,
-            "winner": _way(trace, best, self.end),
+            "winner": _way(trace, best, self.ends),
             "best": [name_of(id) for id in best.ids],
             "greedy": [name_of(id) for id in greedy.ids],
             "score": best.score,
@@ -54,7 +54,7 @@ class Search:
             [list(self.prompt)],
             Beams(num_beams=num_beams),
             max_new_tokens=self.steps,
-            end=self.end,
+            ends=self.ends,
             memory=self.memory(),
             device=self.device,
             trace=trace,
@@ -64,15 +64,16 @@ class Search:
         return found[0][0]
 
 
-def _way(trace: Trace, found: Hypothesis, end: int | None) -> list[int]:
-    """The nodes that spell a sequence, from the first token on."""
-    ids = [*found.ids, *([end] if found.is_complete and end is not None else [])]
+def _way(trace: Trace, found: Hypothesis, ends: Sequence[int]) -> list[int]:
+    """The nodes that spell a sequence, from the first token on; of several ends, the likeliest."""
+    steps: list[Sequence[int]] = [*([id] for id in found.ids)]
+    if found.is_complete:
+        steps.append(ends)
     way: list[int] = []
-    for id in ids:
+    for ids in steps:
         parent = way[-1] if way else None
-        same = (n.node for n in trace.nodes if (n.parent, n.token) == (parent, id))
-        node = next(same, None)
-        if node is None:
+        next_ones = [n for n in trace.nodes if n.parent == parent and n.token in ids]
+        if not next_ones:
             break
-        way.append(node)
+        way.append(max(next_ones, key=lambda each: each.logprob).node)
     return way

@@ -40,7 +40,7 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
     search = Search(
         decoder=model,
         prompt=ids,
-        end=tokenizer.end_of_text,
+        ends=preprocessing.ends,
         device=model.device,
         prefer_complete=False,
     )
@@ -186,7 +186,7 @@ def of_translation(
     search = Search(
         decoder=model,
         prompt=ids[:1],
-        end=preprocessing.end,
+        ends=(preprocessing.end,),
         device=model.device,
         memory=lambda: model.encode(rows[0]),
         forbidden=preprocessing.forbidden,

@@ -42,6 +42,8 @@ class TextPreprocessing(LabelledInputs):
     """How the tags of the training data mark entities; null if they mark none."""
     end_tokens: Names = ()
     """Entries of the vocabulary that end a generated text, besides the end of text."""
+    begin_token: str | None = None
+    """The entry that an imported model calls the beginning of a text, though it may read none."""
     jinja_template: str | None = Field(None, max_length=2**20)
     """How an imported model was shown conversations, which `chat` writes in the same way."""
 
@@ -56,6 +58,13 @@ class TextPreprocessing(LabelledInputs):
         """The ids that end a generated text, the end of text first."""
         ids = (self.tokenizer.end_of_text, *map(self.tokenizer.id, self.end_tokens))
         return tuple(id for id in ids if id is not None)
+
+    @property
+    def begin(self) -> int | None:
+        """The id that begins a text, which is read before one only if the tokenizer says so."""
+        before = self.tokenizer.begins_with
+        named = None if self.begin_token is None else self.tokenizer.id(self.begin_token)
+        return before[0] if before else named
 
     def frame(self, limit: int | None) -> Frame:
         """The special tokens around a text, for a model that sees at most `limit` tokens."""

@@ -1,16 +1,28 @@
 """How far a model that was written and read again may differ."""
 
+from torch import Tensor
+
 from glassformer.errors import GlassformerError
 
-TOLERANCE = 1e-3  # a larger difference in logits means that something is wrong
+# Of the largest logit. Another order of summing in float32 costs 3e-7 of it in two layers, and 2e-5
+# in the 30 of SmolLM2 (by onnxruntime, in a padded batch).
+TOLERANCE = 5e-5
 
 
-def refuse_if_wrong(differences: dict[str, float]) -> dict[str, float]:
-    """The largest differences in logits, by the tool that computed them, if all are small."""
+def size(values: Tensor) -> float:
+    """The largest absolute value."""
+    return float(values.abs().max())
+
+
+def refuse_if_wrong(differences: dict[str, float], largest: float = 1.0) -> dict[str, float]:
+    """The largest differences in logits, by the tool that computed them, if float32 explains them.
+    `largest`: the size of the logits that are compared; small ones are sums of larger terms."""
+    allowed = TOLERANCE * max(1.0, largest)
     for tool, difference in differences.items():
-        if not difference <= TOLERANCE:
+        if not difference <= allowed:
             raise GlassformerError(
                 f"the exported model differs from the original: its logits, computed by "
-                f"{tool}, differ by up to {difference:.3g}. Nothing was written."
+                f"{tool}, differ by up to {difference:.3g}, where {allowed:.2g} is allowed. "
+                "Nothing was written."
             )
     return differences

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from glassformer.atomic_files import write_file
 from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.ctranslate2_spec import differences, spec_of
-from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.onnx_usage import MOST, PROMPT, TARGET_READER, known_text
@@ -40,8 +39,8 @@ class Engine(ABC):
         """Add the vocabulary and the special tokens to a specification."""
 
     @abstractmethod
-    def difference(self, engine: Any, length: int) -> float:
-        """The largest difference on a random text of this length."""
+    def difference(self, engine: Any, length: int) -> tuple[float, float]:
+        """The largest difference on a random text of this length, and the size of the logits."""
 
     @abstractmethod
     def usage(self) -> str:
@@ -65,10 +64,11 @@ class Generator(Engine):
         spec.config.eos_token = tokens[0 if end is None else end]
         spec.config.unk_token = tokens[tokenizer.unknown or 0]
 
-    def difference(self, engine: Any, length: int) -> float:
+    def difference(self, engine: Any, length: int) -> tuple[float, float]:
         ids = self._ids(self.model.config.vocab_size, length)
         found = torch.from_numpy(np.array(engine.forward_batch([ids])))
-        return _largest(self.model(torch.tensor([ids])), found)
+        logits = self.model(torch.tensor([ids]))
+        return size(logits - found), size(logits)
 
     def usage(self) -> str:
         tokenizer = self.preprocessing.tokenizer
@@ -108,7 +108,7 @@ class Translator(Engine):
         source = pieces(self.preprocessing.source, config.vocab_size)
         return source, pieces(self.preprocessing.target, number)
 
-    def difference(self, engine: Any, length: int) -> float:
+    def difference(self, engine: Any, length: int) -> tuple[float, float]:
         """In log-probabilities of the tokens of a translation, which is all that it gives."""
         source, target = self._vocabularies()
         length = min(length, self.model.context_length - 1)
@@ -118,10 +118,10 @@ class Translator(Engine):
             [[source[id] for id in ids]], [[target[id] for id in written]]
         )
         read = torch.tensor([[self.preprocessing.start, *written]])
-        odds = self.model(torch.tensor([ids]), read).log_softmax(dim=-1)[0]  # (T + 1, V)
+        logits = self.model(torch.tensor([ids]), read)[0]  # (T + 1, V)
         wanted = torch.tensor([*written, self.preprocessing.end])
-        expected = odds.gather(1, wanted[:, None])[:, 0]  # (T + 1,)
-        return _largest(expected, torch.tensor(found.log_probs))
+        expected = logits.log_softmax(dim=-1).gather(1, wanted[:, None])[:, 0]  # (T + 1,)
+        return size(expected - torch.tensor(found.log_probs)), size(logits)
 
     def usage(self) -> str:
         text = known_text(self.preprocessing.source, "how are you")
@@ -156,14 +156,16 @@ class Encoder(Engine):
         spec.register_vocabulary(tokens)
         spec.config.unk_token = tokens[tokenizer.unknown or 0]
 
-    def difference(self, engine: Any, length: int) -> float:
-        size = self.model.config.vocab_size
-        rows = [self._ids(size, length), self._ids(size, max(1, length // 2))]
+    def difference(self, engine: Any, length: int) -> tuple[float, float]:
+        number = self.model.config.vocab_size
+        rows = [self._ids(number, length), self._ids(number, max(1, length // 2))]
         states = np.array(engine.forward_batch(rows).last_hidden_state)
-        return max(
-            _largest(self.model.hidden(torch.tensor([ids]))[0], torch.from_numpy(found[: len(ids)]))
-            for ids, found in zip(rows, states, strict=True)
-        )
+        most = largest = 0.0
+        for ids, found in zip(rows, states, strict=True):
+            expected = self.model.hidden(torch.tensor([ids]))[0]
+            most = max(most, size(expected - torch.from_numpy(found[: len(ids)])))
+            largest = max(largest, size(expected))
+        return most, largest
 
     def usage(self) -> str:
         text = known_text(self.preprocessing.tokenizer, "a short text")
@@ -211,8 +213,9 @@ def check_ctranslate2(saved: Saved, folder: Path) -> dict[str, float]:
     engine = getattr(ctranslate2, kind.name)(str(folder), device="cpu", compute_type="float32")
     context = kind.model.context_length
     with torch.no_grad():
-        most = max(kind.difference(engine, min(length, context)) for length in LENGTHS)
-    return refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most})
+        found = [kind.difference(engine, min(length, context)) for length in LENGTHS]
+    most, largest = map(max, zip(*found, strict=True))
+    return refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most}, largest)
 
 
 def _engine(saved: Saved) -> Engine:
@@ -233,7 +236,3 @@ def pieces(tokenizer: Tokenizer, number: int) -> list[str]:
     """The entries of a vocabulary, with a name for each id that has none."""
     found = (tokenizer.piece(id) for id in range(number))
     return [f"<unused {id}>" if each is None else each for id, each in enumerate(found)]
-
-
-def _largest(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max())

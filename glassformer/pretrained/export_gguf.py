@@ -16,7 +16,7 @@ from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
-from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.export_hub import layout_for, sample_text
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Family, Layout, Values
@@ -25,12 +25,13 @@ from glassformer.pretrained.gguf import (
     FACTORS,
     NAMES,
     PERMUTED,
+    STRETCH,
     read_gguf,
     rotary_factors,
     side_by_side,
 )
 from glassformer.pretrained.gguf_file import GGUFFile
-from glassformer.pretrained.gguf_tokenizer import tokenizer_metadata
+from glassformer.pretrained.gguf_tokenizer import BEGIN, tokenizer_metadata
 from glassformer.pretrained.gguf_types import NUMBERS, TYPES
 from glassformer.pretrained.gguf_writer import write_file
 from glassformer.pretrained.model_cards import card, code
@@ -45,6 +46,7 @@ LARGEST_HALF = 65504.0
 FILE_TYPE = "general.file_type"
 SAMPLE = "It's  2024:\n\n\tnaïve café 中文 🙂 don't 12345"
 HEADS_IN_TRANSFORMERS = 128  # width; its reader of Qwen3's GGUF files knows no other
+MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
 
 
 def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, list[str]]:
@@ -54,15 +56,16 @@ def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, 
     preprocessing = saved.preprocessing
     if not isinstance(preprocessing, TextPreprocessing):
         raise GlassformerError(f"a model that reads {preprocessing.kind} has no place in GGUF.")
-    ends, notes = _ends(preprocessing)
+    special, notes = _special_ids(preprocessing)
     metadata = {
         "general.architecture": family.name,
         "general.name": saved.name,
         FILE_TYPE: FILE_TYPES[dtype],
         "general.quantization_version": 2,
         **{f"{family.name}.{key}": value for key, value in _shape(config).items()},
+        **_stretch(config),
         **tokenizer_metadata(preprocessing.tokenizer, config.vocab_size),
-        **ends,
+        **special,
     }
     if preprocessing.jinja_template is not None:
         metadata["tokenizer.chat_template"] = preprocessing.jinja_template
@@ -75,10 +78,10 @@ def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, 
         notes.append(
             "some matrices have rows that do not fill blocks of 32 values and are stored as F16"
         )
-    if not _is_known_to_transformers(family, config):
+    if assumed := [*_assumed_by_transformers(family, config)]:
         notes.append(
-            "transformers reads this file wrongly: its reader of GGUF assumes heads of 128 for "
-            "Qwen3 and plain rotary positions. llama.cpp and glassformer read it correctly"
+            f"transformers reads this file wrongly: its reader of GGUF assumes "
+            f"{' and '.join(assumed)}. llama.cpp and glassformer read it correctly"
         )
     write_file(folder / FILE, metadata, tensors)
     write_text(folder / "README.md", _card(layout, saved, rest, dtype))
@@ -95,11 +98,12 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
     probe = probe_of(layout.inputs, saved.model.config)
     expected, found = probe.logits(saved.model), probe.logits(again.model)
     differences = {"glassformer": probe.difference(expected, found)}
-    if find_spec("gguf") is not None and _is_known_to_transformers(family, saved.model.config):
+    is_known = not [*_assumed_by_transformers(family, saved.model.config)]
+    if find_spec("gguf") is not None and is_known:
         theirs = logits_in_transformers(folder, layout.architecture, probe, gguf_file=FILE)
         if theirs is not None:
             tool, logits = theirs
-            refuse_if_wrong({tool: probe.difference(found, logits)})
+            refuse_if_wrong({tool: probe.difference(found, logits)}, size(found))
             differences[tool] = probe.difference(expected, logits)
     return differences
 
@@ -134,18 +138,27 @@ def _layout(saved: Saved) -> tuple[Family, Layout]:
 
 
 def _differs(config: Any) -> Iterator[str]:
-    if config.bias:
-        yield "bias is true instead of false"
+    """What llama.cpp refuses to load."""
+    if config.num_layers > MOST_LAYERS:
+        yield f"num_layers is {config.num_layers}, and llama.cpp reads at most {MOST_LAYERS}"
     stretch = config.rotary_stretch
-    if stretch and stretch.original_length and (stretch.low, stretch.high) != (1.0, 4.0):
-        yield f"rotary_stretch has low {stretch.low} and high {stretch.high} instead of 1 and 4"
+    if config.qk_norm and stretch is not None and stretch.original_length is not None:
+        yield (
+            "rotary_stretch has an original_length, which llama.cpp reads only in models without "
+            "qk_norm"
+        )
 
 
-def _is_known_to_transformers(family: Family, config: Any) -> bool:
-    """Its reader of GGUF files ignores how rotary positions are stretched, and the width of Qwen3's
-    heads."""
-    is_usual = family.name != "qwen3" or config.width_of_head == HEADS_IN_TRANSFORMERS
-    return config.rotary_stretch is None and is_usual
+def _assumed_by_transformers(family: Family, config: Any) -> Iterator[str]:
+    """What its reader of GGUF files takes for granted, and is not so."""
+    if config.rotary_stretch is not None:
+        yield "plain rotary positions"
+    if family.name == "qwen3" and config.width_of_head != HEADS_IN_TRANSFORMERS:
+        yield f"heads of {HEADS_IN_TRANSFORMERS} for Qwen3"
+    if config.d_model % config.num_heads:
+        yield "a d_model that is a multiple of num_heads"
+    if config.bias:
+        yield "no biases"
 
 
 def _shape(config: Any) -> Values:
@@ -169,14 +182,28 @@ def _shape(config: Any) -> Values:
     return values
 
 
-def _ends(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
-    """The tokens that end a text and an answer, and notes."""
+def _stretch(config: Any) -> Values:
+    stretch = config.stretch
+    if stretch is None or stretch.original_length is None:
+        return {}
+    return {key: getattr(stretch, name) for name, key in STRETCH.items()}
+
+
+def _special_ids(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
+    """The tokens that begin a text, and that end a text and an answer; and notes."""
     tokenizer = preprocessing.tokenizer
+    if not preprocessing.ends:
+        raise GlassformerError(
+            "the tokenizer has no token that ends a text, and llama.cpp would take an ordinary one "
+            "for it. Use --format hf or onnx."
+        )
     # What ends an answer comes first, then the end of text.
     ids = sorted(preprocessing.ends, key=lambda id: id == tokenizer.end_of_text)
     found = {
         f"tokenizer.ggml.{kind}_token_id": id for kind, id in zip(("eos", "eot"), ids, strict=False)
     }
+    begin = preprocessing.begin
+    found[BEGIN] = preprocessing.ends[0] if begin is None else begin
     left = [tokenizer.token(id) for id in ids[2:] if id != tokenizer.end_of_text]
     if not left:
         return found, []

@@ -12,7 +12,7 @@ from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
-from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Family, Inputs, Layout, Values
 from glassformer.pretrained.hub_inputs import GENERATION, KINDS, SETTINGS
@@ -122,7 +122,7 @@ def check_hub(saved: Saved, folder: Path) -> dict[str, float]:
     )
     if theirs is not None:
         found[theirs[0]] = probe.difference(expected, theirs[1])
-    return refuse_if_wrong(found)
+    return refuse_if_wrong(found, size(expected))
 
 
 def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.atomic_files import write_file, write_json
 from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.differences import refuse_if_wrong
+from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.onnx_graphs import Graph, OnnxModel, onnx_model
@@ -56,8 +56,9 @@ def check_onnx(saved: Saved, folder: Path) -> dict[str, float]:
 
     with torch.no_grad():
         pairs = _model(saved).pairs(run)
-        most = max(float((one - other).abs().max()) for one, other in pairs)
-    return refuse_if_wrong({f"onnxruntime {onnxruntime.__version__}": most})
+        found = [(size(one - other), size(one)) for one, other in pairs]
+    most, largest = map(max, zip(*found, strict=True))
+    return refuse_if_wrong({f"onnxruntime {onnxruntime.__version__}": most}, largest)
 
 
 def _model(saved: Saved) -> OnnxModel:

@@ -5,6 +5,7 @@ Hugging Face's files, so that the layouts of `families/llama.py` do the rest. ll
 rows of Llama's queries and keys in another order (the two coordinates of a rotation side by side).
 """
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,18 @@ from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Layout, Values
 from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
 from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
-from glassformer.pretrained.gguf_tokenizer import read_tokenizer
+from glassformer.pretrained.gguf_tokenizer import BEGIN, read_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an, beginning, counted
 
 ARCHITECTURES = ("llama", "qwen3")
 PERMUTED = ("llama",)  # whose queries and keys are in another order
 FACTORS = "rope_freqs.weight"  # by how much slower each rotation is (Llama 3.1)
+# What llama.cpp does not read, since it needs the factors only.
+STRETCH = {
+    name: f"glassformer.rotary_stretch.{name}"
+    for name in ("factor", "original_length", "low", "high")
+}
 NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -62,6 +68,7 @@ def read_gguf(path: DataPath) -> ForeignModel:
     preprocessing = TextPreprocessing(
         tokenizer=tokenizer,
         end_tokens=_end_tokens(file.metadata, tokenizer, str(path)),
+        begin_token=_begin_token(file.metadata, tokenizer),
         jinja_template=template if isinstance(template, str) else None,
     )
     preprocessing.check_model(config, str(path), "Download it again.")
@@ -85,6 +92,11 @@ def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str
         end_tokens([metadata[key]], tokenizer, f"{where}: {key}") for key in keys if key in metadata
     ]
     return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def _begin_token(metadata: Values, tokenizer: Tokenizer) -> str | None:
+    id = metadata.get(BEGIN)
+    return None if id is None else tokenizer.piece(id)
 
 
 def describe_gguf(path: DataPath) -> tuple[str, Config]:
@@ -156,17 +168,19 @@ def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values
         "rms_norm_eps": value("attention.layer_norm_rms_epsilon"),
         "rope_parameters": rope,
         "tie_word_embeddings": "output.weight" not in file.tensors,
+        "attention_bias": "blk.0.attn_output.bias" in file.tensors,
+        "mlp_bias": "blk.0.ffn_up.bias" in file.tensors,
         "model_type": family,
     }
 
 
 def _llama3(file: GGUFFile, head_dim: int, base: float, where: str) -> Values:
-    """Llama 3.1 and later turn slowly; a file has only by how much slower each rotation is. The
-    settings that Llama's releases have in common leave one to be found: the original length."""
+    """Llama 3.1 and later turn slowly; a file has only by how much slower each rotation is."""
     ((_, factors),) = file.read([FACTORS])
+    if bool((factors == 1).all()):
+        return {}
     if factors.shape == (head_dim // 2,):
-        for exponent in range(8, 24):
-            stretch = RotaryStretch(float(factors.max()), 2**exponent)
+        for stretch in _stretches(file.metadata, head_dim, base, factors):
             if torch.allclose(rotary_factors(head_dim, base, stretch), factors, rtol=1e-4):
                 return {
                     "rope_type": "llama3",
@@ -179,6 +193,30 @@ def _llama3(file: GGUFFile, head_dim: int, base: float, where: str) -> Values:
         f"{where}: its rotary positions are scaled in a way that cannot be imported. Use the "
         "model's Hugging Face folder."
     )
+
+
+def _stretches(
+    metadata: Values, head_dim: int, base: float, factors: Tensor
+) -> Iterator[RotaryStretch]:
+    """What may have made these factors: what a file from here says; then the settings that Llama's
+    releases have in common, low 1 and high 4, which leave the factor and the original length."""
+    if all(key in metadata for key in STRETCH.values()):
+        yield RotaryStretch(**{name: metadata[key] for name, key in STRETCH.items()})
+    factor = float(factors.max())
+    yield from (RotaryStretch(factor, 2**exponent) for exponent in range(8, 24))
+    turns = RotaryPositions(head_dim, base).frequencies(head_dim).double() / (2 * math.pi)
+    places = [*zip(turns.tolist(), (1 / factors.double()).tolist(), strict=True)]
+    between = [(turn, speed) for turn, speed in places if 1 / factor < speed < 1]
+    for turn, speed in between:
+        kept = (speed - 1 / factor) / (1 - 1 / factor)  # as in RotaryStretch
+        yield RotaryStretch(factor, round((1 + 3 * kept) / turn))
+    if between and between[0] != places[-1]:
+        # The slowest may be between, too. Then all are on a line that is 1 / factor at low.
+        (turn, speed), (other, its) = between[0], places[-1]
+        slope = (speed - its) / (turn - other)
+        slowest = (3 * (speed - slope * turn) + 1) / 4
+        if 0 < slowest < 1:
+            yield RotaryStretch(1 / slowest, round(3 * slope / (1 - slowest)))
 
 
 def rotary_factors(head_dim: int, base: float, stretch: RotaryStretch) -> Tensor:

@@ -10,6 +10,7 @@ from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import beginning, cause
 
+BEGIN = "tokenizer.ggml.bos_token_id"
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # types of tokens
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -43,7 +44,7 @@ RULES: dict[str, Any] = {
 
 def read_tokenizer(metadata: dict[str, Any], where: str) -> Tokenizer:
     """The tokenizer that the metadata of a file describes."""
-    kind, rule = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    kind, rule = metadata.get("tokenizer.ggml.model"), _rule(metadata)
     tokens, merges = (metadata.get(f"tokenizer.ggml.{key}") for key in ("tokens", "merges"))
     if kind != "gpt2" or not isinstance(merges, list) or not isinstance(tokens, list):
         raise GlassformerError(
@@ -64,6 +65,10 @@ def read_tokenizer(metadata: dict[str, Any], where: str) -> Tokenizer:
     return Tokenizer(backend)
 
 
+def _rule(metadata: dict[str, Any]) -> Any:
+    return metadata.get("tokenizer.ggml.pre", "default")
+
+
 def _add_special_tokens(backend: Backend, tokens: list[str], metadata: dict[str, Any]) -> None:
     types = metadata.get("tokenizer.ggml.token_type") or []
     for number, name in zip(types, tokens, strict=False):
@@ -71,11 +76,15 @@ def _add_special_tokens(backend: Backend, tokens: list[str], metadata: dict[str,
             backend.add_special_tokens([AddedToken(name, normalized=False, special=True)])
         elif number == USER_DEFINED:
             backend.add_tokens([AddedToken(name, normalized=False)])
-    first = metadata.get("tokenizer.ggml.bos_token_id")
+    first = metadata.get(BEGIN)
     backend.post_processor = processors.ByteLevel(trim_offsets=False)  # which adds nothing
-    if metadata.get("tokenizer.ggml.add_bos_token") and first is not None:
-        if not isinstance(first, int) or not 0 <= first < len(tokens):
-            raise ValueError(f"no token has the number {first} of bos_token_id")
+    if first is None:
+        return
+    if not isinstance(first, int) or not 0 <= first < len(tokens):
+        raise ValueError(f"no token has the number {first} of bos_token_id")
+    # What llama.cpp does if a file does not say.
+    adds = metadata.get("tokenizer.ggml.add_bos_token", _rule(metadata) == "llama-bpe")
+    if adds:
         name = tokens[first]
         backend.post_processor = processors.TemplateProcessing(
             single=f"{name} $A", special_tokens=[(name, first)]
@@ -126,14 +135,12 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
         ],
         "add_bos_token": bool(tokenizer.begins_with),
     }
-    before, end = tokenizer.begins_with, tokenizer.end_of_text
+    before = tokenizer.begins_with
     if len(before) > 1:
         raise GlassformerError(
             f"the tokenizer puts {len(before)} tokens before every text, but GGUF has room for "
             "one. Use --format hf or onnx."
         )
-    if before or end is not None:
-        found["bos_token_id"] = before[0] if before else end
     return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
 
 

@@ -63,7 +63,14 @@ def read_language(folder: Path, config: Values) -> TextPreprocessing:
     generation = settings_of(folder, GENERATION)
     file, values = (GENERATION, generation) if "eos_token_id" in generation else (CONFIG, config)
     where = f"{folder / file}: eos_token_id"
-    return found.changed(end_tokens=end_tokens(values.get("eos_token_id"), found.tokenizer, where))
+    ends = end_tokens(values.get("eos_token_id"), found.tokenizer, where)
+    return found.changed(end_tokens=ends, begin_token=_begin_token(folder, found.tokenizer))
+
+
+def _begin_token(folder: Path, tokenizer: Tokenizer) -> str | None:
+    named = settings_of(folder, TOKENIZER_CONFIG).get("bos_token")
+    name = named.get("content") if isinstance(named, dict) else named
+    return name if isinstance(name, str) and tokenizer.id(name) is not None else None
 
 
 def read_text(folder: Path, config: Values) -> TextPreprocessing:
@@ -111,8 +118,8 @@ def write_language(folder: Path, preprocessing: TextPreprocessing, length: int |
     tokenizer = preprocessing.tokenizer
     before, after = tokenizer.own_frame or ((), ())
     ids: dict[str, int] = {}
-    if before:
-        ids["bos_token"] = before[0]
+    if (begin := preprocessing.begin) is not None:
+        ids["bos_token"] = begin
     if ends := preprocessing.ends or after[-1:]:
         ids["eos_token"] = ends[0]
         ids.setdefault("bos_token", ids["eos_token"])

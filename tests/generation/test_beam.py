@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from table_decoder import VOCABULARY, TableDecoder, all_tokens, last_token, window_after
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from glassformer.generation.beam import Trace, beam_search
 from glassformer.generation.beam_settings import Beams
@@ -19,6 +20,9 @@ from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
 from glassformer.models.transformer import Transformer, TransformerConfig
+from glassformer.predict.language import LanguagePredictor
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.text.tokenizer_training import train_tokenizer
 
 END = 0
 # The likeliest first token leads nowhere good: greedy decoding takes it, a beam of two does not.
@@ -35,7 +39,7 @@ def search(
     prompts,
     num_beams=4,
     limit=6,
-    end=END,
+    ends=(END,),
     trace=None,
     memory=None,
     prefer_complete=True,
@@ -46,7 +50,7 @@ def search(
         prompts,
         Beams(num_beams=num_beams, **more),
         max_new_tokens=limit,
-        end=end,
+        ends=ends,
         trace=trace,
         memory=memory,
         prefer_complete=prefer_complete,
@@ -264,7 +268,7 @@ def test_sentences_that_are_done_make_room():
             sizes.append(len(ids))
             return super().step(ids, state)
 
-    search(Counting(last_token(GARDEN_PATH), None), [[1], [1]], end=None, limit=[2, 6])
+    search(Counting(last_token(GARDEN_PATH), None), [[1], [1]], ends=(), limit=[2, 6])
     assert sizes[-1] < max(sizes)
 
 
@@ -291,7 +295,7 @@ def test_an_end_that_is_found_because_a_better_sequence_was_cut_off_reports_it()
 
 
 def test_without_an_end_there_are_only_lengths():
-    (found,) = search(TableDecoder(all_tokens, None), [[1]], end=None, limit=5)
+    (found,) = search(TableDecoder(all_tokens, None), [[1]], ends=(), limit=5)
     assert len(found[0].ids) == 5
 
 
@@ -453,6 +457,117 @@ def test_stopping_early_loses_no_unfinished_text(prompt, penalty, num_beams, lim
     assert (found[0].ids, found[0].is_complete) == max(best)[1:]
 
 
+# --- several ends ---
+
+
+def several_ends_exhaustively(logprobs_after, limit, length_penalty, ends):
+    """As `exhaustive`; a text that may end with several tokens has the score of the likeliest."""
+    best = {}
+    for end in ends:
+        others = [t for t in range(VOCABULARY) if t not in ends]
+        for length in range(1, limit + 1):
+            for body in product(others, repeat=length - 1):
+                ids = [*body, end]
+                total = sum(logprobs_after(ids[:place])[token] for place, token in enumerate(ids))
+                best[body] = max(best.get(body, -math.inf), total / length**length_penalty)
+    return sorted(((score, body) for body, score in best.items()), reverse=True)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=4),
+    st.sampled_from([-0.5, 0.0, 0.6, 1.0, 2.0]),
+    st.sampled_from([(0, 3), (5, 1, 2), (6, 0, 1, 2, 3)]),
+)
+def test_every_end_completes_a_text(prompt, penalty, ends):
+    best = several_ends_exhaustively(table_logprobs(all_tokens, prompt), 3, penalty, ends)[:3]
+    (found,) = search(
+        TableDecoder(all_tokens, None),
+        [prompt],
+        num_beams=VOCABULARY**3,
+        limit=3,
+        ends=ends,
+        length_penalty=penalty,
+        num_return_sequences=3,
+    )
+    assert [each.ids for each in found] == [body for _, body in best]
+    assert [each.score for each in found] == pytest.approx([s for s, _ in best], abs=1e-4)
+
+
+def test_enough_beams_go_on_when_all_offer_every_end():
+    ends = (0, 1, 2)
+    likely = [0.3, 0.3, 0.3, 0.04, 0.03, 0.02, 0.01]
+    decoder = TableDecoder(lambda ids: [math.log(p) for p in likely])
+    (found,) = search(
+        decoder,
+        [[3]],
+        num_beams=3,
+        limit=2,
+        ends=ends,
+        num_return_sequences=3,
+        length_penalty=-10.0,
+    )
+    assert [(each.ids, each.is_complete) for each in found] == [
+        ((), True),
+        ((3,), True),
+        ((3, 3), False),
+    ]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("num_beams", [2, 3, 5])
+def test_several_ends_are_those_of_transformers(num_beams, penalty):
+    shape = {"vocab_size": 23, "n_positions": 32, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    theirs = GPT2LMHeadModel(GPT2Config(**shape, tie_word_embeddings=False)).eval()
+
+    def predict(ids):
+        with torch.inference_mode():
+            return theirs(torch.tensor([ids])).logits[0, -1].tolist()
+
+    ended = set()
+    for seed in range(20):
+        torch.manual_seed(seed)
+        for weight in theirs.parameters():
+            torch.nn.init.normal_(weight, std=0.6)
+        options = {"num_beams": num_beams, "length_penalty": penalty, "max_new_tokens": 8}
+        expected = theirs.generate(
+            torch.tensor([[3, 4]]),
+            attention_mask=torch.ones(1, 2),
+            do_sample=False,
+            early_stopping="never",
+            eos_token_id=[20, 21, 22],
+            pad_token_id=22,
+            **options,
+        )[0, 2:].tolist()
+        (found,) = search(
+            TableDecoder(predict),
+            [[3, 4]],
+            num_beams=num_beams,
+            length_penalty=penalty,
+            limit=8,
+            ends=(20, 21, 22),
+            prefer_complete=False,
+        )
+        ended.add(expected[-1] if expected[-1] >= 20 else None)
+        assert list(found[0].ids) == [id for id in expected if id < 20]
+        assert found[0].is_complete == (expected[-1] >= 20)
+    assert len(ended & {20, 21, 22}) >= 2
+
+
+def test_a_text_is_searched_to_any_of_its_ends():
+    """As sampling does; the second is what ends an answer."""
+    reader = train_tokenizer("bpe", ["a dog is no fox"] * 9, 270, special_tokens=["<|im_end|>"])
+    preprocessing = TextPreprocessing(tokenizer=reader, end_tokens=("<|im_end|>",))
+    shape = {"vocab_size": reader.vocab_size, "context_length": 32, "output_bias": True}
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(**shape, num_layers=1, d_model=8, num_heads=2)).eval()
+    with torch.no_grad():
+        model.head.bias[reader.special_tokens["<|im_end|>"]] += 50
+    predictor = LanguagePredictor(model, preprocessing)
+    found = predictor.generate("a dog", num_beams=3, max_new_tokens=9)
+    assert (found.text, found.finish_reason) == ("", "stop")
+
+
 # --- the end of the context ---
 
 
@@ -465,9 +580,9 @@ def test_without_a_memory_the_window_slides_as_in_sampling(context):
     steps = decode(decoder, prompts, sampling=Sampling(do_sample=False), max_new_tokens=20, seed=0)
     greedy = [tuple(row) for row in zip(*steps, strict=True)]
     for number, prompt in enumerate(prompts):
-        ((found,),) = search(decoder, [prompt], num_beams=1, limit=20, end=None)
+        ((found,),) = search(decoder, [prompt], num_beams=1, limit=20, ends=())
         assert found.ids == greedy[number]
-    together = search(decoder, prompts, num_beams=1, limit=20, end=None)
+    together = search(decoder, prompts, num_beams=1, limit=20, ends=())
     assert [found.ids for (found,) in together] == greedy
 
 
@@ -506,9 +621,9 @@ def test_a_model_writes_all_that_is_asked_for_whatever_the_length_of_the_prompt(
     prompt = [(7 * n + n // 3) % 5 for n in range(size)]
     steps = decode(model, [prompt], sampling=Sampling(do_sample=False), max_new_tokens=25, seed=0)
     greedy = tuple(token for (token,) in steps)
-    ((one,),) = search(model, [prompt], num_beams=1, limit=25, end=None)
+    ((one,),) = search(model, [prompt], num_beams=1, limit=25, ends=())
     assert one.ids == greedy
-    ((several,),) = search(model, [prompt], num_beams=3, limit=25, end=None)
+    ((several,),) = search(model, [prompt], num_beams=3, limit=25, ends=())
     assert len(several.ids) == 25
 
 
@@ -516,7 +631,7 @@ def test_the_context_of_a_decoder_with_a_memory_limits_what_is_written():
     model = wild(next(translators()))
     with torch.no_grad():
         memory = model.encode(torch.tensor([[3, 4]]), torch.ones(1, 2).bool())
-    (found,) = search(model, [[1, 2, 3]], limit=50, end=None, memory=memory)
+    (found,) = search(model, [[1, 2, 3]], limit=50, ends=(), memory=memory)
     assert len(found[0].ids) == 22  # of a context of 24
 
 

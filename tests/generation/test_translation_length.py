@@ -36,7 +36,7 @@ def test_no_translation_is_cut_off_without_a_word(
 
     limit = pair.longest_target(new, context)
     beams = Beams(num_beams=num_beams)
-    (found,) = beam_search(TableDecoder(predict), [[1]], beams, max_new_tokens=limit, end=0)
+    (found,) = beam_search(TableDecoder(predict), [[1]], beams, max_new_tokens=limit, ends=(0,))
     is_whole = wanted <= limit
     assert found[0].finish_reason == ("stop" if is_whole else "length")
     if is_whole:

@@ -120,10 +120,10 @@ def test_an_image_is_read_alike_alone_and_among_others(model: Any) -> None:
 def test_one_beam_is_greedy_decoding_and_four_are_no_worse(model: Any) -> None:
     memory, prompts = model.encode(images(3)), [[1]] * 3
     settings: dict[str, Any] = {"max_new_tokens": 8, "memory": memory}
-    greedy = beam_search(model, prompts, Beams(num_beams=1), end=None, **settings)
+    greedy = beam_search(model, prompts, Beams(num_beams=1), ends=(), **settings)
     steps = [*decode(model, prompts, sampling=Sampling(do_sample=False), seed=0, **settings)]
     assert [list(each[0].ids) for each in greedy] == [list(row) for row in zip(*steps, strict=True)]
-    wide = beam_search(model, prompts, Beams(num_beams=4), end=None, **settings)
+    wide = beam_search(model, prompts, Beams(num_beams=4), ends=(), **settings)
     # The likelihood that the search reports is the model's own.
     for number, (best, *_) in enumerate(wide):
         ids = torch.tensor([[1, *best.ids]])

@@ -59,6 +59,19 @@ def test_a_place_attends_exactly_to_its_window(grid, is_shifted):
     assert seen_by(attention, grid).equal(expected)
 
 
+@pytest.mark.parametrize("grid", [(8, 8), (4, 12), (12, 4), (4, 4), (3, 10), (5, 9)])
+def test_windows_shift_along_both_sides_or_none_if_asked(grid):
+    torch.manual_seed(0)
+    options = {"window_size": 4, "is_shifted": True, "window_shift": "both_sides"}
+    attention = WindowAttention(8, 2, **options).double()
+    is_shifted = min(grid) > 4
+    places = [(row, column) for row in range(grid[0]) for column in range(grid[1])]
+    expected = torch.tensor(
+        [[may_attend(one, other, grid, 4, is_shifted) for other in places] for one in places]
+    )
+    assert seen_by(attention, grid).equal(expected)
+
+
 def test_the_bias_depends_on_the_distance_only():
     bias = RelativeBias(4, 2)
     torch.nn.init.normal_(bias.table)

@@ -1,5 +1,6 @@
 """GGUF files that are written here are read by llama.cpp's own package and by transformers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.predict.chat_template import prompt_ids
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained import export_gguf
+from glassformer.pretrained.gguf_file import GGUFFile
+from glassformer.pretrained.gguf_writer import write_file
+from glassformer.text.tokenizers import Tokenizer
 
 LLAMA = MODERN | {"num_kv_heads": 2, "tie_weights": False, "head_dim": 12}
 LLAMA3 = {"factor": 8.0, "original_length": 256}
@@ -43,6 +48,10 @@ def same_texts(one: Any, other: Any) -> bool:
         (MODERN | {"qk_norm": True, "head_dim": 8}, "qwen3"),
         (MODERN | {"rotary_stretch": {"factor": 4.0}}, "llama"),
         (MODERN | {"rotary_stretch": LLAMA3}, "llama"),
+        (MODERN | {"rotary_stretch": LLAMA3 | {"original_length": 1000}}, "llama"),
+        (MODERN | {"rotary_stretch": LLAMA3 | {"low": 0.7, "high": 2.3}}, "llama"),
+        (MODERN | {"rotary_stretch": LLAMA3, "rotary_base": 20.0, "head_dim": 4}, "llama"),
+        (MODERN | {"bias": True, "num_kv_heads": 2}, "llama"),
     ],
 )
 def test_a_file_is_the_same_model_again(
@@ -109,10 +118,11 @@ def test_special_tokens_and_the_template_survive(tmp_path: Path) -> None:
     ("config", "said"),
     [
         ({}, "positions is learned instead of rotary"),
-        (MODERN | {"bias": True}, "bias is true instead of false"),
+        (MODERN | {"bias": True, "qk_norm": True}, "qk_norm is true instead of false"),
         (MODERN | {"activation": "gelu"}, "activation is gelu instead of swiglu"),
         (MODERN | {"d_embedding": 16, "tie_weights": False}, "d_embedding is 16"),
-        (MODERN | {"rotary_stretch": LLAMA3 | {"high": 5.0}}, "high 5.0 instead of 1 and 4"),
+        (MODERN | {"qk_norm": True, "rotary_stretch": LLAMA3}, "only in models without qk_norm"),
+        (MODERN | {"num_layers": 513, "d_model": 4, "num_heads": 1}, "at most 512"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, config: dict[str, Any], said: str) -> None:
@@ -120,6 +130,87 @@ def test_what_does_not_fit_is_named(tmp_path: Path, config: dict[str, Any], said
     with pytest.raises(GlassformerError, match="cannot be exported to GGUF") as caught:
         glassformer.export_model(path, "gguf", tmp_path / "out")
     assert said in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "noted"),
+    [
+        ({"d_model": 36, "num_heads": 5, "head_dim": 8}, "a d_model that is a multiple"),
+        ({"bias": True}, "no biases"),
+        ({"rotary_stretch": LLAMA3}, "plain rotary positions"),
+        ({"qk_norm": True}, "heads of 128 for Qwen3"),
+    ],
+)
+def test_what_transformers_would_read_wrongly_is_not_given_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], noted: str
+) -> None:
+    def refuse(*each: Any, **more: Any) -> None:
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr(export_gguf, "logits_in_transformers", refuse)
+    path = a_gpt(tmp_path / "gpt", **MODERN | config)
+    found = glassformer.export_model(path, "gguf", tmp_path / "out")
+    (note,) = found.notes
+    assert note.startswith("transformers reads this file wrongly")
+    assert noted in note
+    assert same_texts(glassformer.load(path), glassformer.load(tmp_path / "out/model.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("length", "base"),
+    [(20, 10000.0), (1000, 10000.0), (8191, 5e5), (131072, 5e5), (50_000, 10000.0), (99_999, 1e4)],
+)
+def test_the_original_length_is_found_in_the_factors_alone(
+    tmp_path: Path, length: int, base: float
+) -> None:
+    """Files of other tools do not say it. With the last two, no rotation has the whole factor."""
+    stretch = {"rotary_stretch": {"factor": 32.0, "original_length": length}, "rotary_base": base}
+    path = a_gpt(tmp_path / "gpt", **MODERN | stretch | {"head_dim": 64})
+    glassformer.export_model(path, "gguf", tmp_path / "out")
+    file = GGUFFile(tmp_path / "out/model.gguf")
+    metadata = {key: each for key, each in file.metadata.items() if "glassformer" not in key}
+    assert len(metadata) == len(file.metadata) - 4
+    tensors = {name: (tensor.numpy(), "F32") for name, tensor in file.read([*file.tensors])}
+    write_file(tmp_path / "other.gguf", metadata, tensors)
+    found: Any = glassformer.load(tmp_path / "other.gguf")
+    assert found.model.config.rotary_stretch.original_length == pytest.approx(length, rel=1e-4)
+    assert found.model.config.rotary_stretch.factor == pytest.approx(32, rel=1e-4)
+
+
+def test_the_begin_of_a_text_stays_what_it_was(tmp_path: Path) -> None:
+    """It need not be the end of text, nor be read before texts."""
+    reader = tokenizer("bpe", "<|im_start|>")
+    begin = reader.special_tokens["<|im_start|>"]
+    preprocessing = TextPreprocessing(
+        tokenizer=reader, begin_token="<|im_start|>", jinja_template="{{ bos_token }}a dog"
+    )
+    path = a_model(tmp_path / "gpt", "gpt", preprocessing, **LLAMA)
+    for number in range(2):
+        glassformer.export_model(path, "gguf", tmp_path / f"{number}")
+        path = tmp_path / f"{number}/model.gguf"
+        fields = gguf.GGUFReader(path).fields
+        assert fields["tokenizer.ggml.bos_token_id"].contents() == begin
+        assert fields["tokenizer.ggml.add_bos_token"].contents() is False
+    glassformer.export_model(path, "hf", tmp_path / "hf")
+    for source in (path, tmp_path / "hf"):
+        again: Any = glassformer.load(source)
+        assert again.preprocessing.begin_token == "<|im_start|>"
+        assert not again.tokenizer.begins_with
+        messages = [{"role": "user", "content": "hello"}]
+        assert prompt_ids(again.preprocessing, messages)[0] == begin
+    theirs: Any = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    assert theirs.bos_token == "<|im_start|>"
+
+
+def test_a_tokenizer_without_an_end_of_text_is_refused(tmp_path: Path) -> None:
+    values = tokenizer("bpe").as_json()
+    values["added_tokens"] = []
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    endless = TextPreprocessing(tokenizer=Tokenizer.load(tmp_path / "tokenizer.json"))
+    path = a_model(tmp_path / "gpt", "gpt", endless, **LLAMA)
+    with pytest.raises(GlassformerError, match="no token that ends a text"):
+        glassformer.export_model(path, "gguf", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

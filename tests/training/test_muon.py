@@ -1,5 +1,7 @@
 """Muon orthogonalises its updates."""
 
+import math
+
 import pytest
 import torch
 
@@ -17,6 +19,25 @@ def test_orthogonal_is_the_polar_factor_up_to_a_tenth():
     assert singular.min() > 0.89
     assert singular.max() < 1.11
     torch.testing.assert_close(found, u @ v.mT, atol=0.11, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (64, 64), (64, 256)])
+@pytest.mark.parametrize("condition", [2, 10, 30, 100, 1000, 1e5])
+def test_only_singular_values_of_two_percent_come_near_one(shape, condition):
+    torch.manual_seed(0)
+    rows, columns = shape
+    u, _ = torch.linalg.qr(torch.randn(1, rows, rows))
+    v, _ = torch.linalg.qr(torch.randn(1, columns, rows))
+    sizes = torch.logspace(0, -math.log10(condition), rows)
+    found = u.mT @ orthogonal(u @ torch.diag(sizes) @ v.mT) @ v
+    becomes = found[0].diagonal()  # in the order of `sizes`: the vectors stay the same
+    share = sizes / sizes.pow(4).sum() ** 0.25
+    large = share >= 0.02
+    assert ((becomes[large] - 1).abs() <= 0.1).all()
+    assert (becomes[~large] < 0.92).all()
+    assert (becomes[~large] <= 55.1 * share[~large] + 1e-4).all()
+    small = share < 0.002
+    torch.testing.assert_close(becomes[small], 55 * share[small], rtol=0.02, atol=1e-4)
 
 
 def test_orthogonal_of_zeros_is_zeros():

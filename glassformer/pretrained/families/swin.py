@@ -74,22 +74,43 @@ def more_ours(theirs: Values) -> Values:
         sides, theirs["patch_size"], theirs["window_size"], len(theirs["depths"])
     ):
         raise WrongValueError(f"{problem}; such models cannot be imported.")
-    return image_labels_from(theirs)
+    return image_labels_from(theirs) | {"window_shift": "both_sides"}
 
 
 def differs(config: Any) -> Iterator[str]:
     yield from no_gate(config)
-    yield from _uneven(config.size, config.patch_size, config.window_size, len(config.num_layers))
+    stages = len(config.num_layers)
+    yield from _uneven(config.size, config.patch_size, config.window_size, stages)
+    if config.window_shift == "each_side":
+        yield from _shifted_along_one_side(config)
 
 
 def _uneven(sides: Sequence[int], patch: int, window: int, stages: int) -> Iterator[str]:
     """A grid that does not consist of whole windows is padded, and only they attend to padding."""
-    for stage in range(stages):
-        grid = [side // patch / 2**stage for side in sides]
+    for stage, grid in enumerate(_grids(sides, patch, stages), 1):
         if any(length % window for length in grid):
-            shown = "×".join(f"{length:g}" for length in grid)
-            yield f"stage {stage + 1} has a grid of {shown}, no multiple of window_size {window}"
+            yield f"stage {stage} has a grid of {_shown(grid)}, no multiple of window_size {window}"
             return
+
+
+def _shifted_along_one_side(config: Any) -> Iterator[str]:
+    """Swin does not shift windows along the longer side of a grid that is one window wide."""
+    grids = _grids(config.size, config.patch_size, len(config.num_layers))
+    for stage, (grid, blocks) in enumerate(zip(grids, config.num_layers, strict=True), 1):
+        if blocks > 1 and min(grid) <= config.window_size < max(grid):
+            yield (
+                f"stage {stage} has a grid of {_shown(grid)}, where window_shift is each_side "
+                "instead of both_sides"
+            )
+            return
+
+
+def _grids(sides: Sequence[int], patch: int, stages: int) -> list[list[float]]:
+    return [[side // patch / 2**stage for side in sides] for stage in range(stages)]
+
+
+def _shown(grid: Sequence[float]) -> str:
+    return "×".join(f"{length:g}" for length in grid)
 
 
 def more_theirs(config: Any) -> Values:
