@@ -19,7 +19,7 @@ _mine = threading.local()
 
 # How long a thread of OpenMP spins before it sleeps, by the name that each library reads.
 BRIEFLY = {
-    "GOMP_SPINCOUNT": "1000",  # GNU: rounds, by default 300,000, which take about a millisecond
+    "GOMP_SPINCOUNT": "5000",  # GNU: rounds, by default 300,000, which take about a millisecond
     "KMP_BLOCKTIME": "0",  # Intel and LLVM: milliseconds, by default 200
 }
 WAITING = {*BRIEFLY, "OMP_WAIT_POLICY"}  # by any of these, the user has decided
