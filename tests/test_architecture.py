@@ -194,7 +194,10 @@ def test_only_training_imports_lightning() -> None:
     users = {
         unit(file)
         for file, tree in TREES.items()
-        if any(name.split(".")[0] in ("lightning", "pytorch_lightning") for name in imports(tree))
+        if any(
+            name.split(".")[0] in ("lightning", "pytorch_lightning", "lightning_fabric")
+            for name in imports(tree)
+        )
     }
     assert users == {"training"}
 
@@ -219,7 +222,7 @@ def test_text_knows_no_torch() -> None:
 )
 def test_torch_is_imported_late(part: str) -> None:
     trees = [tree for file, tree in TREES.items() if unit(file) == part]
-    heavy = {"torch", "lightning", "numpy", "tokenizers", "matplotlib"}
+    heavy = {"torch", "lightning_fabric", "numpy", "tokenizers", "matplotlib"}
     assert trees
     assert not [n for tree in trees for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
 
@@ -231,7 +234,15 @@ def test_help_loads_nothing_heavy() -> None:
     )
     loaded = modules_after(program)
     assert "typer" in loaded
-    assert not loaded & {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers"}
+    assert not loaded & {
+        "torch",
+        "lightning_fabric",
+        "pydantic",
+        "rich",
+        "numpy",
+        "yaml",
+        "tokenizers",
+    }
     assert not loaded & {"matplotlib", "fastapi", "uvicorn", "starlette"}
 
 
@@ -265,7 +276,7 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_a_recipe_is_read_without_lightning() -> None:
-    assert "lightning" not in modules_after("import glassformer.training.command")
+    assert "lightning_fabric" not in modules_after("import glassformer.training.command")
 
 
 # --- what is never used ---

@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+from lightning_fabric.strategies.ddp import DDPStrategy
+from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
