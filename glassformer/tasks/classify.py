@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from glassformer import __version__
-from glassformer.data.labelled_texts import read_labelled
+from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
 from glassformer.data.labels import one_name
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
@@ -30,7 +30,7 @@ from glassformer.data.run_copies import (
     keep_series,
     keep_texts,
 )
-from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.splits import LabelledSplit
 from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.baseline import TfidfBaseline
@@ -71,7 +71,7 @@ SAMPLE = 1_000  # texts that show whether there are spaces between words
 class ClassifyRecipe(labelled_rows.LabelledRecipe):
     """A recipe for labelled texts or sequences of numbers."""
 
-    data: LabelledConfig
+    data: LabelledTextsConfig
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,10 @@ def _read_texts(
 
 
 def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], LabelledInputs]:
+    if recipe.data.label_separator is not None:
+        raise UsageError(
+            "--label-separator is for texts: a time series has one label. Leave it out."
+        )
     start, known = recipe.start, None
     if recipe.continues and recipe.model.get("num_features"):
         known = kept_preprocessing(recipe, SeriesPreprocessing)
