@@ -6,8 +6,6 @@ by the temperature that makes the held-out labels likeliest, so that about 80% o
 made with 80% confidence are right.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -54,7 +52,7 @@ from glassformer.tasks.encoded_rows import EncodedRows
 from glassformer.tasks.kept_preprocessing import kept_preprocessing, with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task, digest_of
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 
@@ -320,16 +318,7 @@ def tfidf_baseline(
 
     settings = (__version__, seed, several, labels, len(test))
     data = ((texts, targets.tolist()), (asked, true.tolist()))
-    return Baseline("TF-IDF + logistic regression", _digest(settings, *data), result)
-
-
-def _digest(*parts: Sequence[Any]) -> str:
-    """Of nested lists of texts and numbers."""
-    found = hashlib.sha256()
-    for part in parts:
-        for each in part:
-            found.update(json.dumps(each).encode() + b"\n")
-    return found.hexdigest()
+    return Baseline("TF-IDF + logistic regression", digest_of(settings, *data), result)
 
 
 def habits(recipe: Recipe) -> Habits:
