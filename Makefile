@@ -1,5 +1,7 @@
 # Everything sets itself up with Python 3.11+ and pip: `make demo` and `make test` are all you need.
 PYTHON ?= python3
+# Options for pip where it installs glassformer, such as the address of another index.
+PIP_ARGS ?=
 BIN := .venv/bin
 REAL_WEIGHTS ?= $(HOME)/.cache/glassformer/real-weights
 
@@ -22,12 +24,12 @@ help:  ## list the targets
 
 .venv/runs: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e .
 	@touch $@
 
 .venv/develops: .venv/ready pyproject.toml constraints.txt
 	@echo "installing glassformer and its test tools into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,hub,serve,onnx,ctranslate2,corpus]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e '.[dev,hub,serve,onnx,ctranslate2,corpus]'
 	@touch $@ .venv/runs
 
 demo: .venv/runs  ## train a GPT on Python's own reference text and generate text (2 minutes)

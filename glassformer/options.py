@@ -24,6 +24,7 @@ class Common(TypedDict, total=False):
     test_data: Annotated[Paths, "data.test_paths"]
     text_column: Annotated[Names, "data.text_column"]
     label_column: Annotated[str, "data.label_column"]
+    label_separator: Annotated[str, "data.label_separator"]
     encoding: Annotated[str, "data.encoding"]
     image_size: Annotated[int | str | tuple[int, int], "data.image_size"]
     palette: Annotated[int, "data.palette"]

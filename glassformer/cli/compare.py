@@ -25,7 +25,7 @@ def compare(
         bool,
         options.output(
             None,
-            "Add a TF-IDF and logistic regression baseline for text classifiers (default: yes).",
+            "Add logistic regression on TF-IDF or pixels, for classifiers (default: yes).",
         ),
     ] = True,
     as_json: options.JsonLines = False,

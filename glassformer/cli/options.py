@@ -141,7 +141,8 @@ TextColumn = Annotated[
     Texts, _data("NAME", "Column of a table that contains the text (may be repeated).")
 ]
 LabelColumn = Annotated[
-    Text, _data("NAME", "Column of a table that contains the label or the tags.")
+    Text,
+    _data("NAME", "Column of the label or the tags; columns of 0 and 1, separated by commas."),
 ]
 ImageColumn = Annotated[
     Text, _data("NAME", "Column of a table that contains the images or their paths.")
@@ -246,6 +247,9 @@ class Examples(Group, heading="Data", section="data"):
     )
     text_column: TextColumn = None
     label_column: LabelColumn = None
+    label_separator: Text = option(
+        "TEXT", 'What separates several labels in a cell, e.g. ";" (default: one label).'
+    )
 
 
 class Pairs(Group, heading="Data", section="data"):

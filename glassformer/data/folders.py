@@ -16,7 +16,7 @@ from glassformer.data.archives import Member, is_archive
 from glassformer.data.corpus_manifest import shards_in
 from glassformer.data.encodings import NotTextError
 from glassformer.data.gitignore import Rules, is_ignored, parse_rules
-from glassformer.data.reading_report import IGNORED, UNRECOGNISED, report
+from glassformer.data.reading_report import IGNORED, LINKED, UNRECOGNISED, report
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
@@ -138,9 +138,14 @@ def _matches(pattern: str) -> list[str]:
     if not found:
         raise GlassformerError(f"no file matches {pattern}. Check the folder and the extension.")
     # ** follows links, which may form a loop: each file counts once.
-    real = {Path(name).resolve(): name for name in reversed(found) if Path(name).is_file()}
+    names = [name for name in found if Path(name).is_file()]
+    real = {Path(name).resolve(): name for name in reversed(names)}
     files = sorted(real.values())
-    return files or [str(file) for name in found for file in files_below(Path(name))]
+    for name in {*names} - {*files}:
+        if Path(name).is_symlink():
+            report().skip(name, LINKED)
+    walk = _Walk()
+    return files or [str(file) for name in found for file in walk.files(Path(name))]
 
 
 # --- walking ---
@@ -159,7 +164,7 @@ def files_below(folder: DataPath) -> Iterator[DataPath]:
 
 
 class _Walk:
-    """A walk that enters each folder once, even if links form a loop."""
+    """A walk that yields each file once, even if links lead to it again or form a loop."""
 
     def __init__(self) -> None:
         self._seen: set[DataPath] = set()
@@ -167,9 +172,11 @@ class _Walk:
     def files(
         self, folder: DataPath, inside: tuple[str, ...] = (), rules: tuple[Rules, ...] = ()
     ) -> Iterator[DataPath]:
-        if folder.resolve() in self._seen:
+        real = folder.resolve()
+        if real in self._seen:
+            report().remark(f"{folder} is a link to a folder that is read already")
             return
-        self._seen.add(folder.resolve())
+        self._seen.add(real)
         if (shards := shards_in(folder)) is not None:  # a corpus lists its files
             yield from shards
             return
@@ -188,7 +195,17 @@ class _Walk:
             elif is_archive(Path(entry.name)):
                 report().skip(entry, "archive")
             elif entry.is_file():
-                yield entry
+                # Without a link, the real name costs nothing: there may be a million files.
+                file = entry.resolve() if _is_link(entry) else real / entry.name
+                if file in self._seen:
+                    report().skip(entry, LINKED)
+                else:
+                    self._seen.add(file)
+                    yield entry
+
+
+def _is_link(entry: DataPath) -> bool:
+    return isinstance(entry, Path) and entry.is_symlink()
 
 
 def _rules_in(folder: DataPath, depth: int) -> Iterator[Rules]:

@@ -24,10 +24,12 @@ import numpy.typing as npt
 from glassformer.atomic_files import read_json, write_json
 from glassformer.data.image_files import FoundImage
 from glassformer.data.images import (
+    MOST_PIXELS,
     Decoded,
     NotAnImageError,
     Pixels,
     Size,
+    TooLargeImageError,
     decode_image,
     read_header,
     report_conversions,
@@ -154,25 +156,28 @@ class ImageStoreWriter:
     def add(self, images: Iterable[FoundImage], strict: bool | None = None) -> Iterator[Stored]:
         """Decode, resize and append images. Files that are not images are skipped, or (strict)
         raise an error. None: they are skipped, and the user has no option to refuse them."""
-        skipped: list[str] = []
+        skipped: dict[bool, list[str]] = {}  # by whether they are too large
         for found, result in _decoded(images, self.size, self.num_channels):
             if isinstance(result, NotAnImageError):
                 if strict:
                     raise GlassformerError(
                         f"{_at(found, result)} Remove it, or leave out --strict."
                     )
-                skipped.append(found.source)
+                is_large = isinstance(result, TooLargeImageError)
+                skipped.setdefault(is_large, []).append(found.source)
                 continue
             image, digest = result
             report_conversions(found.source, image)
             yield self._append(found, image.pixels, digest)
-        if skipped:
-            more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""
-            are = "that is not an image" if len(skipped) == 1 else "that are not images"
+        for is_large, names in skipped.items():
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            what = "file that is not an image" if len(names) == 1 else "files that are not images"
+            if is_large:
+                number = "image" if len(names) == 1 else "images"
+                what = f"{number} of more than {MOST_PIXELS // 10**6} megapixels"
             cure = "" if strict is None else ". Pass --strict to refuse such files"
             report().remark(
-                f"skipped {counted(len(skipped), 'file')} {are}: "
-                f"{', '.join(skipped[:_NAMED])}{more}{cure}"
+                f"skipped {len(names):,} {what}: {', '.join(names[:_NAMED])}{more}{cure}"
             )
 
     def _append(self, found: FoundImage, pixels: Pixels, digest: bytes) -> Stored:

@@ -46,6 +46,10 @@ class NotAnImageError(GlassformerError):
     """A file is not an image, or is damaged."""
 
 
+class TooLargeImageError(NotAnImageError):
+    """An image has too many pixels to decode it."""
+
+
 @dataclass(frozen=True)
 class Decoded:
     """The pixels of an image, and how they were converted."""
@@ -179,10 +183,10 @@ def _formats() -> list[str]:
     return [each for each in _FORMATS if each in Image.OPEN]
 
 
-def _too_large(name: str) -> GlassformerError:
-    return GlassformerError(
+def _too_large(name: str) -> TooLargeImageError:
+    return TooLargeImageError(
         f"{name} has more than {MOST_PIXELS // 10**6} megapixels, like a decompression bomb. "
-        "Scale it down, or remove it."
+        "Scale it down."
     )
 
 

@@ -4,7 +4,12 @@
     reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
 
 A label is a string, whatever its type in the file: 1, 1.0, "1" and "1.0" are the same label; see
-`labels.py`. Lists of labels make the data multi-label: each example has none, one or several.
+`labels.py`. Several labels of a text make the data multi-label: each example has none, one or
+several. They are written in one of three ways:
+
+    a list            ["crime", "drama"]
+    a separator       crime; drama             (label_separator ";")
+    columns of 0, 1   crime 1, drama 1, war 0  (label_column "crime,drama,war")
 """
 
 import ast
@@ -14,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from glassformer.data.chats import TEMPLATE, with_chats
 from glassformer.data.content import content_key, normalised
@@ -30,7 +37,15 @@ from glassformer.data.headerless_files import advice_for_tabs, headerless_table
 from glassformer.data.holding_out import fraction_of
 from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
 from glassformer.data.labelled_items import Items, check_classes, check_kinds
-from glassformer.data.labels import LABEL_COLUMNS, SHOWN, in_order, joined, label_name, one_name
+from glassformer.data.labels import (
+    LABEL_COLUMNS,
+    SHOWN,
+    in_order,
+    joined,
+    label_name,
+    likely_separator,
+    one_name,
+)
 from glassformer.data.reading_report import UNRECOGNISED, collecting, explaining, report
 from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
 from glassformer.data.tables import (
@@ -58,6 +73,16 @@ from glassformer.wording import counted, shortened
 ENOUGH = 10  # examples; if most of this many have a label of their own, they are not labels
 DIFFERENT = 0.7  # the share of different labels from which on they are not labels
 MANY = 1_000  # labels whose names are remembered while a table is read
+
+
+IS_SET = {"0": False, "1": True, "false": False, "true": True}
+
+
+class LabelledTextsConfig(LabelledConfig):
+    """Which labelled texts to train on, and how their labels are written."""
+
+    label_separator: str | None = Field(None, min_length=1)
+    """What separates several labels in a cell, e.g. ";" (null: each cell is one label)."""
 
 
 class Example(NamedTuple):
@@ -102,7 +127,7 @@ class Labelled:
 
 
 def read_labelled(
-    config: LabelledConfig, seed: int, folder: Path | None = None
+    config: LabelledTextsConfig, seed: int, folder: Path | None = None
 ) -> LabelledSplit[Example]:
     """All examples, split as the config says; on disk, in `folder`, or (None) in memory."""
     parts: list[Items[Example]] = []
@@ -113,7 +138,11 @@ def read_labelled(
         if folder is not None:
             store = DiskList(folder, Example)
         parts.append(Items(paths, "example", "text", store, seed))
-        read.append(read_examples(paths, *options, parts[-1]) if paths else Labelled())
+        read.append(
+            read_examples(paths, *options, parts[-1], label_separator=config.label_separator)
+            if paths
+            else Labelled()
+        )
     training, validation, test = parts
     is_multi_label = read[0].is_multi_label or read[1].is_multi_label
     with explaining(lambda: [note for part in read for note in part.notes]):
@@ -153,6 +182,12 @@ def _doubtful_labels(items: Items[Example], read: Labelled) -> Iterator[str]:
     alike: dict[str, list[str]] = {}
     for label in in_order(items.labels):
         alike.setdefault(normalised(label), []).append(label)
+    if (separator := likely_separator(items.labels)) and not read.is_multi_label:
+        example = in_order(label for label in items.labels if separator in label)[0]
+        yield (
+            f'labels look joined by "{separator}" (such as "{shortened(example, SHOWN)}"): pass '
+            f'--label-separator "{separator}" to read them as several labels of a text'
+        )
     if several := [joined(each) for each in alike.values() if len(each) > 1]:
         yield (
             "labels that differ only in case, whitespace or Unicode normalization are separate: "
@@ -175,9 +210,11 @@ def _check_repetition(items: Items[Example], label_column: str | None) -> None:
     number, kinds = len(items), len(items.kinds)
     if number >= ENOUGH and kinds > DIFFERENT * number:
         column = "" if label_column is None else f' in column "{shortened(label_column, SHOWN)}"'
+        cure = "Pass the column that contains the labels (--label-column)."
+        if separator := likely_separator(items.labels):
+            cure = f'They look joined by "{separator}": pass --label-separator "{separator}".'
         raise GlassformerError(
-            f"{items.where} has {kinds:,} different labels for {number:,} examples{column}. Pass "
-            "the column that contains the labels (--label-column)."
+            f"{items.where} has {kinds:,} different labels for {number:,} examples{column}. {cure}"
         )
 
 
@@ -192,6 +229,7 @@ def read_examples(
     chat_template: Sequence[str] = TEMPLATE,
     into: Items[Example] | None = None,
     may_lack_header: bool | None = None,
+    label_separator: str | None = None,
 ) -> Labelled:
     """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
     to what is given, one by one. A file without a header is recognised (None: unless columns are
@@ -202,7 +240,13 @@ def read_examples(
     if may_lack_header is None:
         may_lack_header = not (text_column or label_column)
     reader = _Reader(
-        tuple(text_column), label_column, encoding, chat_template, found, may_lack_header
+        tuple(text_column),
+        label_column,
+        label_separator,
+        encoding,
+        chat_template,
+        found,
+        may_lack_header,
     )
     with collecting() as happened:
         with reading(names[0] if names else ""):
@@ -217,11 +261,17 @@ def read_examples(
     if reader.num_blank:
         number = counted(reader.num_blank, "example")
         found.notes.append(f"left out: {number} without text (first: {reader.first_blank})")
-    if found.is_multi_label and reader.num_single:
+    if label_separator is not None and not found.is_multi_label:
+        found.notes.append(f'no label contains the separator "{label_separator}"')
+    if found.is_multi_label and reader.num_single and label_separator is None:
         found.notes.append(
             f"{reader.num_single:,} of {counted(len(found.examples), 'example')} have a single "
             f"label, the others a list (first: {found.first_list}): all are treated as "
             "multi-label data"
+        )
+    if unset := [name for name, is_set in reader.is_ever_set.items() if not is_set]:
+        found.notes.append(
+            f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
         )
     return found
 
@@ -250,6 +300,7 @@ class _Reader:
 
     text_column: tuple[str, ...]
     label_column: str | None
+    label_separator: str | None
     encoding: str
     chat_template: Sequence[str]
     found: Labelled
@@ -260,6 +311,8 @@ class _Reader:
     """The place of the first one."""
     num_single: int = 0
     """How many labels are not in a list."""
+    is_ever_set: dict[str, bool] = field(default_factory=dict)
+    """Of each column of 0 and 1: whether it contains a 1."""
 
     def read(self, name: str) -> None:
         files = files_for(name)
@@ -315,25 +368,31 @@ class _Reader:
         if self.may_lack_header and (pairs := headerless_table(path, self.encoding)):
             order = ", ".join(pairs.columns)
             self.found.notes.append(f"{path} has no header; its columns are read as {order}")
-            self._read_rows(pairs.rows, ("text",), "label")
+            self._read_rows(pairs.rows, ("text",), ("label",))
             return
         if path.is_file() and not is_table(path, self.encoding):
             raise _of_another_kind(path, self.encoding)
         table = with_chats(open_table(name, self.encoding), self.chat_template)
-        texts, label = self._columns(table)
+        texts, labels = self._columns(table)
         if self.found.label_column is None:
-            self.found.text_column, self.found.label_column = texts, label
+            is_clear = len(labels) == 1 or not any("," in name for name in labels)
+            self.found.text_column = texts
+            self.found.label_column = ",".join(labels) if is_clear else self.label_column
             self.found.has_names = table.has_names
-        words = columns_in_words(table, {"text": texts, "label": [label]})
+        role = "label" if len(labels) == 1 else "labels"
+        words = columns_in_words(table, {"text": texts, role: labels})
         self.found.columns.setdefault(words, name)
-        self._read_rows(table.rows, texts, label)
+        self._read_rows(table.rows, texts, labels)
 
-    def _columns(self, table: Table) -> tuple[tuple[str, ...], str]:
+    def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text and label columns: those asked for, else detected by name and content."""
-        label = self.label_column and column(table, self.label_column, LABEL_COLUMNS, "label")
+        labels = _named_labels(table, self.label_column)
         given = text_columns(table, self.text_column) if self.text_column else ()
-        if label in given:
-            raise used_twice(table, str(label), "text", "label")
+        if both := [label for label in labels if label in given]:
+            raise used_twice(table, both[0], "text", "label")
+        if len(labels) > 1:
+            return given or text_columns(table, (), taken=labels), labels
+        label = labels[0] if labels else None
         free = [name for name in table.columns if name not in given]
         named = [name for name in free if name.casefold() in LABEL_COLUMNS]
         if label is None and len(named) == 1:
@@ -344,9 +403,21 @@ class _Reader:
             rest = [name for name in rest if name in table.categories] or rest
         if label is None and len(rest) == 1:
             label = rest[0]
-        return texts, label or column(table, None, LABEL_COLUMNS, "label", taken=texts)
+        if label is None and not named and len(set_or_not := _indicators(table, rest)) > 1:
+            raise GlassformerError(
+                f"{table.name} has several columns of 0 and 1 that could be the label "
+                f"({joined(set_or_not)}). Pass one as --label-column, or all that a text may "
+                f"have at once, e.g. --label-column {','.join(set_or_not[:2])}."
+            )
+        return texts, (label or column(table, None, LABEL_COLUMNS, "label", taken=texts),)
 
-    def _read_rows(self, rows: Iterable[Row], texts: tuple[str, ...], label: str) -> None:
+    def _read_rows(
+        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
+    ) -> None:
+        if len(columns) > 1:
+            self._read_indicators(rows, texts, columns)
+            return
+        (label,) = columns
         known: dict[str, tuple[str, ...]] = {}  # most rows have one of few labels
         for row in rows:
             text, place = joined_text(row, texts), row.place
@@ -358,7 +429,7 @@ class _Reader:
                 self.num_single += 1
                 self.found.examples.append(Example(text, known[value], place))
                 continue
-            several = _unpacked(value)
+            several = _unpacked(value, self.label_separator)
             if isinstance(several, list):
                 self.found.first_list = self.found.first_list or place
             else:
@@ -370,14 +441,61 @@ class _Reader:
                 known[value] = labels
             self.found.examples.append(Example(text, labels, place))
 
+    def _read_indicators(
+        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
+    ) -> None:
+        """Rows with a column for each label: 1 where a text has it, else 0."""
+        self.is_ever_set = dict.fromkeys(columns, False) | self.is_ever_set
+        for row in rows:
+            text = joined_text(row, texts)
+            if not text:
+                self._leave_out(row.place)
+                continue
+            self.found.first_list = self.found.first_list or row.place
+            found = [name for name in columns if _is_set(row, name)]
+            self.is_ever_set |= dict.fromkeys(found, True)
+            labels = tuple(dict.fromkeys(map(one_name, found)))
+            self.found.examples.append(Example(text, labels, row.place))
 
-def _unpacked(value: Any) -> Any:
-    """A .csv cell can contain a list, written as JSON or as pandas writes it: `['a', 'b']`."""
+
+def _named_labels(table: Table, wanted: str | None) -> tuple[str, ...]:
+    """The columns that `--label-column` names: one, or several separated by commas."""
+    if wanted is None:
+        return ()
+    is_one = wanted in table.columns or any(row.get(wanted) is not None for row in table.head)
+    parts = [wanted] if is_one else [part.strip() for part in wanted.split(",") if part.strip()]
+    names = (column(table, part, LABEL_COLUMNS, "label") for part in parts or [wanted])
+    return tuple(dict.fromkeys(names))
+
+
+def _indicators(table: Table, names: Iterable[str]) -> list[str]:
+    """The columns that contain only 0 and 1, and both of them or only 0."""
+    spelled = {name: {str(row.get(name)) for row in table.head} for name in names}
+    return [name for name, found in spelled.items() if "0" in found and found <= {"0", "1"}]
+
+
+def _is_set(row: Row, name: str) -> bool:
+    """Whether a text has the label that its column is named after."""
+    given = label_name(row.get(name), row.place, f'column "{name}"')
+    if given not in IS_SET:
+        raise GlassformerError(
+            f'{row.place}: column "{name}" contains "{shortened(given, SHOWN)}", not 0 or 1. Of '
+            "several label columns, each needs a 1 where a text has the label, else a 0."
+        )
+    return IS_SET[given]
+
+
+def _unpacked(value: Any, separator: str | None) -> Any:
+    """A .csv cell can contain a list, written as JSON or as pandas writes it (`['a', 'b']`), or
+    with a separator."""
     if isinstance(value, str) and value.strip().startswith("["):
         with suppress(ValueError, RecursionError):
             return json.loads(value)
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             return ast.literal_eval(value.strip())
+    if separator is not None and isinstance(value, str):
+        # A cell without a label stays as it is: then a label is missing.
+        return [part.strip() for part in value.split(separator) if part.strip()] or value
     return value
 
 

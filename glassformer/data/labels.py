@@ -9,7 +9,7 @@ A label is a string, whatever its type in the file. A number and its spelling ha
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ LABEL_COLUMNS = (
     *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
     *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
 )
+SEPARATORS = (";", "|", ",")  # that may join several labels in a cell
 SHOWN = 40  # characters of a name in a message
 _BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0")  # 1.0, but not 01.0 or 1.00
@@ -111,6 +112,18 @@ def targets_of(
             f"{several.source} has {len(several.labels)} labels, but the model predicts only one."
         )
     return [number[each.labels[0]] for each in examples]
+
+
+def likely_separator(labels: Collection[str]) -> str | None:
+    """What seems to join several labels in one: "a;b" beside "a" and "b;c". Most of the parts occur
+    in other labels, too, unlike those of "Portland, OR" and "Salem, OR"."""
+    for separator in SEPARATORS:
+        parts = [{part.strip() for part in label.split(separator)} for label in labels]
+        counts = Counter(part for each in parts for part in each)
+        of_several = {part for each in parts if len(each) > 1 for part in each}
+        if 2 * sum(counts[part] > 1 for part in of_several) > len(of_several):
+            return separator
+    return None
 
 
 def listed(labels: Iterable[str], most: int = 10) -> str:

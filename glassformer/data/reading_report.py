@@ -20,6 +20,7 @@ from glassformer.wording import counted
 _ENDINGS = 8  # that are counted separately
 _NAMES = 3  # files that are named as examples
 IGNORED = "named in .gitignore"
+LINKED = "linked, already read"
 UNRECOGNISED = "encoding not recognised"
 MALFORMED = "malformed table"
 

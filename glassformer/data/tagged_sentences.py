@@ -3,11 +3,16 @@
     EU       B-ORG
     rejects  O        →  Sentence(("EU", "rejects"), ("B-ORG", "O"), "train.conll:1")
 
-Three formats are read: columns of words and tags with a blank line after each sentence (like CoNLL
-2003 and WNUT), CoNLL-U (.conllu), and tables whose columns contain lists (.jsonl, .parquet, the
-hub).
+Four formats are read: columns of words and tags with a blank line after each sentence (like CoNLL
+2003 and WNUT), CoNLL-U (.conllu), tables whose columns contain lists (.jsonl, .parquet, the hub),
+and tables with a row for each word (.csv, .tsv and the others):
+
+    sentence_id,word,tag
+    1,EU,B-ORG
+    1,rejects,O
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
@@ -17,13 +22,14 @@ from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
 from glassformer.data.holding_out import USUAL
 from glassformer.data.labelled_items import Items
-from glassformer.data.labels import in_order, label_name, one_name
+from glassformer.data.labels import in_order, joined, label_name, one_name
 from glassformer.data.reading_report import collecting
 from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
 from glassformer.data.tables import Row, Table, column, columns_in_words, is_table, open_table
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
+    SkippedError,
     at_least_one,
     check_encoding,
     ending,
@@ -38,6 +44,8 @@ TAG_COLUMNS = (
     *("tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos"),
     *("chunk_tags", "entities"),
 )
+SENTENCE_COLUMNS = ("sentence", "sent")  # with "#", "id", "number" and the like, or without
+_OF_AN_ID = re.compile(r"(id|idx|index|no|num|number|nr)?")
 TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
 FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
 _SAMPLE = 200  # lines in which tagged words are recognised
@@ -66,6 +74,12 @@ class Sentence:
 
     def key(self, seed: int) -> int:
         return content_key(*self.words, seed=seed)
+
+
+class NoTaggedWordsError(SkippedError):
+    """A table contains no words with tags."""
+
+    reason = "no tagged words"
 
 
 class TaggedConfig(LabelledConfig):
@@ -109,8 +123,11 @@ def _columns_of(config: TaggedConfig) -> tuple[str | None, list[str]]:
     if is_group(config.paths[0]) or not _is_table(first, config.encoding):
         return label or ("upos" if ending(first) == ".conllu" else None), []
     table = open_table(config.paths[0], config.encoding)
-    words, tags = _table_columns(table, next(iter(config.text_column), None), label)
-    return tags, [f"columns: {columns_in_words(table, {'words': [words], 'tags': [tags]})}"]
+    sentence, words, tags = _table_columns(table, next(iter(config.text_column), None), label)
+    roles: dict[str, Sequence[str]] = {"words": [words], "tags": [tags]}
+    if sentence is not None:
+        roles = {"sentences": [sentence], **roles}
+    return tags, [f"columns: {columns_in_words(table, roles)}"]
 
 
 def read_sentences(
@@ -131,7 +148,7 @@ def read_sentences(
         paths,
         read=lambda name: _sentences_of(name, label_column, encoding, words),
         why_skipped=lambda path: _why_skipped(path, encoding),
-        cure="Columns of words and tags, CoNLL-U, .jsonl and .parquet are read.",
+        cure="Columns of words and tags, CoNLL-U, .csv, .tsv, .jsonl and .parquet are read.",
     )
 
 
@@ -153,11 +170,6 @@ def _sentences_of(
     name: str, label_column: str | None, encoding: str, words: str | None
 ) -> Iterator[Sentence]:
     path = local_path(name)
-    if ending(path) == ".csv":
-        raise UsageError(
-            f"{name} is a table of texts, which a classifier reads. Pass words with tags to "
-            "train a tagger: CoNLL, CoNLL-U, or lists of both in .jsonl or .parquet."
-        )
     if _is_table(path, encoding):
         found = _table_sentences(name, label_column, encoding, words)
     elif ending(path) == ".conllu":
@@ -296,7 +308,10 @@ def _table_sentences(
     name: str, label_column: str | None, encoding: str, words: str | None
 ) -> Iterator[Sentence]:
     table = open_table(name, encoding)
-    word_column, tag_column = _table_columns(table, words, label_column)
+    sentence_column, word_column, tag_column = _table_columns(table, words, label_column)
+    if sentence_column is not None:
+        yield from _of_rows(table, sentence_column, word_column, tag_column)
+        return
     for row in table.rows:
         found, tags = _list(row, word_column), _list(row, tag_column)
         if len(found) != len(tags):
@@ -311,14 +326,91 @@ def _table_sentences(
             yield Sentence(spelled, names, row.place)
 
 
+def _of_rows(
+    table: Table, sentence_column: str, word_column: str, tag_column: str
+) -> Iterator[Sentence]:
+    """The sentences of a table with a row for each word. The id of a sentence is in every row, or
+    only in that of its first word."""
+    began: dict[str, str] = {}  # where each sentence began
+    words: list[tuple[str, str]] = []
+    current, is_repeated = "", False
+    for row in table.rows:
+        value = row.get(sentence_column)
+        id = "" if value is None else str(value).strip()
+        if id in ("", current):
+            if not id and (is_repeated or not current):
+                raise GlassformerError(
+                    f'{row.place}: no sentence in column "{sentence_column}". Fill it in.'
+                )
+            is_repeated = is_repeated or bool(id)
+        else:
+            if words:
+                yield _sentence(words, began[current])
+            if id in began:
+                raise GlassformerError(
+                    f'{row.place}: sentence "{id}" began at {began[id]} and continues here after '
+                    f'another one. Sort the rows by "{sentence_column}", or give each sentence a '
+                    "number of its own."
+                )
+            current, words = id, []
+            began[id] = row.place
+        word = row.get(word_column)
+        if word is None or word == "":
+            raise GlassformerError(
+                f'{row.place}: no word in column "{word_column}". Fill it in, or delete the row.'
+            )
+        tag = label_name(row.get(tag_column), row.place, f'column "{tag_column}"')
+        words.append((_word(word, row, word_column), tag))
+    if words:
+        yield _sentence(words, began[current])
+
+
+def _sentence(tagged: Sequence[tuple[str, str]], place: str) -> Sentence:
+    words, tags = zip(*tagged, strict=True)
+    return Sentence(words, tags, place)
+
+
 def _is_table(path: DataPath, encoding: str) -> bool:
-    """A file of lists, or a hub dataset, which is not a file."""
-    return not path.is_file() or (ending(path) != ".tsv" and is_table(path, encoding))
+    """A file of rows, or a hub dataset, which is not a file. Most .tsv files are columns of words
+    and tags without a header."""
+    if not path.is_file() or ending(path) != ".tsv":
+        return not path.is_file() or is_table(path, encoding)
+    header = next(read_lines(path, encoding), "").strip("\n").split("\t")
+    return len(header) > 2 and any(map(_names_sentences, header))
 
 
-def _table_columns(table: Table, words: str | None, tags: str | None) -> tuple[str, str]:
-    found = column(table, words, WORD_COLUMNS, taken=[tags] if tags else [])
-    return found, column(table, tags, TAG_COLUMNS, "label", taken=[found])
+def _table_columns(
+    table: Table, words: str | None, tags: str | None
+) -> tuple[str | None, str, str]:
+    """The columns of the sentence (None if each row is one), of its words, and of their tags."""
+
+    def has_lists(name: str) -> bool:
+        return any(isinstance(row.get(name), list) for row in table.head)
+
+    named = (name for name in table.columns if _names_sentences(name) and name != words)
+    sentence = next((name for name in named if not has_lists(name)), None)
+    if sentence is None and not any(map(has_lists, table.columns)):
+        raise NoTaggedWordsError(
+            f"{table.name} has no column with the number of the sentence, such as sentence_id "
+            f"(columns: {joined(table.columns)}). A tagger reads a row for each word with "
+            "sentence_id, word and tag, rows with lists of words and of tags, or CoNLL files. A "
+            "table of texts is for a classifier."
+        )
+    taken = [name for name in (sentence, tags) if name is not None]
+    found = column(table, words, WORD_COLUMNS, taken=taken)
+    if has_lists(found):
+        sentence = None
+    taken = [name for name in (sentence, found) if name is not None]
+    return sentence, found, column(table, tags, TAG_COLUMNS, "label", taken=taken)
+
+
+def _names_sentences(name: str) -> bool:
+    """Whether a column is called "Sentence #", "sentence_id", "SentId" or the like."""
+    letters = re.sub(r"[^a-z]", "", name.casefold())
+    return any(
+        letters.startswith(each) and _OF_AN_ID.fullmatch(letters.removeprefix(each))
+        for each in SENTENCE_COLUMNS
+    )
 
 
 def _word(value: object, row: Row, name: str) -> str:

@@ -38,6 +38,8 @@ class TextPreprocessing(LabelledInputs):
     """The model reads from left to right: the last token sums up the text."""
     chat_template: Names = TEMPLATE
     """How the messages of conversations are written: strings with {role} and {content}."""
+    label_separator: str | None = None
+    """What separates several labels in a cell of the training data."""
     tag_scheme: SchemeName | None = None
     """How the tags of the training data mark entities; null if they mark none."""
     end_tokens: Names = ()
@@ -134,6 +136,7 @@ class TextPreprocessing(LabelledInputs):
             encoding,
             self.chat_template,
             may_lack_header=not (text_column or label_column),
+            label_separator=self.label_separator,
         )
         return found.examples, found.notes
 

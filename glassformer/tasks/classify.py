@@ -6,8 +6,6 @@ by the temperature that makes the held-out labels likeliest, so that about 80% o
 made with 80% confidence are right.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer import __version__
-from glassformer.data.labelled_texts import read_labelled
+from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
 from glassformer.data.labels import one_name
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
@@ -31,7 +29,7 @@ from glassformer.data.run_copies import (
     keep_series,
     keep_texts,
 )
-from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.splits import LabelledSplit
 from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.baseline import TfidfBaseline
@@ -56,7 +54,7 @@ from glassformer.tasks.encoded_rows import EncodedRows
 from glassformer.tasks.kept_preprocessing import kept_preprocessing, with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task, digest_of
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 
@@ -73,7 +71,7 @@ SAMPLE = 1_000  # texts that show whether there are spaces between words
 class ClassifyRecipe(labelled_rows.LabelledRecipe):
     """A recipe for labelled texts or sequences of numbers."""
 
-    data: LabelledConfig
+    data: LabelledTextsConfig
 
 
 @dataclass(frozen=True)
@@ -148,6 +146,10 @@ def _read_texts(
 
 
 def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], LabelledInputs]:
+    if recipe.data.label_separator is not None:
+        raise UsageError(
+            "--label-separator is for texts: a time series has one label. Leave it out."
+        )
     start, known = recipe.start, None
     if recipe.continues and recipe.model.get("num_features"):
         known = kept_preprocessing(recipe, SeriesPreprocessing)
@@ -326,16 +328,7 @@ def tfidf_baseline(
     measure = measure_of(None if several else true.numpy())  # whose interval is kept
     settings = (__version__, seed, several, labels, len(test), measure)
     data = ((texts, targets.tolist()), (asked, true.tolist()))
-    return Baseline("TF-IDF + logistic regression", _digest(settings, *data), result)
-
-
-def _digest(*parts: Sequence[Any]) -> str:
-    """Of nested lists of texts and numbers."""
-    found = hashlib.sha256()
-    for part in parts:
-        for each in part:
-            found.update(json.dumps(each).encode() + b"\n")
-    return found.hexdigest()
+    return Baseline("TF-IDF + logistic regression", digest_of(settings, *data), result)
 
 
 def habits(recipe: Recipe) -> Habits:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,22 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer import __version__
 from glassformer.config import Config, Count
 from glassformer.data.augmentation import AugmentationConfig, augment, mix
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageBatch
+from glassformer.data.image_store import pixel_hash
 from glassformer.data.labelled_images import (
     MOST_BY_DEFAULT,
     ChooseSize,
     Sizes,
+    median_size,
     read_labelled_images,
 )
-from glassformer.data.labels import targets_of
+from glassformer.data.labels import one_name, targets_of
+from glassformer.errors import GlassformerError
+from glassformer.evaluation.baseline import PixelBaseline, small
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import Classification, fit_temperature, judge, measure_of
 from glassformer.evaluation.examine_images import answers_to_show, examine_images
@@ -36,6 +42,7 @@ from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.images import ImageConfig
 from glassformer.predict.classify_images import ClassifyImagesPredictor
 from glassformer.predict.places_chapter import image_places
+from glassformer.predict.predictor import names_of
 from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.kept_preprocessing import (
@@ -51,7 +58,7 @@ from glassformer.tasks.stored_images import (
     LabelledImageSource,
     image_to_try,
 )
-from glassformer.tasks.task import Command, Habits, Say, Task
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task, digest_of
 from glassformer.wording import counted
 
 MANY = 20_000  # images: with fewer, they are varied more
@@ -303,6 +310,39 @@ class ClassifyImagesObjective(LabelObjective):
         return (("classify", folder, image), ("inspect", folder, image, *view))
 
 
+def pixel_baseline(
+    recipe: ClassifyImagesRecipe, predictor: ClassifyImagesPredictor, arguments: dict[str, Any]
+) -> Baseline:
+    """Logistic regression on pixels, trained on exactly the images of the run."""
+    known_as, labels = predictor.preprocessing, predictor.model.labels
+    size = {"image_size": known_as.image_size, "num_channels": known_as.num_channels}
+    options = {key: arguments[key] for key in ("label_column", "encoding") if key in arguments}
+    test, _ = known_as.read_labelled(names_of(arguments["paths"]), **options)
+    known, _ = predictor.known(test, "the data")
+    with TemporaryDirectory() as folder:
+        config = recipe.data.model_copy(update=size)
+        split = read_labelled_images(
+            config, recipe.training.seed, Path(folder), median_size()
+        ).split
+        if {*split.labels} != {*map(one_name, labels)}:
+            raise GlassformerError(
+                "the training data has different labels than when the run started."
+            )
+        images = [small(each.input) for each in split.training]
+    hashes = [each.content.hex() for each in split.training]
+    targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)
+    asked, seed = [small(each.input) for each in known], recipe.training.seed
+
+    def result() -> Classification:
+        baseline = PixelBaseline(images, targets, labels, seed=seed)
+        scores = judge(baseline.logits(asked), true, labels)
+        return scores.with_wrong(len(test) - len(known))
+
+    settings = (__version__, seed, labels, len(test), known_as.image_size, known_as.num_channels)
+    data = ((hashes, targets.tolist()), ([pixel_hash(each).hex() for each in asked], true.tolist()))
+    return Baseline("pixels + logistic regression", digest_of(settings, *data), result)
+
+
 def habits(recipe: Recipe) -> Habits:
     return Habits(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
 
@@ -314,4 +354,5 @@ TASK = Task(
     objective=ClassifyImagesObjective,
     predictor=ClassifyImagesPredictor,
     habits=habits,
+    baseline=pixel_baseline,
 )

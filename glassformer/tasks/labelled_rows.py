@@ -115,6 +115,7 @@ def text_preprocessing(
     columns: dict[str, Any] = {
         "text_column": split.text_column,
         "label_column": split.label_column,
+        "label_separator": getattr(recipe.data, "label_separator", None),
         "chat_template": recipe.data.chat_template,
     }
     known = kept_preprocessing(recipe, TextPreprocessing) if recipe.keeps_tokenizer else None

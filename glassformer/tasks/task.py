@@ -10,6 +10,8 @@ what a run keeps of it on disk; an `Objective` is what to learn from it. `Task` 
 table that names them all.
 """
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -246,6 +248,15 @@ class Baseline:
     digest: str
     """Of everything that the result depends on."""
     result: Callable[[], Result]
+
+
+def digest_of(*parts: Sequence[Any]) -> str:
+    """Of nested lists of texts and numbers."""
+    found = hashlib.sha256()
+    for part in parts:
+        for each in part:
+            found.update(json.dumps(each).encode() + b"\n")
+    return found.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -17,8 +18,10 @@ from glassformer.tasks import task_of
 from glassformer.tasks.recipe import TrainingConfig
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.learner import Learner
 from glassformer.training.time_limit import ENDING, Pace, seconds_of
+
+if TYPE_CHECKING:
+    from glassformer.training.learner import Learner
 
 MOST_MEASURED = 300  # steps
 PATIENCE = 2.0  # seconds after which no further step is tried, and a validation is broken off
@@ -93,13 +96,15 @@ def _seconds_per_step(objective: Objective, setup: Setup) -> float:
     return sum(times) / count
 
 
-def _learner(objective: Objective, setup: Setup) -> Learner:
+def _learner(objective: Objective, setup: Setup) -> "Learner":
+    from glassformer.training.learner import Learner  # here: Lightning takes a second to import
+
     model = new_model(objective.recipe).to(setup.device)
     objective.initialize(model)  # what was counted in the data may decide what is computed
     return Learner(model, objective, setup)
 
 
-def _seconds(learner: Learner, step: int, rows: int | None = None) -> float:
+def _seconds(learner: "Learner", step: int, rows: int | None = None) -> float:
     begin = time.perf_counter()
     learner.learn(step, rate=0.0, most=rows)
     return time.perf_counter() - begin

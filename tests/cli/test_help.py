@@ -31,7 +31,16 @@ HEADINGS = {
     "inspect": ["Arguments", "View", "Output", "Options"],
     "doctor": ["Output", "Options"],
 }
-HEAVY = {"torch", "lightning", "pydantic", "rich", "numpy", "yaml", "tokenizers", "matplotlib"}
+HEAVY = {
+    "torch",
+    "lightning_fabric",
+    "pydantic",
+    "rich",
+    "numpy",
+    "yaml",
+    "tokenizers",
+    "matplotlib",
+}
 
 
 def sections(text: str) -> dict[str, list[str]]:

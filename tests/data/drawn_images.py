@@ -1,5 +1,7 @@
 """Small images that tests write."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -26,3 +28,20 @@ def class_folders(folder: Path, number: int = 10, size: int = 8, channels: int =
             pixels = noise(size, size, channels, 2 * seed + index) // 2 + 128 * index
             save(folder / name / f"{seed:02}.png", pixels.astype(np.uint8))
     return folder
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that declares a size and contains almost nothing."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    start = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", start)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 100))
+        + chunk(b"IEND", b"")
+    )

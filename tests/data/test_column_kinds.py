@@ -6,8 +6,7 @@ import pytest
 from written_files import written
 
 from glassformer.data.corpus import read_documents
-from glassformer.data.labelled_texts import read_examples, read_labelled
-from glassformer.data.splits import LabelledConfig
+from glassformer.data.labelled_texts import LabelledTextsConfig, read_examples, read_labelled
 from glassformer.data.tables import open_table
 from glassformer.errors import GlassformerError, UsageError
 
@@ -24,7 +23,7 @@ def labels(number: int = 40) -> list[str]:
 
 
 def split_of(path: str, **options: object) -> object:
-    return read_labelled(LabelledConfig.model_validate({"paths": (path,), **options}), seed=0)
+    return read_labelled(LabelledTextsConfig.model_validate({"paths": (path,), **options}), seed=0)
 
 
 def complaint(path: str, **options: object) -> str:

@@ -136,6 +136,33 @@ def test_a_pattern_is_expanded_in_order(tmp_path: Path) -> None:
         read(f"{tmp_path}/src/*.rs")
 
 
+def test_a_file_that_links_lead_to_twice_is_read_once(tmp_path: Path) -> None:
+    written(tmp_path / "all/a.txt", "one")
+    written(tmp_path / "all/deep/b.txt", "two")
+    (tmp_path / "all/c.txt").symlink_to(tmp_path / "all/a.txt")
+    (tmp_path / "all/other.txt").symlink_to("deep/b.txt")
+    (tmp_path / "all/same").symlink_to(tmp_path / "all/deep")
+    found, notes = read(str(tmp_path / "all"))
+    assert found == ["one", "two"]
+    assert notes == [
+        "read 2 .txt; skipped 2 .txt (linked, already read)",
+        f"{tmp_path}/all/same is a link to a folder that is read already",
+    ]
+    found, notes = read(f"{tmp_path}/all/*.txt")
+    assert found == ["one", "two"]
+    assert notes == ["read 2 .txt; skipped 1 .txt (linked, already read)"]
+
+
+def test_a_link_to_a_file_elsewhere_is_read(tmp_path: Path) -> None:
+    written(tmp_path / "elsewhere.txt", "one")
+    (tmp_path / "all").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "all" / name).symlink_to(tmp_path / "elsewhere.txt")
+    found, notes = read(str(tmp_path / "all"))
+    assert found == ["one"]
+    assert notes == ["read 1 .txt; skipped 1 .txt (linked, already read)"]
+
+
 def test_a_file_whose_name_is_a_pattern_is_that_file(tmp_path: Path) -> None:
     written(tmp_path / "a1.txt", "other")
     assert read(written(tmp_path / "a[1].txt", "this"))[0] == ["this"]

@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_texts import Example, read_examples, read_labelled, read_texts
-from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.labelled_texts import (
+    Example,
+    LabelledTextsConfig,
+    read_examples,
+    read_labelled,
+    read_texts,
+)
+from glassformer.data.splits import LabelledSplit
 from glassformer.errors import GlassformerError
 
 
@@ -22,7 +28,7 @@ def complaint(*paths: str, label_column: str | None = None) -> str:
 
 def split(path: str, seed: int = 0, **settings: object) -> LabelledSplit[Example]:
     values = {"paths": path, **settings}
-    return read_labelled(LabelledConfig.model_validate(values), seed)
+    return read_labelled(LabelledTextsConfig.model_validate(values), seed)
 
 
 # --- no header ---

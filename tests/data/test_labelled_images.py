@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from drawn_images import class_folders, noise, save
+from drawn_images import class_folders, noise, png_header, save
 from PIL import Image
 
 from glassformer.config import parse
@@ -174,6 +174,30 @@ def test_files_that_are_no_images_are_skipped_and_named(tmp_path: Path) -> None:
     assert any("left out: 1 file" in note and "readme.txt" in note for note in notes)
     with pytest.raises(GlassformerError, match=r"Thumbs\.db is not an image\. Remove it"):
         read(tmp_path / "run", folder, strict=True)
+
+
+def test_images_above_the_limit_are_skipped_and_named(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path / "a")
+    (folder / "dark/huge.png").write_bytes(png_header(25_000, 20_000))
+    (folder / "dark/no.png").write_bytes(b"no image")
+    notes = read(tmp_path / "run", folder).split.notes
+    assert any(
+        note.startswith("skipped 1 image of more than 100 megapixels: ") and "huge.png" in note
+        for note in notes
+    )
+    assert any(note.startswith("skipped 1 file that is not an image: ") for note in notes)
+    with pytest.raises(GlassformerError, match=r"huge\.png has more than 100 megapixels.*--strict"):
+        read(tmp_path / "run", folder, strict=True)
+
+
+def test_an_image_that_links_lead_to_twice_is_read_once(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path / "a")
+    first = sorted((folder / "dark").iterdir())[0]
+    number = read(tmp_path / "run", folder).store.shape[0]
+    (folder / "dark/zz.png").symlink_to(first)
+    found = read(tmp_path / "again", folder)
+    assert found.store.shape[0] == number
+    assert "skipped 1 .png (linked, already read)" in found.split.notes
 
 
 def test_one_class_no_class_and_no_image(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_texts import Example, read_labelled
-from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.labelled_texts import Example, LabelledTextsConfig, read_labelled
+from glassformer.data.splits import LabelledSplit
 from glassformer.errors import GlassformerError
 
 
 def split(path: str, seed: int = 0, **settings: object) -> LabelledSplit[Example]:
     values = {"paths": path, **settings}
-    return read_labelled(LabelledConfig.model_validate(values), seed)
+    return read_labelled(LabelledTextsConfig.model_validate(values), seed)
 
 
 def table(path: Path, **sizes: int) -> str:
@@ -231,7 +231,7 @@ def test_leaks_are_counted_up_to_case_and_blanks(tmp_path: Path) -> None:
 
 
 def test_examples_may_be_on_disk(tmp_path: Path) -> None:
-    config = LabelledConfig(paths=(table(tmp_path / "a.csv", pos=50, neg=50),))
+    config = LabelledTextsConfig(paths=(table(tmp_path / "a.csv", pos=50, neg=50),))
     in_memory, on_disk = (read_labelled(config, 0, folder) for folder in (None, tmp_path))
     assert list(on_disk.training) == in_memory.training
     assert list(on_disk.validation) == in_memory.validation

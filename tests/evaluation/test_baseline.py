@@ -8,7 +8,7 @@ from glassformer.data.labelled_texts import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
 from glassformer.evaluation import baseline as tfidf_baseline
-from glassformer.evaluation.baseline import TfidfBaseline
+from glassformer.evaluation.baseline import PixelBaseline, TfidfBaseline, small
 from glassformer.evaluation.classification import judge
 
 WORDS = {"sport": "goal match team win", "money": "bank share market price", "art": "paint stage"}
@@ -152,3 +152,39 @@ def test_a_label_of_every_text_or_of_none_is_no_obstacle():
 def test_data_that_cannot_be_learned_is_refused(texts, labels, message):
     with pytest.raises(GlassformerError, match=message):
         baseline(texts, labels, ["a", "b"])
+
+
+# --- pixels ---
+
+
+def pictures(number, size=8, seed=0):
+    """Images that are brighter on the left, on the right, or above."""
+    random = np.random.default_rng(seed)
+    targets = random.integers(0, 3, number)
+    images = random.integers(0, 156, (number, size, size, 1))
+    half = size // 2
+    for image, target in zip(images, targets, strict=True):
+        part = (image[:, :half], image[:, half:], image[:half])[target]
+        part += 100
+    return list(images.astype(np.uint8)), targets
+
+
+def test_images_are_distinguished_by_where_they_are_bright():
+    images, targets = pictures(200)
+    model = PixelBaseline(images, targets, ["left", "right", "above"])
+    asked, true = pictures(100, seed=1)
+    assert judge(model.logits(asked), torch.from_numpy(true), model.classes).accuracy > 0.95
+    again = PixelBaseline(images, targets, ["left", "right", "above"])
+    assert torch.equal(model.logits(asked), again.logits(asked))
+
+
+def test_images_of_one_colour_teach_nothing_and_break_nothing():
+    images = [np.full((4, 4, 3), 7, np.uint8)] * 60
+    model = PixelBaseline(images, np.arange(60) % 2, ["a", "b"])
+    torch.testing.assert_close(model.logits(images[:1]).exp().sum(), torch.tensor(1.0).double())
+
+
+def test_large_images_are_scaled_down():
+    assert small(np.zeros((64, 8, 3), np.uint8)).shape == (16, 8, 3)
+    image = pictures(1)[0][0]
+    assert small(image) is image

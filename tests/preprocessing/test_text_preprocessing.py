@@ -34,6 +34,21 @@ def test_files_are_read_by_the_columns_of_the_training_data(
     assert inputs == [["a", "story"], ["the", "film"]]
 
 
+def test_labels_are_written_as_in_the_training_data(
+    tmp_path: Path, text: TextPreprocessing
+) -> None:
+    trained = text.model_copy(update={"label_separator": ";"})
+    path = tmp_path / "joined.csv"
+    path.write_text("body,verdict\nstory,bad; long\nfilm,good\n")
+    found, _ = trained.read_labelled([str(path)], ("body",), "verdict")
+    assert [each.labels for each in found] == [("bad", "long"), ("good",)]
+    trained = text.model_copy(update={"label_column": "bad,long"})
+    path = tmp_path / "columns.csv"
+    path.write_text("body,title,long,bad\nstory,a,1,1\nfilm,the,0,0\n")
+    found, _ = trained.read_labelled([str(path)], ("body",))
+    assert [each.labels for each in found] == [("bad", "long"), ()]
+
+
 def test_other_columns_can_be_named(tmp_path: Path, text: TextPreprocessing) -> None:
     path = tmp_path / "test.csv"
     path.write_text("verdict,body,title,mark\nbad,story,a,1\ngood,film,the,2\n")
