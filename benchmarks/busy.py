@@ -13,7 +13,6 @@ torch's do by default; so do those of transformers.
 
 import argparse
 import csv
-import os
 import random
 import statistics
 import subprocess
@@ -31,7 +30,7 @@ from benchmarks.machine import describe
 PYTHON = "while True: pass"
 TORCH = "import torch; a = torch.rand(256, 256)\nwhile True: a @ a"
 STATES = {"idle": None, "python": PYTHON, "torch": TORCH}
-SECONDS, ROUNDS = 3.0, 3
+SECONDS, ROUNDS = 3.0, 2
 TEXT, LABELLED, WORDS = "text.txt", "labelled.csv", "words.conll"
 PAIRS = ("--source", "pairs.a", "--target", "pairs.b")
 TRAININGS = {
@@ -50,14 +49,12 @@ TRAININGS = {
     "captioner": ("shapes", None),
     "show-attend-tell": ("shapes", None),
 }
-PEERS = ("transformers gpt", "transformers bert", "transformers vit", "transformers translator")
-USES = ("generate", "beam search", "transformers generate")
 Work = Callable[[], int]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", default=[*TRAININGS, *PEERS, *USES])
+    parser.add_argument("--only", nargs="+", choices=EVERYTHING, default=EVERYTHING)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
@@ -122,24 +119,23 @@ def answer(name: str, data: Path) -> None:
     """Measure whenever asked."""
     import torch
 
-    if name in TRAININGS:
-        prepare_step = training(name, data)
-    elif name in MAKERS:
-        work = MAKERS[name](data)
-        prepare_step = lambda: work  # noqa: E731
-    else:
-        raise SystemExit(f"there is no {name}")
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        step = prepare_step()
-        step()
-        items, begin = 0, time.perf_counter()
-        while (passed := time.perf_counter() - begin) < SECONDS:
-            items += step()
-        print(items / passed, torch.get_num_threads(), flush=True)
+    with TemporaryDirectory(prefix="busy-run-") as folder:
+        if name in TRAININGS:
+            prepare_step = training(name, data, Path(folder))
+        else:
+            work = MAKERS[name](data)
+            prepare_step = lambda: work  # noqa: E731
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            step = prepare_step()
+            step()
+            items, begin = 0, time.perf_counter()
+            while (passed := time.perf_counter() - begin) < SECONDS:
+                items += step()
+            print(items / passed, torch.get_num_threads(), flush=True)
 
 
-def training(name: str, data: Path) -> Callable[[], Work]:
+def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
     """Steps of our training; the number of threads is chosen each time."""
     import torch
 
@@ -149,8 +145,7 @@ def training(name: str, data: Path) -> Callable[[], Work]:
     from glassformer.training.timing import choose_threads
 
     made = recipe(name, data)
-    folder = TemporaryDirectory(prefix="busy-run-")
-    objective = prepare(made, Path(folder.name), lambda _: None).objective()
+    objective = prepare(made, folder, lambda _: None).objective()
     setup = use_machine(made)
     model = new_model(objective.recipe).to(setup.device)
     objective.initialize(model)
@@ -161,7 +156,6 @@ def training(name: str, data: Path) -> Callable[[], Work]:
         torch.set_num_threads(choose_threads(objective, setup))
 
         def step() -> int:
-            folder.name  # noqa: B018: the data lives as long as the steps
             learner.learn(next(steps), rate=0.1)
             return int(objective.items_per_step)
 
@@ -337,6 +331,9 @@ MAKERS: dict[str, Callable[[Path], Work]] = {
     "transformers generate": transformers_generate,
     "beam search": beam_search,
 }
+
+
+EVERYTHING = [*TRAININGS, *MAKERS]
 
 
 # --- data that every machine has ---

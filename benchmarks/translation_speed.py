@@ -33,8 +33,7 @@ from glassformer.nn.positions import sinusoids
 from glassformer.tasks.translate import TranslateObjective
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
-from glassformer.training.preparation import use_machine
-from glassformer.training.preparation import prepare
+from glassformer.training.preparation import prepare, use_machine
 from glassformer.training.recipes import make_recipe
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH = 4, 256, 8, 128, 64
