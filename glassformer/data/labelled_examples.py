@@ -195,7 +195,7 @@ class _Reader:
     num_single: int = 0
     """How many labels are not in a list."""
     has_joined: bool = False
-    """Whether a cell contains the separator."""
+    """Whether a cell contains several labels, joined or as a list."""
     is_ever_set: dict[str, bool] = field(default_factory=dict)
     """Of each column of 0 and 1: whether it contains a 1."""
 
@@ -315,8 +315,9 @@ class _Reader:
                 self.found.examples.append(Example(text, known[value], place))
                 continue
             several = unpacked(value, self.label_separator)
-            if self.label_separator is not None and isinstance(value, str):
-                self.has_joined = self.has_joined or self.label_separator in value
+            if self.label_separator is not None:
+                is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
+                self.has_joined = self.has_joined or is_joined
             if isinstance(several, list):
                 self.found.first_list = self.found.first_list or place
             else:
