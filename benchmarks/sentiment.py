@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.data.labelled_texts import read_examples
+from glassformer.data.labelled_examples import read_examples
 from glassformer.evaluation.baseline import TfidfBaseline
 from glassformer.evaluation.classification import judge
 from glassformer.tasks import load

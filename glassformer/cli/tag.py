@@ -64,7 +64,7 @@ def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> I
     """Every line of a text file, every row of a table, every sentence of a tagged file."""
     from glassformer.data import text_files
     from glassformer.data.folders import read_all
-    from glassformer.data.labelled_texts import read_texts
+    from glassformer.data.labelled_examples import read_texts
     from glassformer.data.tables import is_table
     from glassformer.data.tagged_sentences import read_sentences
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.labelled_texts import Example
+from glassformer.data.labelled_examples import Example
 from glassformer.data.tagged_sentences import Sentence
 from glassformer.data.time_series import Series
 from glassformer.wording import shortened

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from glassformer.config import Names
 from glassformer.data.chats import TEMPLATE
 from glassformer.data.corpus import stream_documents
-from glassformer.data.labelled_texts import read_examples, read_texts
+from glassformer.data.labelled_examples import read_examples, read_texts
 from glassformer.data.tag_schemes import SchemeName
 from glassformer.data.token_windows import Ids, open_tokens, write_tokens
 from glassformer.errors import GlassformerError, UsageError

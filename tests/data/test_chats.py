@@ -9,7 +9,7 @@ from written_files import written
 
 from glassformer.data.chats import TEMPLATE, before_answer
 from glassformer.data.corpus import CorpusConfig, columns_of, read_documents
-from glassformer.data.labelled_texts import read_examples
+from glassformer.data.labelled_examples import read_examples
 from glassformer.data.reading_report import collecting
 from glassformer.data.tables import open_table
 from glassformer.errors import GlassformerError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.disk_list import DiskList
-from glassformer.data.labelled_texts import Example
+from glassformer.data.labelled_examples import Example
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)
 EXAMPLES = st.lists(

@@ -12,7 +12,7 @@ from written_files import written
 
 from glassformer.data import archives
 from glassformer.data.corpus import read_documents
-from glassformer.data.labelled_texts import read_examples
+from glassformer.data.labelled_examples import read_examples
 from glassformer.data.reading_report import collecting
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.data.tagged_sentences import read_sentences

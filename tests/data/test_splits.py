@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from glassformer.data.content import bytes_key, normalised
 from glassformer.data.disk_list import DiskList
 from glassformer.data.holding_out import SLACK, Groups, held_out
+from glassformer.data.labelled_examples import Example
 from glassformer.data.labelled_items import Items
-from glassformer.data.labelled_texts import Example
 from glassformer.data.splits import split_labelled
 from glassformer.errors import GlassformerError
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.labelled_texts import Example
+from glassformer.data.labelled_examples import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
 from glassformer.evaluation import baseline as tfidf_baseline

@@ -12,7 +12,7 @@ import torch
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.data.labelled_texts import Example
+from glassformer.data.labelled_examples import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
 from glassformer.models.bag import Bag, BagConfig

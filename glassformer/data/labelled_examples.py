@@ -1,0 +1,363 @@
+"""Labelled texts from tables, the hub, or a folder for each label: read.
+
+    reviews.csv       →  Example("Fine film.", ("pos",), "reviews.csv:2")  →  …
+    reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
+
+A label is a string, whatever its type in the file: 1, 1.0, "1" and "1.0" are the same label; see
+`labels.py`. Several labels of a text make the data multi-label: each example has none, one or
+several. They are written in one of three ways:
+
+    a list            ["crime", "drama"]
+    a separator       crime; drama             (label_separator ";")
+    columns of 0, 1   crime 1, drama 1, war 0  (label_column "crime,drama,war")
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from glassformer.data.chats import TEMPLATE, with_chats
+from glassformer.data.content import content_key
+from glassformer.data.corpus import (
+    Document,
+    joined_text,
+    read_documents,
+    text_columns,
+)
+from glassformer.data.encodings import NotTextError
+from glassformer.data.folders import files_for
+from glassformer.data.headerless_files import advice_for_tabs, headerless_table
+from glassformer.data.label_columns import indicators, is_set, named_labels, unpacked
+from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
+from glassformer.data.labelled_items import Items
+from glassformer.data.labels import (
+    LABEL_COLUMNS,
+    joined,
+    label_name,
+    one_name,
+)
+from glassformer.data.reading_report import UNRECOGNISED, collecting, report
+from glassformer.data.tables import (
+    TABLE_ENDINGS,
+    Row,
+    Table,
+    column,
+    columns_in_words,
+    is_table,
+    open_table,
+    used_twice,
+)
+from glassformer.data.tagged_sentences import TAGGED_ENDINGS
+from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
+    check_encoding,
+    ending,
+    local_path,
+    reading,
+)
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import counted
+
+MANY = 1_000  # labels whose names are remembered while a table is read
+
+
+class Example(NamedTuple):
+    """A text, its labels (exactly one unless the data is multi-label), and where it was read."""
+
+    text: str
+    labels: tuple[str, ...]
+    source: str
+
+    @property
+    def input(self) -> str:
+        return self.text
+
+    @property
+    def content(self) -> str:
+        return self.text
+
+    def key(self, seed: int) -> int:
+        return content_key(self.text, seed=seed)
+
+
+@dataclass(slots=True)
+class Labelled:
+    """The examples of files, the columns they were read from, and notes on what was left out."""
+
+    examples: Any = field(default_factory=list)
+    """A list, or the `into` of `read_examples`."""
+    text_column: tuple[str, ...] = ()
+    """The columns of the first table; empty for folders of texts and files without a header."""
+    label_column: str | None = None
+    has_names: bool = True
+    """Whether the columns of the first table have names, not only numbers."""
+    notes: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    """How the columns of tables are used, in words, each with the first such table."""
+    first_list: str | None = None
+    """The place of the first list of labels, which makes the data multi-label."""
+
+    @property
+    def is_multi_label(self) -> bool:
+        return self.first_list is not None
+
+
+def read_examples(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    chat_template: Sequence[str] = TEMPLATE,
+    into: Items[Example] | None = None,
+    may_lack_header: bool | None = None,
+    label_separator: str | None = None,
+) -> Labelled:
+    """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
+    to what is given, one by one. A file without a header is recognised (None: unless columns are
+    named)."""
+    check_encoding(encoding)
+    names = list(paths)
+    found = Labelled() if into is None else Labelled(into)
+    if may_lack_header is None:
+        may_lack_header = not (text_column or label_column)
+    reader = _Reader(
+        tuple(text_column),
+        label_column,
+        label_separator,
+        encoding,
+        chat_template,
+        found,
+        may_lack_header,
+    )
+    with collecting() as happened:
+        with reading(names[0] if names else ""):
+            in_folders = named_one_by_one(names, encoding)
+        reader.read_folders(in_folders)
+        for name in () if in_folders else names:
+            with reading(name):
+                reader.read(name)
+    found.notes += happened.notes()
+    if not len(found.examples):
+        raise EmptyError(f"{', '.join(names)} contains no labelled text.")
+    if reader.num_blank:
+        number = counted(reader.num_blank, "example")
+        found.notes.append(f"left out: {number} without text (first: {reader.first_blank})")
+    if label_separator is not None and not reader.has_joined:
+        found.notes.append(f'no label contains the separator "{label_separator}"')
+    if found.is_multi_label and reader.num_single and label_separator is None:
+        found.notes.append(
+            f"{reader.num_single:,} of {counted(len(found.examples), 'example')} have a single "
+            f"label, the others a list (first: {found.first_list}): all are treated as "
+            "multi-label data"
+        )
+    if unset := [name for name, is_set in reader.is_ever_set.items() if not is_set]:
+        found.notes.append(
+            f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
+        )
+    return found
+
+
+def read_texts(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    encoding: str = "utf-8",
+    usual: Sequence[str] = (),
+    chat_template: Sequence[str] = TEMPLATE,
+) -> Iterator[Document]:
+    """The texts of files, with or without labels. The `usual` columns are used in tables with a
+    header if no others are named."""
+    for name in paths:
+        with reading(name):
+            table = None if text_column else headerless_table(local_path(name), encoding)
+        if table is None:
+            yield from read_documents([name], text_column or usual, encoding, chat_template)
+        else:
+            yield from (Document(row.values["text"], row.place) for row in table.rows)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one path after the other and collects the examples."""
+
+    text_column: tuple[str, ...]
+    label_column: str | None
+    label_separator: str | None
+    encoding: str
+    chat_template: Sequence[str]
+    found: Labelled
+    may_lack_header: bool
+    num_blank: int = 0
+    """How many rows have no text."""
+    first_blank: str = ""
+    """The place of the first one."""
+    num_single: int = 0
+    """How many labels are not in a list."""
+    has_joined: bool = False
+    """Whether a cell contains several labels, joined or as a list."""
+    is_ever_set: dict[str, bool] = field(default_factory=dict)
+    """Of each column of 0 and 1: whether it contains a 1."""
+
+    def read(self, name: str) -> None:
+        files = files_for(name)
+        if files is None:
+            self._read_table(name)
+            return
+        tables = [file for file in files if is_table(file, self.encoding)]
+        texts = [file for file in files if file not in {*tables}]
+        texts = labelled_by_folder(name, texts)
+        if texts:
+            self._note_unused(name, files, texts, "that are not directly in a label folder")
+            self.read_folders(texts)
+        elif tables:
+            why = "that are neither tables nor in a label folder"
+            self._note_unused(name, files, tables, why)
+            for file in tables:
+                with suppress(EmptyError):  # an empty file among others does no harm
+                    self._read_table(str(file))
+                    report().read(file)
+        else:
+            raise GlassformerError(
+                f"{name} contains neither tables ({', '.join(TABLE_ENDINGS)}) nor a subfolder of "
+                f"text files for each label. Add, for example, {name}/good and {name}/bad."
+            )
+
+    def read_folders(self, texts: list[DataPath]) -> None:
+        for file in texts:
+            try:
+                (document,) = read_documents([str(file)], encoding=self.encoding)
+            except EmptyError:
+                self._leave_out(str(file))
+            except NotTextError:
+                report().skip(file, UNRECOGNISED)
+            else:
+                report().read(file)
+                label = one_name(file.parent.name)
+                self.found.examples.append(Example(document.text, (label,), document.source))
+
+    def _note_unused(
+        self, name: str, files: Sequence[DataPath], used: Collection[DataPath], why: str
+    ) -> None:
+        kept = {*used}
+        if rest := [file for file in files if file not in kept]:
+            number = counted(len(rest), "file")
+            self.found.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
+
+    def _leave_out(self, place: str) -> None:
+        self.num_blank += 1
+        self.first_blank = self.first_blank or place
+
+    def _read_table(self, name: str) -> None:
+        path = local_path(name)
+        if self.may_lack_header and (pairs := headerless_table(path, self.encoding)):
+            order = ", ".join(pairs.columns)
+            self.found.notes.append(f"{path} has no header; its columns are read as {order}")
+            self._read_rows(pairs.rows, ("text",), ("label",))
+            return
+        if path.is_file() and not is_table(path, self.encoding):
+            raise _of_another_kind(path, self.encoding)
+        table = with_chats(open_table(name, self.encoding), self.chat_template)
+        texts, labels = self._columns(table)
+        if self.found.label_column is None:
+            is_clear = len(labels) == 1 or not any("," in name for name in labels)
+            self.found.text_column = texts
+            self.found.label_column = ",".join(labels) if is_clear else self.label_column
+            self.found.has_names = table.has_names
+        role = "label" if len(labels) == 1 else "labels"
+        words = columns_in_words(table, {"text": texts, role: labels})
+        self.found.columns.setdefault(words, name)
+        self._read_rows(table.rows, texts, labels)
+
+    def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The text and label columns: those asked for, else detected by name and content."""
+        labels = named_labels(table, self.label_column)
+        given = text_columns(table, self.text_column) if self.text_column else ()
+        if both := [label for label in labels if label in given]:
+            raise used_twice(table, both[0], "text", "label")
+        if len(labels) > 1:
+            return given or text_columns(table, (), taken=labels), labels
+        label = labels[0] if labels else None
+        free = [name for name in table.columns if name not in given]
+        named = [name for name in free if name.casefold() in LABEL_COLUMNS]
+        if label is None and len(named) == 1:
+            label = named[0]
+        texts = given or text_columns(table, (), taken=[label] if label else [])
+        rest = [name for name in table.columns if name not in texts]
+        if not table.has_names and not named:  # then only the content can tell
+            rest = [name for name in rest if name in table.categories] or rest
+        if label is None and len(rest) == 1:
+            label = rest[0]
+        if label is None and not named and len(set_or_not := indicators(table, rest)) > 1:
+            raise GlassformerError(
+                f"{table.name} has several columns of 0 and 1 that could be the label "
+                f"({joined(set_or_not)}). Pass one as --label-column, or all that a text may "
+                f"have at once, e.g. --label-column {','.join(set_or_not[:2])}."
+            )
+        return texts, (label or column(table, None, LABEL_COLUMNS, "label", taken=texts),)
+
+    def _read_rows(
+        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
+    ) -> None:
+        if len(columns) > 1:
+            self._read_indicators(rows, texts, columns)
+            return
+        (label,) = columns
+        known: dict[str, tuple[str, ...]] = {}  # most rows have one of few labels
+        for row in rows:
+            text, place = joined_text(row, texts), row.place
+            if not text:
+                self._leave_out(place)
+                continue
+            value = row.get(label)
+            if isinstance(value, str) and value in known:
+                self.num_single += 1
+                self.found.examples.append(Example(text, known[value], place))
+                continue
+            several = unpacked(value, self.label_separator)
+            if self.label_separator is not None:
+                is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
+                self.has_joined = self.has_joined or is_joined
+            if isinstance(several, list):
+                self.found.first_list = self.found.first_list or place
+            else:
+                self.num_single += 1
+                several = [several]
+            names = (label_name(each, place, f'column "{label}"') for each in several)
+            labels = tuple(dict.fromkeys(names))
+            if isinstance(value, str) and [value] == several and len(known) < MANY:
+                known[value] = labels
+            self.found.examples.append(Example(text, labels, place))
+
+    def _read_indicators(
+        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
+    ) -> None:
+        """Rows with a column for each label: 1 where a text has it, else 0."""
+        self.is_ever_set = dict.fromkeys(columns, False) | self.is_ever_set
+        for row in rows:
+            text = joined_text(row, texts)
+            if not text:
+                self._leave_out(row.place)
+                continue
+            self.found.first_list = self.found.first_list or row.place
+            found = [name for name in columns if is_set(row, name)]
+            self.is_ever_set |= dict.fromkeys(found, True)
+            labels = tuple(dict.fromkeys(map(one_name, found)))
+            self.found.examples.append(Example(text, labels, row.place))
+
+
+def _of_another_kind(path: DataPath, encoding: str) -> UsageError:
+    """An error for a file without labelled texts, with a cure that depends on its ending."""
+    others = dict.fromkeys(
+        TAGGED_ENDINGS, "tagged words. Use train tagger or finetune --task tag"
+    ) | {".npz": "time series. Train rnn-classifier or classifier"}
+    if content := others.get(ending(path)):
+        return UsageError(
+            f"{path} is not a table of texts: it contains {content}, or pass labelled texts."
+        )
+    if advice := advice_for_tabs(path, encoding):
+        return UsageError(advice)
+    return UsageError(
+        f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
+        "label. Pass one of these, or a folder with a subfolder of text files for each label."
+    )
