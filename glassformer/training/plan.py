@@ -15,6 +15,7 @@ from glassformer.training.preparation import prepared, rehearsed, use_machine
 from glassformer.training.progress import Waiting
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_plan
+from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
 from glassformer.wording import clock, counted, readable_size
 
 SETTING_UP = 3.0  # seconds from the command to the first step, besides reading the data
@@ -44,8 +45,6 @@ def rehearse(recipe: Recipe, stream: TextIO) -> Plan:
         Waiting(stream, "reading the data") as wait,
         rehearsed(recipe, reported.append) as ready,
     ):
-        from glassformer.training.timing import choose_threads
-
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
         objective, setup = ready.objective(), use_machine(ready.sized)
         wait.now("choosing the number of threads")
@@ -74,8 +73,6 @@ def _plan(
     is_new: bool = False,
 ) -> Plan:
     """`first` is the step from which a run continues."""
-    from glassformer.training.timing import bytes_per_parameter, measured  # imports Lightning
-
     wait.now("trying steps, a validation and a saved state")
     model = new_model(objective.recipe).to(setup.device)
     before = read_load()

@@ -42,6 +42,7 @@ from glassformer.training.run_folder import REPORT, RunFolder
 from glassformer.training.run_log import RunLog
 from glassformer.training.saved_state import SavedStanding, check_best, new_state
 from glassformer.training.signals import Interruption, interruptible, without_handlers
+from glassformer.training.timing import choose_threads
 from glassformer.wording import counted, install
 
 TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
@@ -87,8 +88,6 @@ def _decided(recipe: Recipe, folder: Path, wait: Waiting) -> Recipe:
     objective = ready.objective()
     config = objective.config
     wait.now("choosing the number of threads")
-    from glassformer.training.timing import choose_threads  # here: Lightning takes a second
-
     threads = choose_threads(objective, setup)
     if threads < setup.threads:
         wait.say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_MEASURED = 300  # steps
 PATIENCE = 2.0  # seconds after which no further step is tried, and a validation is broken off
-LARGE = 0.3  # seconds of a step that is worth every core
+LARGE = 0.3  # seconds of a step: only a part of its rows is tried; one row is worth every core
 BLOCK = 0.08  # seconds of steps with one number of threads before another is tried
 CLEARLY = 1.1  # fewer threads must be this many times as fast
 
@@ -38,18 +38,21 @@ def choose_threads(objective: Objective, setup: Setup) -> int:
     has_steps = task_of(recipe.model_name).fit is None
     if not (is_open and has_steps and setup.device == "cpu" and setup.threads > 1):
         return setup.threads
-    learner = _learner(objective, setup)
+    learner, rows = _learner(objective, setup), recipe.decided.per_device_train_batch_size
     counts = sorted({setup.threads, setup.threads // 2, 1}, reverse=True)
-    if _seconds(learner, 1) > LARGE and _seconds(learner, 1) > LARGE:  # the very first warms up
-        return setup.threads
+    _seconds(learner, 1, rows=1)  # the very first warms up
+    while _seconds(learner, 1, rows) > LARGE:
+        if rows == 1:
+            return setup.threads
+        rows = max(1, rows // 4)
     seconds: dict[int, list[float]] = {count: [] for count in counts}
     try:
         for count in counts * 2:  # twice, since what else runs comes and goes
             torch.set_num_threads(count)
-            _seconds(learner, 1)  # threads start
+            _seconds(learner, 1, rows)  # threads start
             begin = time.perf_counter()
             while time.perf_counter() < begin + BLOCK:
-                seconds[count].append(_seconds(learner, 1 + len(seconds[count])))
+                seconds[count].append(_seconds(learner, 1 + len(seconds[count]), rows))
     finally:
         torch.set_num_threads(setup.threads)
     mean = {count: sum(times) / len(times) for count, times in seconds.items()}
