@@ -25,8 +25,6 @@ from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.machine import describe
-
 PYTHON = "while True: pass"
 TORCH = "import torch; a = torch.rand(256, 256)\nwhile True: a @ a"
 STATES = {"idle": None, "python": PYTHON, "torch": TORCH}
@@ -62,6 +60,8 @@ def main() -> None:
     if given.worker:
         answer(given.worker, given.data)
         return
+    from benchmarks.machine import describe
+
     print(describe())
     print(f"{'':24} {'idle':>12} {'python':>8} {'torch':>8}   threads", flush=True)
     with TemporaryDirectory(prefix="busy-") as name:
@@ -117,6 +117,9 @@ def show(name: str, found: dict[str, list[tuple[float, int]]]) -> None:
 
 def answer(name: str, data: Path) -> None:
     """Measure whenever asked."""
+    if not name.startswith("transformers"):
+        import glassformer  # noqa: F401  before torch, as for a user
+
     import torch
 
     with TemporaryDirectory(prefix="busy-run-") as folder:

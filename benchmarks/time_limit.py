@@ -11,10 +11,10 @@ import json
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from benchmarks.busy import TORCH, beside
 from benchmarks.machine import describe
@@ -43,21 +43,22 @@ def measured(model: str, data: Path, limit: str, out: Path, state: str) -> tuple
     command = [sys.executable, "-m", "glassformer", "train", model, *words]
     command += ["--max-steps", MANY, "--set", TO_THE_END]
     command += ["--time-limit", limit, "--out", str(out), "--json"]
-    begin, whole = time.perf_counter(), seconds_of(limit)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as training:
+    whole = seconds_of(limit)
+    with ExitStack() as others, TemporaryFile() as printed:
         if state == "busy":
-            with beside(TORCH):
-                printed, _ = training.communicate()
-        elif state == "changing":
-            time.sleep(0.2 * whole)
-            with beside(TORCH), suppress(subprocess.TimeoutExpired):
-                training.wait(0.4 * whole)
-            printed, _ = training.communicate()
-        else:
-            printed, _ = training.communicate()
+            others.enter_context(beside(TORCH))
+        begin = time.perf_counter()
+        with subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL) as training:
+            if state == "changing":
+                time.sleep(0.2 * whole)
+                with beside(TORCH), suppress(subprocess.TimeoutExpired):
+                    training.wait(0.4 * whole)
+        seconds = time.perf_counter() - begin
+        printed.seek(0)
+        text = printed.read()
     if training.returncode:
         raise SystemExit(f"{model} failed")
-    return time.perf_counter() - begin, json.loads(printed)["step"]
+    return seconds, json.loads(text)["step"]
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def carry_out(flags: "Values", values: Mapping[str, Any]) -> None:
     """Train, or only show what would be trained. `flags` are keys of the recipe that are given
     already, `values` those of the options."""
-    began = time.perf_counter()
+    began = time.time()
     from glassformer.runtime import processes
     from glassformer.training import command
 

@@ -5,12 +5,12 @@
     y = step · scale · (base² · high qᵀ + base · middle qᵀ + low qᵀ)
 
 Kernels for 8 bits multiply whole numbers of 8 bits and add the products up in 32 bits, without any
-rounding. So x, rounded to 24 bits relative to the largest value of its row, becomes three such
+rounding. So x, cut to 24 bits relative to the largest value of its row, becomes three such
 numbers ("digits"), which are the rows of one product: weights are read from memory once, and what
-becomes of a row does not depend on the rows beside it. 8 bits for x would lose accuracy. Worse,
-each rounding to 8 bits makes a step of the smallest difference, and attention over another number
-of padding tokens always has one in its last digits: with 8 bits the logits of SmolLM2 differ by 3
-then, with 16 bits by 0.01, with 24 bits by 0.00005 as in float32.
+becomes of a row depends on the rows beside it no more than in float32. 8 bits for x would lose
+accuracy. Worse, each rounding to 8 bits makes a step of the smallest difference, and attention over
+another number of padding tokens always has one in its last digits: with 8 bits the logits of
+SmolLM2 differ by 3 then, with 16 bits by 0.01, with 24 bits by 0.00005 as in float32.
 
 On processors without the VNNI instructions, sums of two products of 8 bits overflow; digits of 7
 bits do not. float32 multiplies without digits; it is as slow as weights that are not quantised.

@@ -45,7 +45,7 @@ class Request:
     force: bool
     options: Mapping[str, str] = field(default_factory=dict)
     """The option that gave each key among the flags."""
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=time.time)
     """When the command began: a time limit counts from then."""
 
     def given(self) -> tuple[Values, Origins]:
@@ -70,7 +70,7 @@ def dry_run(request: Request, as_json: bool, stream: TextIO) -> str:
     if request.resume and run.exists:
         plan = rehearse_rest(run, _resumed(request, run), stream)
     else:
-        plan = rehearse(recipe, stream)
+        plan = rehearse(recipe, stream, request.began)
         if run.exists and not request.force:
             note = f"note: {run.path} already contains a run: add --force, or choose another --out"
             plan = replace(plan, notes=(*plan.notes, note))
@@ -120,13 +120,12 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
     values = saved.model_dump(mode="json")
     for key, value in taken.items():
         values["training"][key.removeprefix("training.")] = value
-    if "training.max_steps" in taken and saved.training.time_limit is not None:
-        # From here on, the number of steps decides instead of the clock.
-        step, _ = run.last_good_step()
-        now = saved.decided.plan_at(step).model_dump() | {"step": step}
-        earlier = [plan.model_dump() for plan in saved.training.replans if plan.step < step]
-        plan = now | {"max_steps": taken["training.max_steps"]}
-        values["training"] |= {"time_limit": None, "replans": [*earlier, plan]}
+    if saved.training.replans and {"training.max_steps", "training.time_limit"} & taken.keys():
+        # What was planned ends here: the learning rate is again that of a training of this length.
+        values["training"]["replans"] = []
+        if "training.max_steps" in taken:
+            last = saved.decided.plans[-1].model_dump(include={"eval_steps", "save_steps"})
+            values["training"] |= {"time_limit": None, **last}
     return divided_anew(placed(make_recipe(values) if taken else saved), saved)
 
 

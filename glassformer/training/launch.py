@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -32,10 +33,11 @@ TIME_TO_STOP = 600  # seconds to finish a step and save it
 
 
 def train_in_processes(
-    run: RunFolder, config: TrainingConfig, until: int | None, spent: float = 0.0
+    run: RunFolder, config: TrainingConfig, until: int | None, began: float | None = None
 ) -> int | None:
     """Train a run that has been set up; the signal that stopped it, if one did."""
-    words = ["-m", WORKER, str(run.path), str(until or 0), str(int(run.is_forced)), str(spent)]
+    began = time.time() if began is None else began
+    words = ["-m", WORKER, str(run.path), str(until or 0), str(int(run.is_forced)), str(began)]
     # The launcher has handlers of its own, and keeps what processes report in a folder.
     with (
         _quiet(),

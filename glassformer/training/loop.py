@@ -73,6 +73,8 @@ class Loop:
         self.stop = StopRequest()
         self.limit: TimeLimit | None = None
         self._is_stopping = False
+        self._told: int | None = None  # by a signal to any process
+        self._is_short = False
         self._snapshots = snapshot_steps(self.config, learner.model)
 
     @property
@@ -94,7 +96,13 @@ class Loop:
             self.saved.trace.append(loss)
             self._do_what_is_due(until)
             self.progress.not_training(time.perf_counter() - trained)
-            self.progress.show(self._standing(loss))
+            left = None if self.limit is None else self.limit.left
+            self.progress.show(self._standing(loss), left)
+
+    @property
+    def stopped_by(self) -> int | None:
+        """The signal that ended it, if one did."""
+        return self.stop.signal or self._told
 
     @property
     def has_given_up(self) -> bool:
@@ -112,10 +120,12 @@ class Loop:
         plan = None
         if self.limit is not None:
             self.limit.stepped(seconds)
-            plan = self.limit.replan(self.step, self.learner.model)
+            plan = self.limit.replan(
+                self.step, None if self.learner.is_divided else self.learner.model
+            )
         mine = [loss, self.stop.signal or 0, float(plan is not None)]
         losses, signals, plans = zip(*processes.from_all(mine), strict=True)
-        self.stop.signal = int(max(signals)) or None
+        self._told = int(max(signals)) or None
         if any(plans):
             self._adopt(Replan(**processes.from_first(plan and plan.model_dump())))
         return float(sum(losses) / len(losses))
@@ -132,8 +142,9 @@ class Loop:
         if is_first_plan:
             limit = clock(self.limit.limit)
             self.progress.say(f"time limit: {counted(plan.max_steps, 'step')} planned for {limit}")
-            if plan.max_steps < FEW:
-                self.progress.say(advice(self.objective, plan.max_steps, self.limit.pace.step))
+        if plan.max_steps < FEW <= self.config.max_steps and not self._is_short:
+            self._is_short = True
+            self.progress.say(advice(self.objective, plan.max_steps, self.limit))
 
     def _do_what_is_due(self, until: int | None) -> None:
         step, plan = self.step, self.config.plan_at(self.step)
@@ -144,8 +155,9 @@ class Loop:
             values = self._validate()
             if self.limit is not None:
                 self.limit.validated(time.perf_counter() - begin)
-        # Asked once: a signal may come at any moment.
-        self._is_stopping = self.stop.signal is not None or self.has_given_up or step == until
+        # Asked once: a signal may come at any moment. Several processes have asked each other.
+        told = self.stop.signal if processes.here() is None else self._told
+        self._is_stopping = told is not None or self.has_given_up or step == until
         if step % self.config.logging_steps == 0 or values or is_last:
             values["train_loss"] = sum(self.saved.losses) / len(self.saved.losses)
             # That of the recipe: groups of parameters learn at multiples of it.
@@ -223,12 +235,12 @@ class Loop:
 
 
 def fit(
-    run: RunFolder, stream: TextIO, until: int | None = None, spent: float | None = None
+    run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
 ) -> Outcome:
     """Train from the last good state of a run, or from its beginning if there is none.
 
-    `until` is a step to save and stop at before the end; `spent` are the seconds of a time limit
-    that have passed before this call. Processes that train together all call
+    `until` is a step to save and stop at before the end; a time limit counts from `began`, by
+    time.time. Processes that train together all call
     this; the first one reads, writes and reports.
     """
     recipe = run.recipe()
@@ -261,7 +273,8 @@ def fit(
             _check_state(run, first, loop.learner)
             loop.load(load_state(run.checkpoint(first)))
         if config.time_limit is not None and until is None and processes.is_first():
-            before = (loop.saved.seconds or 0.0) + (spent or 0.0)
+            now = 0.0 if began is None else time.time() - began
+            before = now + (loop.saved.seconds or 0.0)  # in earlier sessions
             loop.limit = TimeLimit(config.time_limit, before, objective)
         listening.enter_context(loop.stop.heeded())
         loop.train(until)
@@ -272,7 +285,7 @@ def fit(
         best=loop.saved.best,
         best_step=loop.saved.best_step,
         notes=tuple(loop.saved.notes),
-        stopped_by=loop.stop.signal,
+        stopped_by=loop.stopped_by,
         objective=objective,
         stopped_early=loop.has_given_up,
     )

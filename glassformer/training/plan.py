@@ -1,5 +1,6 @@
 """A rehearsal: what a training would be, measured on a few real steps, with nothing left behind."""
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
@@ -38,7 +39,7 @@ class Plan:
         return "\n".join([*(f"{name:10} {text}" for name, text in self.rows.items()), *self.notes])
 
 
-def rehearse(recipe: Recipe, stream: TextIO) -> Plan:
+def rehearse(recipe: Recipe, stream: TextIO, began: float | None = None) -> Plan:
     """Prepare the data in a temporary place, try a few steps, and add up."""
     reported: list[str] = []
     with (
@@ -50,7 +51,8 @@ def rehearse(recipe: Recipe, stream: TextIO) -> Plan:
         wait.now("choosing the number of threads")
         setup = replace(setup, threads=choose_threads(objective, setup))
         torch.set_num_threads(setup.threads)
-        return _plan(objective, setup, wait, notes, is_new=True)
+        spent = SETTING_UP if began is None else time.time() - began
+        return _plan(objective, setup, wait, notes, spent=spent)
 
 
 def rehearse_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> Plan:
@@ -61,7 +63,8 @@ def rehearse_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> Plan:
         first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
     notes = tuple(f"note: {each}" for each in problems)
     with Waiting(stream, "reading the data") as wait:
-        return _plan(prepared(recipe, run.path), use_machine(recipe), wait, notes, first)
+        spent = (run.standing(first).seconds if first else None) or 0.0
+        return _plan(prepared(recipe, run.path), use_machine(recipe), wait, notes, spent, first)
 
 
 def _plan(
@@ -69,10 +72,11 @@ def _plan(
     setup: Setup,
     wait: Waiting,
     notes: tuple[str, ...],
+    spent: float,
     first: int = 0,
-    is_new: bool = False,
 ) -> Plan:
-    """`first` is the step from which a run continues."""
+    """`first` is the step from which a run continues; `spent` are the seconds of a time limit that
+    will have passed by then."""
     wait.now("trying steps, a validation and a saved state")
     model = new_model(objective.recipe).to(setup.device)
     before = read_load()
@@ -82,8 +86,9 @@ def _plan(
         notes += (f"note: the time is that of a busy machine: other programs use {busy:.1f} cores",)
     plan = objective.config.plan_at(objective.config.last_step)
     limit = objective.config.time_limit
-    if is_new and limit is not None and pace.step:
-        plan = fitting_plan(objective, 0, (1 - RESERVE) * limit - SETTING_UP - pace.ending, pace)
+    if limit is not None and pace.step and first < plan.max_steps:
+        left = (1 - RESERVE) * limit - spent - pace.ending
+        plan = fitting_plan(objective, first, left, pace)
     recipe, dataset, parameters = objective.recipe, objective.dataset, count_parameters(model)
     unit, context = dataset.unit, recipe.model.get("context_length")
     last, items = plan.max_steps, objective.items_per_step

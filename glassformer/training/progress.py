@@ -142,9 +142,11 @@ class Progress:
         margins = [heading, *(" " * len(heading) for _ in lines[1:])]
         self.say("\n".join(map(" │ ".join, zip(margins, lines, strict=True))))
 
-    def show(self, standing: Standing) -> None:
+    def show(self, standing: Standing, most: float | None = None) -> None:
+        """`most` are the seconds that are left of a time limit."""
         self._times.append((standing.step, time.perf_counter() - self._pause))
         seconds = self._seconds_left(standing)
+        seconds = seconds if most is None else max(0.0, min(seconds, most))
         width = self._console.width if self._live else None
         self._last = standing.line(self._speed(), seconds, width)
         if self._live:

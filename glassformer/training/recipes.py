@@ -15,6 +15,9 @@ from glassformer.tasks.recipe import Recipe, model_config
 DATA_TO_LEARN_FROM = ("paths", "source_paths", "target_paths")  # keys of `data`; each task has some
 
 
+LENGTHS = tuple(f"training.{key}" for key in ("max_steps", "num_train_epochs", "time_limit"))
+
+
 def given_values(
     path: Path | None,
     flags: Values,
@@ -35,6 +38,11 @@ def given_values(
         assign(values, assignment)
         key = assignment.partition("=")[0].strip()
         origins[key] = f"--set {key}"
+    training = values.get("training")
+    if isinstance(training, dict) and any(
+        str(origins.get(key)).startswith("--") for key in LENGTHS
+    ):
+        training.pop("replans", None)  # of the file, for another length
     return values, origins
 
 

@@ -5,8 +5,8 @@
     tested    evaluate the best model once, on data that had no part in training it
     reported  write a page about the run
 
-Everything before the first step needs no Lightning: a mistake in the data is reported at once, not
-after seconds of importing.
+Reading the data needs no Lightning: a mistake in it is reported at once, not after seconds of
+importing.
 """
 
 import gc
@@ -49,8 +49,8 @@ TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells
 
 
 def train(recipe: Recipe, run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
-    """Begin a run and see it through. A time limit counts from `began`, by time.perf_counter."""
-    began = time.perf_counter() if began is None else began
+    """Begin a run and see it through. A time limit counts from `began`, by time.time."""
+    began = time.time() if began is None else began
     with Waiting(stream, "reading the data") as wait:
         begin(recipe, run, wait)
     return resume(run, stream, began)
@@ -126,17 +126,16 @@ def train_on(
     run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
 ) -> Outcome:
     """Train from the last good state; `until` is a step to save and stop at before the end, `began`
-    the time (of time.perf_counter) at which a time limit began."""
+    the time (of time.time) from which a time limit counts."""
     recipe = run.recipe()
     if (fit_once := task_of(recipe.model_name).fit) is not None:
         return _fit_at_once(run, stream, fit_once)
-    spent = 0.0 if began is None else time.perf_counter() - began
     if recipe.training.num_processes > 1 and processes.here() is None:
-        return launched(run, recipe.training, until, spent)
+        return launched(run, recipe.training, until, began)
     processes.announce(TRAIN)
     with Waiting(stream, "loading the training library"):
         from glassformer.training.loop import fit  # here: Lightning takes a second to import
-    return fit(run, stream, until, spent)
+    return fit(run, stream, until, began)
 
 
 def follow(run: RunFolder) -> Outcome:
@@ -152,12 +151,12 @@ def follow(run: RunFolder) -> Outcome:
 
 
 def launched(
-    run: RunFolder, config: TrainingConfig, until: int | None = None, spent: float = 0.0
+    run: RunFolder, config: TrainingConfig, until: int | None = None, began: float | None = None
 ) -> Outcome:
     """Train in several processes of their own, on this machine and perhaps on others."""
     from glassformer.training.launch import train_in_processes
 
-    stopped_by = train_in_processes(run, config, until, spent)
+    stopped_by = train_in_processes(run, config, until, began)
     step, _ = run.last_good_step()
     objective = prepared(run.recipe(), run.path)
     standing = run.standing(step) if step else SavedStanding.at_the_start()

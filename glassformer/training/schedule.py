@@ -9,7 +9,7 @@ constant  ╱──
 
 import math
 
-from glassformer.tasks.recipe import DecidedTraining, Replan, ScheduleKind
+from glassformer.tasks.recipe import DecidedTraining, ScheduleKind
 
 STABLE = 0.6  # the part of a wsd schedule before it falls
 
@@ -21,27 +21,23 @@ def rate_of(config: DecidedTraining, step: int) -> float:
     the rise and of the fall is spread over the steps that are left.
     """
     risen = fallen = 0.0
+    top = 0  # the first step with the full rate
     for plan, following in zip(config.plans, (*config.replans, None), strict=True):
-        last = step if following is None else min(step, following.step - 1)
-        risen, fallen = _after(plan, risen, fallen, last)
+        begin, last = plan.step - 1, step if following is None else min(step, following.step - 1)
+        if risen < 1:  # so much of the rise is left for this plan
+            begin = top = plan.step + int((1 - risen) * plan.warmup_steps)
+            way = (last - plan.step + 1) / (top - plan.step + 1)
+            risen = 1.0 if last >= top else risen + (1 - risen) * way
+        # Complete at the step after the last: a step that changes nothing would be wasted.
+        part = max(0, last - begin) / max(1, plan.max_steps - begin)
+        fallen = min(1.0, fallen + (1 - fallen) * part)
         if last == step:
             break
     if risen < 1:
         return risen
     if config.lr_scheduler_type == "noam":
-        return math.sqrt((config.warmup_steps + 1) / (max(step, config.warmup_steps) + 1))
+        return math.sqrt((top + 1) / (step + 1))
     return config.min_lr_rate + (1 - config.min_lr_rate) * _shape(config.lr_scheduler_type, fallen)
-
-
-def _after(plan: Replan, risen: float, fallen: float, step: int) -> tuple[float, float]:
-    """The shares of the rise and of the fall that are behind `step`, if so much of them was behind
-    the step before the plan. The rise is up to 1 in a line; the fall would be complete at the step
-    after the last, since a step that changes nothing would be wasted."""
-    top = max(plan.step, plan.warmup_steps) if risen < 1 else plan.step - 1
-    if step < top:
-        return risen + (1 - risen) * (step - plan.step + 1) / (top - plan.step + 1), fallen
-    part = (step - top) / max(1, plan.max_steps - top)
-    return 1.0, min(1.0, fallen + (1 - fallen) * part)
 
 
 def _shape(kind: ScheduleKind, fallen: float) -> float:

@@ -9,17 +9,25 @@ from glassformer.runtime.load import NOTICEABLE, busy_cores
 from glassformer.tasks.recipe import Recipe, model_config
 from glassformer.tasks.task import Objective
 from glassformer.training.model_card import count_parameters
-from glassformer.training.time_limit import FEW
+from glassformer.training.time_limit import FEW, TimeLimit
 from glassformer.wording import counted
 
 
-def advice(objective: Objective, steps: int, seconds: float) -> str:
-    """Why so few steps fit, if each takes so many seconds, and what would make it more."""
-    why = f"a step takes {seconds:.2g} s"
-    if (busy := busy_cores() or 0.0) >= NOTICEABLE:
-        why += f" while other programs use {busy:.1f} cores"
-    cure = "Allow more time"
-    if smaller := _smaller_preset(objective.recipe, steps):
+def advice(objective: Objective, steps: int, limit: TimeLimit) -> str:
+    """Why so few steps fit into a time limit, and what would make it more."""
+    pace, cure = limit.pace, "Allow more time"
+    evaluating = pace.validation + pace.ending
+    reasons = {
+        f"a step takes {pace.step:.2g} s": steps * pace.step,
+        f"a validation and the report take {evaluating:.2g} s": evaluating,
+        f"{limit.before:.2g} s passed before the first step": limit.before,
+    }
+    why = max(reasons, key=lambda reason: reasons[reason])
+    is_alone = objective.config.num_processes == 1  # the others of this training are no load
+    if is_alone and (busy := busy_cores() or 0.0) >= NOTICEABLE:
+        why += f", while other programs use {busy:.1f} cores"
+    smaller = _smaller_preset(objective.recipe, steps)
+    if smaller and why.startswith("a step"):
         preset, more = smaller
         cure += f", or pass --preset {preset}, which would take about {counted(more, 'step')}"
     return f"note: {counted(steps, 'step')} cannot teach it much: {why}. {cure}."

@@ -3,7 +3,8 @@
     0, 1, 2, 5, 10, 20, 50, 100 …, and the last step
 
 A model changes most at the beginning, so the steps lie ever further apart. They follow from the
-recipe and the size of the model alone: a run that resumes keeps the same ones.
+number of steps and the size of the model: a run that resumes keeps the same ones, unless a time
+limit changes the number on the way.
 """
 
 from torch import nn

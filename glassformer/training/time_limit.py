@@ -64,6 +64,7 @@ class TimeLimit:
         self.limit = limit
         self.objective = objective
         self.clock = clock
+        self.before = spent
         self.end = clock() + limit - spent
         self._saving = 0.0
         # What is computed otherwise takes as long as so many steps, however fast the machine is:
@@ -73,8 +74,12 @@ class TimeLimit:
         self._planned_at: float | None = None
 
     @property
+    def left(self) -> float:
+        return self.end - self.clock()
+
+    @property
     def spent(self) -> float:
-        return self.limit - (self.end - self.clock())
+        return self.limit - self.left
 
     def stepped(self, seconds: float) -> None:
         self._num_timed += 1
@@ -96,16 +101,17 @@ class TimeLimit:
         step = sum(self._steps) / len(self._steps)
         return Pace(step, self._validation * step, self._saving, ENDING + self._ending * step)
 
-    def replan(self, step: int, model: nn.Module) -> Replan | None:
-        """Another plan for the steps after this one, unless the one in force still fits."""
+    def replan(self, step: int, model: nn.Module | None) -> Replan | None:
+        """Another plan for the steps after this one, unless the one in force still fits. Without a
+        model, what an evaluation takes is not known before the first one."""
         config = self.objective.config
         is_known = any(plan.step > step for plan in config.replans)  # before it was interrupted
         if is_known or step >= config.last_step or not self._is_due():
             return None
-        if self._planned_at is None:
+        if self._planned_at is None and model is not None:
             self._time_evaluations(model)
         self._planned_at = self.clock()
-        now, left = config.plan_at(step), self.end - self.clock()
+        now, left = config.plan_at(step), self.left
         pace = self.pace
         left -= RESERVE * self.limit + pace.ending
         error = seconds_of_plan(now, step, pace) - left
@@ -145,8 +151,8 @@ def fitting_plan(objective: Objective, step: int, left: float, pace: Pace) -> Re
 
 
 def make_plan(objective: Objective, step: int, max_steps: int, pace: Pace) -> Replan:
-    """What follows from another number of steps. Intervals that were given for this training, and
-    those that would hardly change, stay."""
+    """What follows from another number of steps. Intervals that were given, other than the
+    usual ones, and those that would hardly change, stay."""
     config, dataset = objective.config, objective.dataset
     usual = intervals(config, dataset, config.max_steps)
     wanted = intervals(config, dataset, max(1, max_steps))

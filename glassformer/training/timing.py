@@ -39,7 +39,9 @@ def choose_threads(objective: Objective, setup: Setup) -> int:
     if not (is_open and has_steps and setup.device == "cpu" and setup.threads > 1):
         return setup.threads
     learner, rows = _learner(objective, setup), recipe.decided.per_device_train_batch_size
-    counts = sorted({setup.threads, setup.threads // 2, 1}, reverse=True)
+    counts = [setup.threads]
+    while counts[-1] > 1:
+        counts.append(counts[-1] // 2)
     _seconds(learner, 1, rows=1)  # the very first warms up
     while _seconds(learner, 1, rows) > LARGE:
         if rows == 1:

@@ -1,6 +1,6 @@
 """One of the processes that train a run together; `launch` starts it.
 
-python -m glassformer.training.worker RUN UNTIL IS_FORCED SECONDS_SPENT
+python -m glassformer.training.worker RUN UNTIL IS_FORCED BEGAN
 """
 
 import io
@@ -24,12 +24,12 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # where the launcher looks for what a pr
 
 
 def main() -> None:
-    path, until, is_forced, spent = sys.argv[1:]
+    path, until, is_forced, began = sys.argv[1:]
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     stream = sys.stderr if processes.is_first() else io.StringIO()
     try:
         run = RunFolder(Path(path), is_forced == "1")
-        outcome = fit(run, stream, int(until) or None, float(spent))
+        outcome = fit(run, stream, int(until) or None, float(began))
     except GlassformerError as error:
         _report(str(error))
     except OSError as error:

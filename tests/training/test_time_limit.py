@@ -190,7 +190,8 @@ class ChangingSpeed(TimeLimit):
         super().saved(0.1)
 
     def _time_evaluations(self, model: nn.Module) -> None:
-        pass
+        super()._time_evaluations(model)  # it must not change what is learned
+        self._validation = self._ending = 5.0
 
 
 @pytest.fixture
@@ -248,22 +249,34 @@ def test_a_run_with_a_time_limit_goes_on_after_it_was_interrupted(
 
 def test_a_time_limit_for_a_few_steps_says_why_and_what_fits(tmp_path: Path, tiny: Make) -> None:
     stream = io.StringIO()
-    story.train(tiny(time_limit=0.01), RunFolder(tmp_path / "run"), stream)
+    story.train(tiny(max_steps=100, time_limit=1e-5), RunFolder(tmp_path / "run"), stream)
     said = stream.getvalue()
     assert "1 step planned for 0:00" in said
     assert re.search(r"note: 1 step cannot teach it much: a step takes [\d.e-]+ s", said)
     assert "Allow more time" in said
 
 
+def slow(objective: Objective, before: float = 0.0) -> TimeLimit:
+    """Steps take two seconds."""
+    limit = TimeLimit(60, before, objective)
+    limit.stepped(2.0)
+    return limit
+
+
 def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     large = {"num_layers": 8, "d_model": 512, "num_heads": 8, "d_feedforward": 2048}
     with rehearsed(tiny(large)) as ready:
-        said = smaller_preset.advice(ready.objective(), 20, 2.0)
+        said = smaller_preset.advice(ready.objective(), 20, slow(ready.objective()))
+        late = smaller_preset.advice(ready.objective(), 20, slow(ready.objective(), before=50))
+    assert "a step takes 2 s" in said
+    assert "50 s passed before the first step" in late
+    assert "--preset" not in late
     preset = re.search(r"--preset ([\w-]+), which would take about ([\d,]+) steps", said)
     assert preset
     assert int(preset[2].replace(",", "")) >= 50
     with rehearsed(tiny()) as ready:  # as small as a model can be
-        assert "--preset" not in smaller_preset.advice(ready.objective(), 20, 2.0)
+        objective = ready.objective()
+        assert "--preset" not in smaller_preset.advice(objective, 20, slow(objective))
 
 
 def test_a_machine_that_is_busy_is_named_as_the_reason(
@@ -271,5 +284,5 @@ def test_a_machine_that_is_busy_is_named_as_the_reason(
 ) -> None:
     monkeypatch.setattr(smaller_preset, "busy_cores", lambda: 1.7)
     with rehearsed(tiny()) as ready:
-        said = smaller_preset.advice(ready.objective(), 20, 2.0)
+        said = smaller_preset.advice(ready.objective(), 20, slow(ready.objective()))
     assert "while other programs use 1.7 cores" in said

@@ -38,7 +38,7 @@ def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.Mo
         objective = ready.objective()
         monkeypatch.setattr(objective, "sample", lambda model, step: time.sleep(0.2))
         monkeypatch.setattr(objective, "validate", lambda model: slow_reading(4))
-        assert 0.6 < seconds_of(objective).validation < 2
+        assert seconds_of(objective).validation > 0.6
 
 
 def test_a_long_validation_is_broken_off(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
