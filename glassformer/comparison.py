@@ -28,8 +28,8 @@ class Line:
     num_parameters: int | None
     result: Result
 
-    def as_json(self) -> dict[str, Any]:
-        interval = self.result.interval
+    def as_json(self, measure: str) -> dict[str, Any]:
+        interval = self.result.interval_of(measure)
         return {
             "model": self.name,
             "num_parameters": self.num_parameters,
@@ -44,6 +44,8 @@ class Comparison:
 
     lines: list[Line]
     notes: list[str]
+    measure: str
+    """The score that decides which is the best."""
 
     @property
     def metrics(self) -> Table:
@@ -62,21 +64,21 @@ class Comparison:
         return self.text()
 
     def as_json(self) -> list[dict[str, Any]]:
-        return [line.as_json() for line in self.lines]
+        return [line.as_json(self.measure) for line in self.lines]
 
     def _repr_html_(self) -> str:
         return html_table(*self._table())
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows."""
-        names = list(self.lines[0].result.scores())
+        names = [self.measure, *(n for n in self.lines[0].result.scores() if n != self.measure)]
         words = [score_name(name) for name in names]
         head = ["model", "parameters", words[0], "95% interval", *words[1:]]
         return head, [self._cells(line, names) for line in self.lines]
 
     @staticmethod
     def _cells(line: Line, names: list[str]) -> list[str]:
-        scores, found = line.result.scores(), line.result.interval
+        scores, found = line.result.scores(), line.result.interval_of(names[0])
         first, *rest = (f"{scores[name]:.4f}" if name in scores else "-" for name in names)
         size = "-" if line.num_parameters is None else f"{line.num_parameters:,}"
         interval = "-" if found is None else "{:.4f} to {:.4f}".format(*found)
@@ -109,10 +111,17 @@ def compare(
             lines += _baseline(folders[0], predictors[0], arguments, say)
         except GlassformerError as error:
             notes.append(f"no baseline: {error}")
-    scores = [line.result.scores() for line in lines]
-    measure = next(name for name in scores[0] if all(name in each for each in scores))
+    measure = _measure([line.result.scores() for line in lines])
     lines.sort(key=lambda line: order(measure, line.result.scores()[measure], line.result.loss))
-    return Comparison(lines, notes)
+    return Comparison(lines, notes, measure)
+
+
+def _measure(scores: Sequence[dict[str, float]]) -> str:
+    """The first score of all. A model without some of the labels sees other classes: then accuracy,
+    in which these count as wrong."""
+    common = [name for name in scores[0] if all(name in each for each in scores)]
+    is_agreed = all(next(iter(each)) == common[0] for each in scores)
+    return common[0] if is_agreed or "accuracy" not in common else "accuracy"
 
 
 def _notes(lines: Sequence[Line]) -> list[str]:

@@ -40,7 +40,7 @@ def caption(
     """
     settings = passed(values)
 
-    from glassformer.evaluation.captions import cut_off_note
+    from glassformer.evaluation.translation import cut_off_note
     from glassformer.predict.caption import CaptionPredictor
     from glassformer.story.alignment import check_ending
     from glassformer.story.word_places import draw
@@ -57,7 +57,8 @@ def caption(
         for each in found:
             _print(each, as_json, with_name=len(found) > 1)
         if number := sum(each.is_cut_off for each in found):
-            note(cut_off_note(number, len(found), predictor.model.context_length))
+            length = predictor.model.context_length
+            note(cut_off_note(number, len(found), length, what="caption"))
         if attention is not None:
             draw(predictor.look(images[0], **settings), attention)
             typer.echo(f"wrote {attention}", err=True)

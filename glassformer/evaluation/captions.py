@@ -25,6 +25,7 @@ from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.evaluation.reading_progress import tracked
 from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.translation import cut_off_note
 from glassformer.generation.beam import beam_search
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis
@@ -146,7 +147,7 @@ def evaluate_captions(
     seconds = time.perf_counter() - begin
     notes = [*remarks, *scorer.notes]
     if cut_off:
-        notes.append(cut_off_note(cut_off, len(texts), model.context_length))
+        notes.append(cut_off_note(cut_off, len(texts), model.context_length, what="caption"))
     streams = _streams(references)
     return CaptionResult(
         bleu=scorer.bleu.corpus_score(list(texts), streams).score,
@@ -192,15 +193,6 @@ class CaptionScorer:
         """Whether each caption is one of its references, but for case and punctuation."""
         pairs = zip(map(self._words, texts), self._known, strict=True)
         return [words in known for words, known in pairs]
-
-
-def cut_off_note(number: int, of: int, context: int) -> str:
-    """What to tell users about captions that were cut off."""
-    return (
-        f"{number:,} of {counted(of, 'caption')} reached the maximum length and "
-        f"{'was' if number == 1 else 'were'} cut off. Pass a larger --max-new-tokens, up to the "
-        f"model's context of {context:,} tokens."
-    )
 
 
 def _streams(references: Sequence[Sequence[str]]) -> list[list[str]]:

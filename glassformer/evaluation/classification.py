@@ -101,13 +101,17 @@ class Classification(Result):
 
     @cached_property
     def macro_f1_interval(self) -> tuple[float, float] | None:
-        """95% interval by the bootstrap; None with several labels per example."""
+        """95% interval; None with several labels per example."""
         return None if self.confusion is None else macro_f1_interval(self.confusion)
 
     @property
     def interval(self) -> tuple[float, float] | None:  # type: ignore[override]
         """That of the first score."""
         return self.macro_f1_interval if self.is_uneven else self.accuracy_interval
+
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        known = {"macro_f1": self.macro_f1_interval, "accuracy": self.accuracy_interval}
+        return known.get(name)
 
     def scores(self) -> dict[str, float]:
         found = super().scores()

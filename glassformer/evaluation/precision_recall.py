@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-DRAWS = 1000  # bootstrap samples of the sentences
+DRAWS = 1000  # for an interval
 NORMAL_95 = 1.959963984540054  # 95% of a normal distribution lie within this many deviations
 
 
@@ -93,19 +94,31 @@ def f1_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
 
 
 def macro_f1_interval(confusion: Mapping[str, Mapping[str, int]]) -> tuple[float, float]:
-    """The 95% interval of macro F1 by the bootstrap: examples are resampled with replacement,
-    always in the same way. `confusion` counts true labels by what was predicted."""
-    names = {name for true, row in confusion.items() for name in (true, *row)}
-    place = {name: number for number, name in enumerate(sorted(names))}
+    """The 95% interval of macro F1. `confusion` counts true labels by what was predicted.
+
+    How often each class is recognised is drawn from its distribution given these counts (Jeffreys'
+    prior), always in the same way. A bootstrap would believe that a class is always recognised
+    because two of two examples were, and leave rare classes out of many samples.
+    """
+    names = sorted({name for true, row in confusion.items() for name in (true, *row)})
+    place = {name: number for number, name in enumerate(names)}
     cells = [(place[t], place[p], n) for t, row in confusion.items() for p, n in row.items()]
     true, predicted, counts = np.array(cells).T
-    is_right, size = true == predicted, len(place)
+    size, is_wrong = len(names), true != predicted
+    support = np.bincount(true, counts, size)
+    right = np.bincount(true, counts * ~is_wrong, size)
+    wrong, true, predicted = support - right, true[is_wrong], predicted[is_wrong]
+    share = counts[is_wrong] / wrong[true]  # of what each class is taken for
+    is_always_right = wrong == 0  # if one were not, it would be taken for any other
+
+    def macro_f1(right: NDArray[Any]) -> float:
+        missed = support - right
+        spread = missed * is_always_right
+        others = (spread.sum() - spread) / max(1, size - 1)
+        taken = np.bincount(predicted, share * missed[true], size) + others
+        return float((2 * right / (support + right + taken)).mean())
+
     draw = np.random.default_rng(0)
-    found = []
-    for _ in range(DRAWS):
-        drawn = draw.multinomial(counts.sum(), counts / counts.sum())
-        both = np.bincount(true, drawn, size) + np.bincount(predicted, drawn, size)
-        right = np.bincount(true[is_right], drawn[is_right], size)
-        found.append((2 * right[both > 0] / both[both > 0]).mean())
+    found = [macro_f1(support * draw.beta(right + 0.5, wrong + 0.5)) for _ in range(DRAWS)]
     low, high = np.quantile(found, (0.025, 0.975))
-    return float(low), float(high)
+    return min(float(low), macro_f1(right)), max(float(high), macro_f1(right))

@@ -46,6 +46,10 @@ class Result(ABC):
         found = {name: getattr(self, name) for name in self.score_names}
         return {name: value for name, value in found.items() if value is not None}
 
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        """The 95% confidence interval of a score, if it is known."""
+        return self.interval if name == next(iter(self.scores())) else None
+
     @property
     def metrics(self) -> Table:
         """The scores as a table of one row."""

@@ -170,13 +170,18 @@ def evaluate_translation(
     )
 
 
-def cut_off_note(number: int, of: int, context: int, where: str = "") -> str:
-    """What to tell users about translations that were cut off."""
-    return (
-        f"{number:,} of {counted(of, 'translation')} reached the maximum length and "
+def cut_off_note(
+    number: int, of: int, context: int, where: str = "", what: str = "translation"
+) -> str:
+    """What to tell users about texts that were cut off."""
+    note = (
+        f"{number:,} of {counted(of, what)} reached the maximum length and "
         f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
         f"the model's context of {context:,} tokens."
     )
+    if 2 * number > of > 1:
+        note += " Or train longer: a model that has learned little does not know where to end."
+    return note
 
 
 def hidden_and_targets(

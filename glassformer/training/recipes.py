@@ -46,6 +46,10 @@ def given_values(
     return values, origins
 
 
+def _given_by_options(origins: Origins) -> set[str]:
+    return {key for key, origin in origins.items() if str(origin).startswith("--")}
+
+
 def assign(values: Values, assignment: str) -> None:
     """Apply one `--set a.b=value` to nested dicts. The value is read as YAML, as in a recipe."""
     key, equals, text = assignment.partition("=")

@@ -21,6 +21,7 @@ from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
+SILENT = io.StringIO()
 
 
 def request(out: Path | None = None, *sets: str, **said: Any) -> command.Request:
@@ -188,3 +189,34 @@ def test_the_same_command_resumes_a_run_with_a_time_limit(tmp_path: Path, tiny: 
     run = trained(tmp_path / "run", tiny(time_limit=60))
     resumed(run, "training.max_steps=9999", "training.time_limit=1m", force=False)
     assert run.last_step() == 12
+
+
+def limited(tiny: Make, folder: Path) -> RunFolder:
+    """A run whose time limit allowed six steps."""
+    run = RunFolder(folder)
+    plan = {"step": 2, "max_steps": 6, "warmup_steps": 0, "eval_steps": 3, "save_steps": 3}
+    story.train(tiny(max_steps=40, eval_steps=None, save_steps=None, replans=[plan]), run, SILENT)
+    assert run.last_step() == 6
+    return run
+
+
+@pytest.mark.parametrize("length", ["max_steps=8", "num_train_epochs=0.1", "time_limit=1h"])
+def test_another_length_does_away_with_the_plans_of_a_recipe(
+    tmp_path: Path, tiny: Make, length: str
+) -> None:
+    recipe = limited(tiny, tmp_path / "limited").path / "recipe.yaml"
+    same = request(tmp_path / "same", recipe=recipe)
+    other = request(tmp_path / "other", f"training.{length}", recipe=recipe)
+    assert "max_steps: 6" in command.recipe_text(same, as_json=False, stream=SILENT)
+    assert "max_steps: 6" not in command.recipe_text(other, as_json=False, stream=SILENT)
+
+
+def test_a_run_with_a_time_limit_is_continued_for_more_steps_again_and_again(
+    tmp_path: Path, tiny: Make
+) -> None:
+    run = limited(tiny, tmp_path / "limited")
+    for steps in (9, 12):
+        longer = request(run.path, f"training.max_steps={steps}", resume=True, force=True)
+        assert command.train(longer, SILENT).step == steps
+        last = read_metrics(run.path / "metrics.csv")[-1]
+        assert float(last["learning_rate"]) > 0

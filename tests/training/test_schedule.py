@@ -116,7 +116,7 @@ def test_the_fall_bends_without_a_jump_and_still_ends_at_the_lowest(
     assert bent[:25] == rates(config)[:25]  # what has been trained stays true
     falls = [before - after for before, after in pairwise(bent[4:])]
     slopes = falls[19], falls[21]  # before and after the plan's step, where the curve bends
-    assert min(slopes) - 1e-9 <= falls[20] <= max(slopes) + 1e-9
+    assert 0.95 * min(slopes) <= falls[20] <= 1.05 * max(slopes)
     assert bent[4:] == sorted(bent[4:], reverse=True)
     assert rate_of(replanned(config, 25, steps), steps) == pytest.approx(0.1)
 
@@ -138,10 +138,10 @@ def test_noam_falls_from_where_its_rise_ended() -> None:
 
 def test_the_rise_goes_on_from_where_it_was() -> None:
     config = replanned(planned("linear", warmup=100, steps=1000), 10, 100, warmup=20)
-    rising = rates(config)[:21]
+    rising = rates(config)[:29]  # nine tenths of the new warm-up
     assert rising == sorted(rising)
     assert rising[9] < 0.11
-    assert rising[20] == pytest.approx(1.0)
+    assert rising[28] == pytest.approx(1.0)
 
 
 def test_plans_may_change_several_times() -> None:

@@ -252,7 +252,7 @@ def test_a_time_limit_for_a_few_steps_says_why_and_what_fits(tmp_path: Path, tin
     story.train(tiny(max_steps=100, time_limit=1e-5), RunFolder(tmp_path / "run"), stream)
     said = stream.getvalue()
     assert "1 step planned for 0:00" in said
-    assert re.search(r"note: 1 step cannot teach it much: a step takes [\d.e-]+ s", said)
+    assert "note: 1 step cannot teach it much: " in said
     assert "Allow more time" in said
 
 
