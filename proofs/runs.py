@@ -59,7 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def begun(recipe: Recipe, folder: Path) -> RunFolder:
     """A run that is set up and has taken no step."""
     run = RunFolder(folder)
-    in_child(lambda: story.begin(recipe, run, lambda text: None))
+    in_child(lambda: story.begin(recipe, run, io.StringIO()))
     return run
 
 

@@ -126,10 +126,11 @@ class KnownWords:
         self._total = self._without = 0
 
     def look(self, texts: Sequence[str]) -> None:
-        texts, known = [text for text in texts if text.strip()], self._tokenizer
-        self._total += len(texts)
+        known = self._tokenizer
         if known is None or (known.unknown is None and known.kind != "char"):
-            return
+            return  # without a tokenizer they are no texts
+        texts = [text for text in texts if text.strip()]
+        self._total += len(texts)
         for ids in known.encode_batch(known.without_unknown(texts)):
             words = (known.token(id) for id in {*ids} - {known.unknown})
             self._without += not any(map(str.isalnum, "".join(words)))

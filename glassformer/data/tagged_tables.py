@@ -18,7 +18,7 @@ from glassformer.data.text_files import (
     ending,
     read_lines,
 )
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
 WORD_COLUMNS = ("tokens", "words", "token", "word", "sentence", "text", "form")
@@ -32,8 +32,8 @@ _OF_AN_ID = re.compile(r"(id|idx|index|no|num|number|nr)?")
 Tagged = tuple[tuple[str, ...], tuple[str, ...], str]  # words, tags, place
 
 
-class NoTaggedWordsError(SkippedError):
-    """A table contains no words with tags."""
+class NoTaggedWordsError(SkippedError, UsageError):
+    """A table contains no words with tags: it is for another task."""
 
     reason = "no tagged words"
 

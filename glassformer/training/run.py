@@ -51,12 +51,11 @@ TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells
 def train(recipe: Recipe, run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
     """Begin a run and see it through. A time limit counts from `began`, by time.time."""
     began = time.time() if began is None else began
-    with Waiting(stream, "reading the data") as wait:
-        begin(recipe, run, wait)
+    begin(recipe, run, stream)
     return resume(run, stream, began)
 
 
-def begin(recipe: Recipe, run: RunFolder, wait: Waiting) -> None:
+def begin(recipe: Recipe, run: RunFolder, stream: TextIO) -> None:
     """Set up a run: its data, its preprocessing, and the recipe with every choice made.
 
     An older run in its place is deleted only when the new one is set up.
@@ -65,13 +64,14 @@ def begin(recipe: Recipe, run: RunFolder, wait: Waiting) -> None:
         raise GlassformerError(f"report_to: wandb needs the wandb package. Run {install('wandb')}.")
     if recipe.start is not None:
         check_kept(run.path, Path(str(located(recipe.start.model))))
-    if (aside := run.set_aside_if_broken()) is not None:
-        wait.say(f"note: {run.path} was broken and was renamed to {aside}")
-    with run.begin() as folder:
-        if recipe.start is not None and recipe.continues:
-            _keep_generation(recipe.start.model, folder)
-        RunFolder(folder).write_recipe(_decided(recipe, folder, wait))
-        gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
+    with Waiting(stream, "reading the data") as wait:
+        if (aside := run.set_aside_if_broken()) is not None:
+            wait.say(f"note: {run.path} was broken and was renamed to {aside}")
+        with run.begin() as folder:
+            if recipe.start is not None and recipe.continues:
+                _keep_generation(recipe.start.model, folder)
+            RunFolder(folder).write_recipe(_decided(recipe, folder, wait))
+            gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
 
 
 def _keep_generation(source: str, folder: Path) -> None:

@@ -227,7 +227,7 @@ def test_only_a_bert_or_a_gpt_can_be_a_beginning(
         (
             ("runs/bert", "--task", "tag", "--data", "reviews.csv"),
             2,
-            "reviews.csv is a table of texts",
+            "A table of texts is for a classifier.",
         ),
         (
             ("runs/bert", "--task", "classify", "--data", "reviews.csv", "--layer-lr-decay", "2"),

@@ -20,6 +20,8 @@ from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.text.framing import BERT_TOKENS
 from glassformer.text.tokenizer_training import train_tokenizer
 
+MODEL = "someone/model"  # on the hub, so it need not be on this machine; no test loads it
+
 
 class Translator(TranslatePredictor):
     """Translates everything to the same, and remembers how it was asked."""
@@ -56,7 +58,7 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
 @pytest.fixture
 def inspect(glassformer: Any, translator: Translator) -> Callable[..., Any]:
     def call(*words: object, **kwargs: Any) -> Any:
-        return glassformer("inspect", "run", *words, "--view", "alignment", **kwargs)
+        return glassformer("inspect", MODEL, *words, "--view", "alignment", **kwargs)
 
     return call
 
@@ -140,7 +142,7 @@ def test_what_means_nothing_is_refused(
 def test_an_unknown_view_is_answered_with_those_there_are(
     glassformer: Any, translator: Translator
 ) -> None:
-    result = glassformer("inspect", "run", "Hallo", "--view", "colours")
+    result = glassformer("inspect", MODEL, "Hallo", "--view", "colours")
     assert result.code == 2
     assert "--view" in result.err
     assert "alignment" in result.err
@@ -152,17 +154,17 @@ def test_a_model_without_views_says_so(glassformer: Any, monkeypatch: pytest.Mon
     )
     other = ProbePredictor(nn.Identity(), preprocessing)
     monkeypatch.setattr(tasks, "load", lambda path: other)
-    result = glassformer("inspect", "runs/probe", "Hallo", "--view", "alignment")
+    result = glassformer("inspect", MODEL, "Hallo", "--view", "alignment")
     assert result.code == 2
     assert result.error == (
-        "runs/probe has nothing to inspect. This model supports classify and evaluate."
+        f"{MODEL} has nothing to inspect. This model supports classify and evaluate."
     )
 
 
 def test_an_option_that_the_usual_view_does_not_have_is_refused_by_name(
     glassformer: Any, translator: Translator
 ) -> None:
-    result = glassformer("inspect", "run", "Hallo", "--words")
+    result = glassformer("inspect", MODEL, "Hallo", "--words")
     assert result.code == 2
     assert "the view story does not accept --words" in result.err
 
@@ -170,7 +172,7 @@ def test_an_option_that_the_usual_view_does_not_have_is_refused_by_name(
 def test_one_head_narrows_the_numbers_of_a_story_and_not_its_page(
     glassformer: Any, masked: None, tmp_path: Path
 ) -> None:
-    words = ("inspect", "run", "one two three", "--layer", "1", "--head", "0")
+    words = ("inspect", MODEL, "one two three", "--layer", "1", "--head", "0")
     found = json.loads(glassformer(*words, "--json").out)
     assert (found["layers"], found["heads"]) == ([1], [0])
     assert np.shape(found["attention"]) == (1, 1, 5, 5)
@@ -188,7 +190,7 @@ def test_a_text_of_512_tokens_prints_what_was_asked_for(
     model = Bert(BertConfig(vocab_size=tokenizer.vocab_size, **shape))
     found = MaskedPredictor(model, MaskedTextPreprocessing(tokenizer=tokenizer))
     monkeypatch.setattr(tasks, "load", lambda path: found)
-    words = ("inspect", "run", "one two three four five " * 120, "--json")
+    words = ("inspect", MODEL, "one two three four five " * 120, "--json")
     sizes = {}
     for name, more in {
         "all": (),
@@ -226,7 +228,7 @@ def masked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_word_is_compared_in_several_sentences(
     glassformer: Any, masked: None, tmp_path: Path
 ) -> None:
-    words = ("inspect", "run", "one two three", "--compare", "four two", "--compare", "two five")
+    words = ("inspect", MODEL, "one two three", "--compare", "four two", "--compare", "two five")
     result = glassformer(*words, "--view", "contexts")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith('"two" in 3 places:')
@@ -242,7 +244,7 @@ def test_a_word_is_compared_in_several_sentences(
 
 
 def test_attributions_are_printed_with_all_digits(glassformer: Any, masked: None) -> None:
-    result = glassformer("inspect", "run", "one [MASK] three", "--view", "attribution", "--json")
+    result = glassformer("inspect", MODEL, "one [MASK] three", "--view", "attribution", "--json")
     assert result.code == 0
     found = json.loads(result.out)
     assert found["position"] == 2

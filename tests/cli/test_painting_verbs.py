@@ -24,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Path:
     result = in_process(*words, cwd=folder)
     assert result.code == 0, result.err
     assert "palette: 4 colours; they differ from the original ones by" in result.err
-    assert "validation bits_per_dim" in result.out
+    assert "validation bits per dim" in result.out
     (folder / "notes.txt").write_text("no image\n")
     return folder
 

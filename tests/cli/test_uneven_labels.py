@@ -63,7 +63,10 @@ def test_evaluating_and_comparing_say_that_the_rare_label_is_never_found(
     head, line = result.out.splitlines()
     assert head.split()[:4] == ["model", "parameters", "macro", "F1"]
     low, _, high = line.split()[3:6]
-    assert float(low) <= float(line.split()[2]) <= float(high) < 0.5
+    score = float(line.split()[2])
+    assert score < 0.5
+    # None of five was found; the model may still recognise up to four of ten.
+    assert float(low) <= score < 0.6 < float(high) < 0.8
     assert NEVER in result.err
 
 

@@ -76,7 +76,7 @@ def test_k_batches_are_one_batch(tmp_path: Path, case: str, class_weights: bool)
     objective, model = ready(recipe, tmp_path / "run")
     expected = gradients(model, objective.loss(model, one_batch(objective)))
     weighed = [batch for batch, _ in zip(update_batches(objective, 0), range(K), strict=False)]
-    losses = [objective.loss(model, each.batch) * each.weight for each in weighed]
+    losses = [objective.loss(model, each.content) * each.weight for each in weighed]
     found = gradients(model, torch.stack(losses).mean())
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     if case in ("tag", "translate", "masked"):

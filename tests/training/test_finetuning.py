@@ -337,7 +337,7 @@ def test_the_saved_recipe_has_the_checksum_of_the_weights_it_began_with(
 
 def test_a_source_that_changed_before_the_first_step_is_refused(tmp_path: Path, source: Path):
     run = RunFolder(tmp_path / "run")
-    training.begin(recipe_on(source, tmp_path), run, lambda text: None)
+    training.begin(recipe_on(source, tmp_path), run, io.StringIO())
     replace_weights(source)
     with pytest.raises(GlassformerError, match=r"safetensors has changed since this training"):
         training.resume(run, io.StringIO())

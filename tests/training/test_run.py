@@ -79,14 +79,14 @@ def test_a_run_whose_data_broke_before_the_first_step_can_be_replaced(
     tmp_path: Path, tiny: Make, lost: str, how: str
 ) -> None:
     run = RunFolder(tmp_path / "run")
-    story.begin(tiny(), run, lambda text: None)
+    story.begin(tiny(), run, io.StringIO())
     path = run.path / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     if how == "damaged":
         path.write_text("junk")
     with pytest.raises(GlassformerError, match=r"is (damaged: |missing).*train it again with"):
         story.resume(run, io.StringIO())
-    story.begin(tiny(), run, lambda text: None)
+    story.begin(tiny(), run, io.StringIO())
     check_folder(run.path / "data")
 
 
@@ -96,7 +96,7 @@ def test_a_project_with_a_printed_recipe_is_not_renamed(tmp_path: Path, tiny: Ma
     (run.path / "data").mkdir()
     (run.path / "data" / "corpus.txt").touch()
     with pytest.raises(GlassformerError, match="Choose another --out"):
-        story.begin(tiny(), run, lambda text: None)
+        story.begin(tiny(), run, io.StringIO())
     assert (run.path / "data" / "corpus.txt").is_file()
 
 
@@ -218,7 +218,7 @@ def test_a_killed_process_resumes_to_the_same_bytes(
 ) -> None:
     recipe = tiny(max_steps=150, save_steps=5, eval_steps=20)
     run = RunFolder(tmp_path / "killed")
-    story.begin(recipe, run, lambda text: None)
+    story.begin(recipe, run, io.StringIO())
     command = [sys.executable, "-m", "glassformer", "train", "--resume", "--out", str(run.path)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         while run.last_step() < 15 and process.poll() is None:
@@ -436,7 +436,7 @@ def test_no_file_of_a_new_run_is_open_when_it_takes_its_place(
         real(partial, path)
 
     monkeypatch.setattr(run_folder, "take_place", take_place)
-    story.begin(tiny(), RunFolder(tmp_path / "run"), lambda text: None)
+    story.begin(tiny(), RunFolder(tmp_path / "run"), io.StringIO())
     assert mapped == [[]]
 
 

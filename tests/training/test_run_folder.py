@@ -60,7 +60,9 @@ def test_a_folder_that_only_resembles_a_run_is_never_deleted(tmp_path: Path) -> 
 
 
 def test_pruning_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None:
-    config = DecidedTraining.model_construct(save_steps=1, save_total_limit=2)
+    config = DecidedTraining.model_construct(
+        max_steps=100, warmup_steps=0, eval_steps=1, save_steps=1, save_total_limit=2
+    )
     run = RunFolder(tmp_path)
     for name in ("step-9", "step-10", "step-100", ".step-11.partial", "my-notes"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)

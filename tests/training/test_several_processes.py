@@ -43,7 +43,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun(recipe: Recipe, folder: Path) -> RunFolder:
     run = RunFolder(folder)
-    story.begin(recipe, run, lambda text: None)
+    story.begin(recipe, run, io.StringIO())
     return run
 
 

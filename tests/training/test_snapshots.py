@@ -18,6 +18,7 @@ from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
+from glassformer.training.preparation import rehearsed
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.snapshot_plan import snapshot_steps, spread_steps
 
@@ -63,7 +64,8 @@ def test_larger_models_keep_fewer_or_none_unless_told_to(
     tiny: Make, wide: int, number: int
 ) -> None:
     model = nn.Linear(wide, wide, bias=False, device="meta")  # of 4, 8 and 16 MB
-    config: Any = tiny(max_steps=10_000).training
+    with rehearsed(tiny(max_steps=10_000)) as ready:
+        config = ready.objective().config
     assert len(snapshot_steps(config, model)) == number
     told = config.model_copy(update={"snapshots": 12})
     assert len(snapshot_steps(told, model)) == 12

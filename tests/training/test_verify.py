@@ -124,6 +124,6 @@ def test_what_is_no_run_or_has_no_state_is_an_error(tmp_path: Path, tiny: Make) 
     with pytest.raises(GlassformerError, match="nothing does not exist"):
         verify(RunFolder(tmp_path / "nothing"), io.StringIO())
     run = RunFolder(tmp_path / "begun")
-    story.begin(tiny(), run, lambda text: None)
+    story.begin(tiny(), run, io.StringIO())
     with pytest.raises(GlassformerError, match="has no checkpoint yet"):
         verify(run, io.StringIO())
