@@ -11,6 +11,7 @@ Everything that later steps depend on is in the saved state, and the state is sa
 that resumes from it continues exactly as if it had never stopped.
 """
 
+import gc
 import math
 import shutil
 import time
@@ -278,8 +279,7 @@ def fit(
             loop.limit = TimeLimit(config.time_limit, before, objective)
         listening.enter_context(loop.stop.heeded())
         loop.train(until)
-    processes.leave()
-    return Outcome(
+    outcome = Outcome(
         folder=run.path,
         step=loop.step,
         best=loop.saved.best,
@@ -289,6 +289,10 @@ def fit(
         objective=objective,
         stopped_early=loop.has_given_up,
     )
+    del loop
+    gc.collect()  # DDP first: what it still held of the connection might never be let go
+    processes.leave()
+    return outcome
 
 
 def _log(run: RunFolder, objective: Objective, first: int) -> RunLog:
