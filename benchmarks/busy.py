@@ -41,11 +41,11 @@ TRAININGS = {
     "tagger": (WORDS, None),
     "translator": ("pairs", None),
     "rnn-translator": ("pairs", None),
-    "vit": ("digits", None),
-    "multiscale-vit": ("shapes", None),
-    "image-gpt": ("digits", None),
-    "captioner": ("shapes", None),
-    "show-attend-tell": ("shapes", None),
+    "vit": ("digits/train", None),
+    "multiscale-vit": ("digits/train", None),
+    "image-gpt": ("digits/train", None),
+    "captioner": ("shapes/captions.csv", None),
+    "show-attend-tell": ("shapes/captions.csv", None),
 }
 Work = Callable[[], int]
 
