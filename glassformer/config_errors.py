@@ -3,13 +3,14 @@
 An unknown key gets the nearest known one as a suggestion.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel
+
+from glassformer.wording import similar
 
 Origins = dict[str, int | str]  # dotted key → its line in the file, or the option that set it
 
@@ -117,7 +118,7 @@ def nearest(key: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     names = list(known)
     if (meant := SYNONYMS.get(key)) in names:
         return meant
-    return next(iter(difflib.get_close_matches(key, names, n=1, cutoff=cutoff)), None)
+    return similar(key, names, cutoff)
 
 
 def keys_of_section(cls: type[BaseModel], path: Sequence[str]) -> list[str]:

@@ -1,13 +1,13 @@
 """The options of `train` and `finetune` in Python: the names of the command line with underscores,
 and the key of the recipe that each one sets. Torch and pydantic are not imported."""
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
 
 from glassformer.errors import UsageError
+from glassformer.wording import did_you_mean
 
 OnePath = str | os.PathLike[str]
 Paths = OnePath | Sequence[OnePath]
@@ -141,8 +141,8 @@ def check_names(given: Mapping[str, Any], verb: Callable[..., Any]) -> None:
     known = [*signature(verb).parameters]
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), known, n=1, cutoff=0.7)
-            cure = f"Did you mean {near[0]}?" if near else f"See help(glassformer.{verb.__name__})."
+            meant, help_ = _OTHER_NAMES.get(name, name), f"See help(glassformer.{verb.__name__})."
+            cure = did_you_mean(meant, known, help_, cutoff=0.7)
             raise UsageError(f"{verb.__name__} has no option {name}. {cure}")
 
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -69,6 +70,19 @@ def an(name: str, article: str = "a") -> str:
     starts_with_vowel = first[:1] in (set("aefhilmnorsx") if is_spelt else set("aeiou"))
     is_spoken_as_you = first.startswith(("uni", "use"))
     return f"{article}{'n' if starts_with_vowel and not is_spoken_as_you else ''} {name}"
+
+
+def similar(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one that was probably meant."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
+    """What to do about a name that is not known."""
+    near = similar(name, known, cutoff)
+    return otherwise if near is None else f"Did you mean {near}?"
 
 
 def score_name(name: str) -> str:

@@ -1,8 +1,9 @@
 """What to say about a folder that does not exist. Apart from the rest, and without torch, so that a
 mistyped name is answered at once."""
 
-import difflib
 from pathlib import Path
+
+from glassformer.wording import similar
 
 CONFIG = "config.json"
 RECIPE = "recipe.yaml"
@@ -29,5 +30,5 @@ def _did_you_mean(path: Path, file: str) -> str:
     folders = {
         found.parent.name: found.parent for each in outer for found in each.glob(f"*/{file}")
     }
-    near = difflib.get_close_matches(path.name, folders, n=1, cutoff=0.8)
-    return f"Did you mean {folders[near[0]]}?" if near else ""
+    near = similar(path.name, folders, cutoff=0.8)
+    return f"Did you mean {folders[near]}?" if near else ""

@@ -1,7 +1,6 @@
 """Names that are typed, checked before anything heavy is imported: a typing error is answered at
 once, with the name that was probably meant."""
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from glassformer.cli.model_table import tasks
 from glassformer.cli.verb import before_running
 from glassformer.errors import GlassformerError
 from glassformer.models import row
+from glassformer.wording import did_you_mean
 
 Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 
@@ -46,8 +46,7 @@ known_run = before_running(_check_runs)
 
 def known_task(text: str) -> str:
     if text not in (known := tasks()):
-        near = difflib.get_close_matches(text, known, n=1)
-        cure = f"Did you mean {near[0]}?" if near else f"Choose one of: {', '.join(known)}."
+        cure = did_you_mean(text, known, f"Choose one of: {', '.join(known)}.")
         raise typer.BadParameter(f"there is no task {text!r}. {cure}")
     return text
 

@@ -1,7 +1,6 @@
 """Text from an argument, from the file that it names, or from standard input."""
 
 import codecs
-import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from glassformer.cli.output import note
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import similar
 
 T = TypeVar("T")
 Texts = list[str] | None
@@ -53,8 +53,8 @@ def _similar(path: Path) -> Path | None:
         files = {each.name: each for each in path.parent.iterdir() if each.is_file()}
     except (OSError, ValueError):  # there is no such folder, or a text that cannot be a name
         return None
-    near = difflib.get_close_matches(path.name, files, n=1, cutoff=0.8)
-    return files[near[0]] if near else None
+    near = similar(path.name, files, cutoff=0.8)
+    return files[near] if near else None
 
 
 def file_named(argument: str) -> Path | None:

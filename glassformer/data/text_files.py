@@ -1,7 +1,6 @@
 """Text files, plain, compressed or in archives: opened, decoded and read line by line."""
 
 import codecs
-import difflib
 import gzip
 import io
 import lzma
@@ -18,7 +17,7 @@ from glassformer.data.archives import COMPRESSIONS, Member, bounded, is_archive
 from glassformer.data.encodings import Decoding, NotTextError, decide, is_binary
 from glassformer.data.reading_report import MALFORMED, report
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import cause
+from glassformer.wording import cause, similar
 
 T = TypeVar("T")
 DataPath = Path | Member
@@ -183,6 +182,6 @@ def _undecodable(path: DataPath, codec: str, error: UnicodeError, end: int) -> G
 def missing(path: DataPath, cure: str = _GIVE) -> GlassformerError:
     folder = path.parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    if near := difflib.get_close_matches(path.name, names, n=1, cutoff=0.8):
-        cure = f"Did you mean {folder / near[0]}?"
+    if near := similar(path.name, names, cutoff=0.8):
+        cure = f"Did you mean {folder / near}?"
     return GlassformerError(f"{path} does not exist. {cure}")

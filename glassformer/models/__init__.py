@@ -6,7 +6,6 @@ so that `--help` can list models and presets; a row imports its model's module w
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import UsageError
 from glassformer.models import presets
 from glassformer.models.presets import Choice, Presets, Sizes
+from glassformer.wording import did_you_mean
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,10 +63,12 @@ class ModelRow:
 
     def preset(self, name: str) -> dict[str, Any]:
         if name not in self.presets:
-            near = difflib.get_close_matches(name, self.presets, n=1)
-            cure = f"Did you mean {near[0]}? " if near else ""
-            known = ", ".join(self.presets)
-            raise UsageError(f'there is no preset "{name}". {cure}Available presets: {known}.')
+            parts = (
+                f'there is no preset "{name}".',
+                did_you_mean(name, self.presets, ""),
+                f"Available presets: {', '.join(self.presets)}.",
+            )
+            raise UsageError(" ".join(filter(None, parts)))
         return self.presets[name]
 
 
@@ -214,10 +216,7 @@ MODELS: dict[str, ModelRow] = {
 def row(name: str) -> ModelRow:
     """The row of that name; an unknown name is an error that suggests the nearest."""
     if name not in MODELS:
-        near = difflib.get_close_matches(name, MODELS, n=1)
-        cure = (
-            f"Did you mean {near[0]}?" if near else f"Available models: {', '.join(trainable())}."
-        )
+        cure = did_you_mean(name, MODELS, f"Available models: {', '.join(trainable())}.")
         raise UsageError(f'there is no model "{name}". {cure}')
     return MODELS[name]
 
