@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from glassformer.runtime.interruptions import on_signals
+from glassformer.runtime.interruptions import SIGNALS, outside_imports
 
 
 def heed_signals(message: str = "stopped.") -> None:
@@ -16,7 +16,8 @@ def heed_signals(message: str = "stopped.") -> None:
         os.write(2, f"{message}\n".encode())  # not print: a stream may be in the middle of a write
         sys.exit(128 + number)
 
-    on_signals(stop)
+    for number in SIGNALS:
+        signal.signal(number, outside_imports(stop))
 
 
 @contextmanager

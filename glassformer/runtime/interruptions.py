@@ -9,9 +9,9 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def on_signals(handle: Callable[[int], None]) -> None:
-    """Call `handle`, which raises an exception, when a signal comes. In the middle of an import it
-    is called later: the import would swallow the exception, or fail."""
+def outside_imports(handle: Callable[[int], None]) -> Callable[[int, FrameType | None], None]:
+    """A handler of signals that calls `handle`, which raises an exception. In the middle of an
+    import it is called later: the import would swallow the exception, or fail."""
 
     def heed(number: int, frame: FrameType | None) -> None:
         if _is_importing(frame):
@@ -19,8 +19,7 @@ def on_signals(handle: Callable[[int], None]) -> None:
         else:
             handle(number)
 
-    for number in SIGNALS:
-        signal.signal(number, heed)
+    return heed
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -3,12 +3,13 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from glassformer.runtime import processes
-from glassformer.runtime.interruptions import SIGNALS, on_signals
+from glassformer.runtime.interruptions import SIGNALS, outside_imports
 
 
 class Interruption(BaseException):
@@ -20,20 +21,13 @@ class Interruption(BaseException):
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
-    Further signals are ignored until that has been reported."""
+def _handled(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Signals have these handlers inside the `with` block, and their former ones afterwards. Only
+    the main thread of a program receives signals: in another one, nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def stop(number: int) -> None:
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interruption(number)
-
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    on_signals(stop)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
@@ -42,20 +36,27 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
+    Further signals are ignored until that has been reported."""
+
+    def stop(number: int) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interruption(number)
+
+    with _handled(dict.fromkeys(SIGNALS, outside_imports(stop))):
+        yield
+
+
+@contextmanager
 def without_handlers() -> Iterator[None]:
     """Inside, a signal ends the process at once. Handlers in Python have to wait for calls into
     torch to return, and waiting for another process may take for ever."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
-    try:
+    with _handled(dict.fromkeys(numbers, signal.SIG_DFL)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class StopRequest:
@@ -66,22 +67,10 @@ class StopRequest:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Listen to signals inside the `with` block. Only the main thread of a program receives
-        them: a training in another one runs to its end."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        self.listen()
-        try:
+        """Listen to signals inside the `with` block. A training in another thread than the main
+        one runs to its end."""
+        with _handled(dict.fromkeys(SIGNALS, self._stop)):
             yield
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                for number, handler in before.items():
-                    signal.signal(number, handler)
-
-    def listen(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in SIGNALS:
-            signal.signal(number, self._stop)
 
     def _stop(self, number: int, frame: FrameType | None = None) -> None:
         if self.signal is not None:
