@@ -8,16 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from glassformer.data.labels import (
-    LABEL_COLUMNS,
-    SHOWN,
-    label_name,
-)
-from glassformer.data.tables import (
-    Row,
-    Table,
-    column,
-)
+from glassformer.data.labels import LABEL_COLUMNS, SHOWN, label_name
+from glassformer.data.tables import Row, Table, column
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
 

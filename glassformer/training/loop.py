@@ -241,8 +241,7 @@ def fit(
     """Train from the last good state of a run, or from its beginning if there is none.
 
     `until` is a step to save and stop at before the end; a time limit counts from `began`, by
-    time.time. Processes that train together all call
-    this; the first one reads, writes and reports.
+    time.time. Processes that train together all call this; the first one reads, writes and reports.
     """
     recipe = run.recipe()
     setup = use_machine(recipe)

@@ -19,8 +19,6 @@ from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_pl
 from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
 from glassformer.wording import clock, counted, readable_size
 
-SETTING_UP = 3.0  # seconds from the command to the first step, besides reading the data
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -39,8 +37,9 @@ class Plan:
         return "\n".join([*(f"{name:10} {text}" for name, text in self.rows.items()), *self.notes])
 
 
-def rehearse(recipe: Recipe, stream: TextIO, began: float | None = None) -> Plan:
-    """Prepare the data in a temporary place, try a few steps, and add up."""
+def rehearse(recipe: Recipe, stream: TextIO, began: float) -> Plan:
+    """Prepare the data in a temporary place, try a few steps, and add up. The command began at
+    `began`, by time.time."""
     reported: list[str] = []
     with (
         Waiting(stream, "reading the data") as wait,
@@ -51,8 +50,7 @@ def rehearse(recipe: Recipe, stream: TextIO, began: float | None = None) -> Plan
         wait.now("choosing the number of threads")
         setup = replace(setup, threads=choose_threads(objective, setup))
         torch.set_num_threads(setup.threads)
-        spent = SETTING_UP if began is None else time.time() - began
-        return _plan(objective, setup, wait, notes, spent=spent)
+        return _plan(objective, setup, wait, notes, spent=time.time() - began)
 
 
 def rehearse_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> Plan:

@@ -13,8 +13,6 @@ from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe, model_config
 
 DATA_TO_LEARN_FROM = ("paths", "source_paths", "target_paths")  # keys of `data`; each task has some
-
-
 LENGTHS = tuple(f"training.{key}" for key in ("max_steps", "num_train_epochs", "time_limit"))
 
 
@@ -39,15 +37,10 @@ def given_values(
         key = assignment.partition("=")[0].strip()
         origins[key] = f"--set {key}"
     training = values.get("training")
-    if isinstance(training, dict) and any(
-        str(origins.get(key)).startswith("--") for key in LENGTHS
-    ):
-        training.pop("replans", None)  # of the file, for another length
+    has_length = any(isinstance(origins.get(key), str) for key in LENGTHS)  # not by the file
+    if isinstance(training, dict) and has_length:
+        training.pop("replans", None)  # those of the file were made for its own length
     return values, origins
-
-
-def _given_by_options(origins: Origins) -> set[str]:
-    return {key for key, origin in origins.items() if str(origin).startswith("--")}
 
 
 def assign(values: Values, assignment: str) -> None:

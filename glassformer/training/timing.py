@@ -38,7 +38,7 @@ def choose_threads(objective: Objective, setup: Setup) -> int:
     has_steps = task_of(recipe.model_name).fit is None
     if not (is_open and has_steps and setup.device == "cpu" and setup.threads > 1):
         return setup.threads
-    learner, rows = _learner(objective, setup), recipe.decided.per_device_train_batch_size
+    learner, rows = _learner(objective, setup), objective.config.per_device_train_batch_size
     counts = [setup.threads]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
