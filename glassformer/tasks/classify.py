@@ -19,7 +19,6 @@ from torch import Tensor
 
 from glassformer import __version__
 from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
-from glassformer.data.labels import one_name
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
 from glassformer.data.run_copies import (
@@ -309,8 +308,7 @@ def tfidf_baseline(
         raise GlassformerError("the data is not text.")
     split = read_labelled(recipe.data, recipe.training.seed)
     labels, several = predictor.model.labels, split.is_multi_label
-    if {*split.labels} != {*map(one_name, labels)}:
-        raise GlassformerError("the training data has different labels than when the run started.")
+    labelled_rows.check_labels(split, labels)
     arguments = {"text_column": (), "label_column": None, "encoding": "utf-8"} | arguments
     arguments["paths"] = names_of(arguments["paths"])
     test, _ = predictor.preprocessing.read_labelled(**arguments)

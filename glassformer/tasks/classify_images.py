@@ -31,8 +31,7 @@ from glassformer.data.labelled_images import (
     median_size,
     read_labelled_images,
 )
-from glassformer.data.labels import one_name, targets_of
-from glassformer.errors import GlassformerError
+from glassformer.data.labels import targets_of
 from glassformer.evaluation.baseline import PixelBaseline, small
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import Classification, fit_temperature, judge, measure_of
@@ -51,7 +50,13 @@ from glassformer.tasks.kept_preprocessing import (
     kept_size,
     with_kept_labels,
 )
-from glassformer.tasks.labelled_rows import LabelLossConfig, LabelObjective, say_split, say_uneven
+from glassformer.tasks.labelled_rows import (
+    LabelLossConfig,
+    LabelObjective,
+    check_labels,
+    say_split,
+    say_uneven,
+)
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (
     LabelledImageDataset,
@@ -324,10 +329,7 @@ def pixel_baseline(
         split = read_labelled_images(
             config, recipe.training.seed, Path(folder), median_size()
         ).split
-        if {*split.labels} != {*map(one_name, labels)}:
-            raise GlassformerError(
-                "the training data has different labels than when the run started."
-            )
+        check_labels(split, labels)
         images = [small(each.input) for each in split.training]
     hashes = [each.content.hex() for each in split.training]
     targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)

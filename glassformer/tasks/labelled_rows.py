@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.config import Config
-from glassformer.data.labels import listed_with_counts
+from glassformer.data.labels import listed_with_counts, one_name
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
 from glassformer.data.row_files import Array
 from glassformer.data.splits import LabelledConfig, LabelledSplit
@@ -169,6 +169,12 @@ def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> 
             f"{listed_with_counts(Counter(dict(zip(labels, counts, strict=True))), 4)}. Macro F1 "
             "counts all of them alike" + ("" if recipe.objective.class_weights else advice)
         )
+
+
+def check_labels(split: LabelledSplit[Any], labels: Sequence[str]) -> None:
+    """Raise unless the data, read again, still has the labels of the model."""
+    if {*split.labels} != {*map(one_name, labels)}:
+        raise GlassformerError("the training data has different labels than when the run started.")
 
 
 class LabelledDataset(RowDataset):
