@@ -58,8 +58,7 @@ def classify(
     known_words = KnownWords(getattr(inputs, "tokenizer", None))
     with noting_files():
         for batch in in_batches(files if paths else lines):
-            if inputs.input_name == "text":
-                known_words.look([content for content, _ in batch])
+            known_words.look([content for content, _ in batch])
             found = predictor.classify_batch([content for content, _ in batch])
             for prediction, (_, source) in zip(found, batch, strict=True):
                 if source and inputs.reads_files:  # the name of an image, not its size

@@ -132,8 +132,8 @@ class KnownWords:
         texts = [text for text in texts if text.strip()]
         self._total += len(texts)
         for ids in known.encode_batch(known.without_unknown(texts)):
-            words = (known.token(id) for id in {*ids} - {known.unknown})
-            self._without += not any(map(str.isalnum, "".join(words)))
+            words = (known.token(id) for id in ids if id != known.unknown)
+            self._without += not any(any(map(str.isalnum, word)) for word in words)
 
     def note(self, answer: str, answers: str) -> None:
         """A note if there are such texts; "its label says", "their labels say"."""
