@@ -13,6 +13,7 @@ torch's do by default; so do those of transformers.
 
 import argparse
 import csv
+import math
 import random
 import statistics
 import subprocess
@@ -178,86 +179,34 @@ def recipe(name: str, data: Path) -> Any:
     return make_recipe({"model": model, "data": paths})
 
 
-def transformers_training(model: Any, inputs: dict[str, Any], items: int) -> Work:
-    import torch
+def peer(config: str, model: str, shape: tuple[int, ...], **sizes: int) -> Callable[[Path], Work]:
+    """Training of a model of transformers on ids (rows, tokens) or images (rows, 3, 32, 32)."""
 
-    from benchmarks.steps import update
+    def make(data: Path) -> Work:
+        import torch
+        import transformers
 
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        from benchmarks.steps import update
 
-    def step() -> int:
-        model(**inputs).loss.backward()
-        update(model, optimizer)
-        return items
+        settings = getattr(transformers, config)(**sizes)
+        learner = getattr(transformers, model)(settings)
+        optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-4)
+        if is_text := len(shape) == 2:
+            ids = torch.randint(2, settings.vocab_size, shape)
+            inputs = {"input_ids": ids, "labels": ids}
+        else:
+            labels = torch.randint(settings.num_labels, shape[:1])
+            inputs = {"pixel_values": torch.rand(shape), "labels": labels}
+        items = math.prod(shape) if is_text else shape[0]
 
-    return step
+        def step() -> int:
+            learner(**inputs).loss.backward()
+            update(learner, optimizer)
+            return items
 
+        return step
 
-def transformers_gpt(data: Path) -> Work:
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(vocab_size=100, n_positions=64, n_embd=128, n_layer=4, n_head=4)
-    ids = torch.randint(100, (32, 64))
-    return transformers_training(
-        GPT2LMHeadModel(config), {"input_ids": ids, "labels": ids}, ids.numel()
-    )
-
-
-def transformers_bert(data: Path) -> Work:
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
-    config = BertConfig(
-        vocab_size=4096,
-        hidden_size=128,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        intermediate_size=512,
-    )
-    ids = torch.randint(4096, (32, 128))
-    return transformers_training(
-        BertForMaskedLM(config), {"input_ids": ids, "labels": ids}, ids.numel()
-    )
-
-
-def transformers_vit(data: Path) -> Work:
-    import torch
-    from transformers import ViTConfig, ViTForImageClassification
-
-    config = ViTConfig(
-        hidden_size=192,
-        num_hidden_layers=6,
-        num_attention_heads=3,
-        intermediate_size=768,
-        image_size=32,
-        patch_size=4,
-        num_labels=10,
-    )
-    inputs = {"pixel_values": torch.rand(64, 3, 32, 32), "labels": torch.randint(10, (64,))}
-    return transformers_training(ViTForImageClassification(config), inputs, 64)
-
-
-def transformers_translator(data: Path) -> Work:
-    import torch
-    from transformers import MarianConfig, MarianMTModel
-
-    config = MarianConfig(
-        vocab_size=4096,
-        d_model=128,
-        encoder_layers=3,
-        decoder_layers=3,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=512,
-        decoder_ffn_dim=512,
-        max_position_embeddings=128,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-    )
-    ids = torch.randint(2, 4096, (64, 16))
-    return transformers_training(MarianMTModel(config), {"input_ids": ids, "labels": ids}, 64)
+    return make
 
 
 PROMPT, NEW = 16, 32
@@ -326,16 +275,59 @@ def beam_search(data: Path) -> Work:
 
 
 MAKERS: dict[str, Callable[[Path], Work]] = {
-    "transformers gpt": transformers_gpt,
-    "transformers bert": transformers_bert,
-    "transformers vit": transformers_vit,
-    "transformers translator": transformers_translator,
     "generate": generate,
-    "transformers generate": transformers_generate,
     "beam search": beam_search,
+    "transformers gpt": peer(
+        "GPT2Config",
+        "GPT2LMHeadModel",
+        (32, 64),
+        vocab_size=100,
+        n_positions=64,
+        n_embd=128,
+        n_layer=4,
+        n_head=4,
+    ),
+    "transformers bert": peer(
+        "BertConfig",
+        "BertForMaskedLM",
+        (32, 128),
+        vocab_size=4096,
+        hidden_size=128,
+        intermediate_size=512,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+    ),
+    "transformers vit": peer(
+        "ViTConfig",
+        "ViTForImageClassification",
+        (64, 3, 32, 32),
+        hidden_size=192,
+        intermediate_size=768,
+        image_size=32,
+        patch_size=4,
+        num_hidden_layers=6,
+        num_attention_heads=3,
+        num_labels=10,
+    ),
+    "transformers translator": peer(
+        "MarianConfig",
+        "MarianMTModel",
+        (64, 16),
+        vocab_size=4096,
+        d_model=128,
+        max_position_embeddings=128,
+        encoder_layers=3,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=512,
+        decoder_layers=3,
+        decoder_attention_heads=4,
+        decoder_ffn_dim=512,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+    ),
+    "transformers generate": transformers_generate,
 }
-
-
 EVERYTHING = [*TRAININGS, *MAKERS]
 
 
