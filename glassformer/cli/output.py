@@ -53,7 +53,7 @@ def showing_progress(what: str) -> Iterator[None]:
         yield
         return
 
-    from glassformer.evaluation.reading_progress import listening
+    from glassformer.evaluation.evaluating import listening
 
     shown = ""
 

@@ -21,10 +21,10 @@ from glassformer.data.caption_batches import CaptionBatch, CaptionRows
 from glassformer.data.row_files import Array
 from glassformer.evaluation.bleu_tokenizer import choose, tokenized_bleu
 from glassformer.evaluation.cider import CiderD, words_of
+from glassformer.evaluation.evaluating import evaluating, tracked
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.mistakes import Mistake
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.evaluation.translation import cut_off_note
 from glassformer.generation.beam import beam_search
 from glassformer.generation.beam_settings import Beams

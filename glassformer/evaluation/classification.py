@@ -30,6 +30,7 @@ from glassformer.data.padded_batches import LabelledBatch, LabelledRows, sorted_
 from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.confusion import Counts, of_counts
+from glassformer.evaluation.evaluating import evaluating, tracked
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.evaluation.precision_recall import (
     ClassScore,
@@ -39,8 +40,7 @@ from glassformer.evaluation.precision_recall import (
     table,
     wilson,
 )
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.labeller import Labeller, TextClassifier
 from glassformer.wording import counted

@@ -7,9 +7,9 @@ from torch.nn import functional as F
 from glassformer.data.row_files import Array
 from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.chapter import Chapter, Examination, affordable, of_rows, spread
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.painting import with_start
 from glassformer.evaluation.precision_recall import NORMAL_95
-from glassformer.evaluation.result import evaluating
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.image_gpt import ImageGPT

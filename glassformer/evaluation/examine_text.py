@@ -11,9 +11,9 @@ from torch import Tensor
 from glassformer.data.row_files import Array
 from glassformer.data.token_windows import Ids, ValidationWindows
 from glassformer.evaluation.chapter import Chapter, Examination, affordable
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.masked import EVALUATION_SEED
 from glassformer.evaluation.precision_recall import NORMAL_95
-from glassformer.evaluation.result import evaluating
 from glassformer.models.bert import Bert
 from glassformer.models.language_model import LanguageModel
 from glassformer.preprocessing.masking import Masking

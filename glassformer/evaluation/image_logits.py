@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.images import Pixels
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import evaluating
+from glassformer.evaluation.evaluating import evaluating, tracked
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.preprocessing.image import ImagePreprocessing

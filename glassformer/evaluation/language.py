@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 
 from glassformer.data.token_windows import Ids, ValidationWindows
+from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.models.language_model import LanguageModel
 from glassformer.text.byte_count import ByteCount
 from glassformer.wording import counted
@@ -68,11 +68,10 @@ def evaluate_language(
     """Read all of `ids` once."""
     total = 0.0
     windows = ValidationWindows(ids, context_length, max(1, BATCH_TOKENS // context_length))
-    with evaluating(model):
-        for number in tracked(range(len(windows)), [1] * len(windows)):
-            batch = torch.from_numpy(windows[number]).to(model.device)
-            inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next
-            loss = next_token_loss(model.hidden(inputs), model.head, targets)
-            total += loss.item() * targets.numel()
+    numbers = range(len(windows))
+    for batch in held_out(model, numbers, lambda number: torch.from_numpy(windows[number])):
+        inputs, targets = batch[:, :-1], batch[:, 1:]  # (B, T): each position predicts the next
+        loss = next_token_loss(model.hidden(inputs), model.head, targets)
+        total += loss.item() * targets.numel()
     num_tokens = len(ids) - 1
     return LanguageResult(total / num_tokens, num_tokens, size)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from torch.nn import functional as F
 
 from glassformer.data.token_windows import Ids, ValidationWindows
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.evaluating import held_out
+from glassformer.evaluation.result import Result
 from glassformer.models.bert import Bert
-from glassformer.preprocessing.masking import Masking
+from glassformer.preprocessing.masking import MaskedBatch, Masking
 
 EVALUATION_SEED = 2**31  # one that no training can have
 BATCH_TOKENS = 4096  # read at once
@@ -34,13 +34,13 @@ def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
     """Read all of `ids` once, in windows side by side; the same tokens are hidden each time."""
     windows = ValidationWindows(ids, masking.room, max(1, BATCH_TOKENS // masking.room))
     total, right, count = 0.0, 0, 0
-    with evaluating(model):
-        for number in tracked(range(len(windows)), [1] * len(windows)):
-            batch = masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
-            if not len(batch.targets):
-                continue
-            hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
-            logits = model.predict(hidden).float().cpu()
+
+    def masked(number: int) -> MaskedBatch:
+        return masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
+
+    for batch in held_out(model, range(len(windows)), masked):
+        if len(batch.targets):
+            logits = model.predict(model.hidden(batch.ids)[batch.is_asked]).float()
             total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
             right += int((logits.argmax(-1) == batch.targets).sum())
             count += len(batch.targets)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from glassformer.data.row_files import Array
+from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.image_gpt import ImageGPT
 
@@ -64,11 +64,13 @@ def evaluate_painting(
     size = max(1, READ_AT_ONCE // num_pixels)
     batches = [range(first, min(first + size, number)) for first in range(0, number, size)]
     total = 0.0
-    with evaluating(model):
-        for rows in tracked(batches, [len(each) for each in batches]):
-            ids = torch.from_numpy(take(rows).astype("int64")).to(model.device)  # (B, P)
-            hidden = model.hidden(with_start(ids, model.start_token))
-            total += next_token_loss(hidden, model.head, ids).item() * ids.numel()
+
+    def colors(rows: range) -> Tensor:
+        return torch.from_numpy(take(rows).astype("int64"))
+
+    for ids in held_out(model, batches, colors):  # (B, P)
+        hidden = model.hidden(with_start(ids, model.start_token))
+        total += next_token_loss(hidden, model.head, ids).item() * ids.numel()
     loss = total / (number * num_pixels)
     refuse_nan(torch.tensor(loss))
     return PaintResult(loss, number, number * num_pixels, model.start_token)

@@ -2,12 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
-
-import torch
-from torch import nn
 
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.tables import Table, html_table, html_text
@@ -101,15 +97,3 @@ def _listed(errors: Sequence[Mistake]) -> list[str]:
 def order(measure: str, value: float, loss: float) -> tuple[float, float]:
     """A key to sort by, the best first: the value of the measure decides, then the loss."""
     return value if measure in SMALLER_IS_BETTER else -value, loss
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients; afterwards the model is in its former mode."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer.data.token_windows import Ids, ValidationWindows
+from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.masked import EVALUATION_SEED
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.models.word_vectors import WordVectors
 from glassformer.preprocessing.skip_gram import OUTSIDE, SkipGram, SkipGramBatch
 
@@ -88,18 +88,19 @@ def evaluate_skip_gram(model: WordVectors, ids: Ids, skip_gram: SkipGram) -> Ski
     """Read all of `ids` once; the same words are left out and drawn each time."""
     windows = ValidationWindows(ids, min(ROW, max(1, len(ids) - 1)), ROWS)
     total, right, weight, count = 0.0, 0.0, 0.0, 0
-    with evaluating(model):
-        for number in tracked(range(len(windows)), [1] * len(windows)):
-            batch = skip_gram.batch(windows[number][:, 1:], (EVALUATION_SEED, number), NEGATIVES)
-            on_device = SkipGramBatch(*(part.to(model.device) for part in batch))
-            found = pairs_of(model, on_device, skip_gram.window)
-            here = found.weights.sum().item()
-            total += found.loss(skip_gram.num_negatives).item() * here
-            is_pair = found.weights > 0
-            row, place, _ = is_pair.nonzero(as_tuple=True)
-            gaps = found.scores[is_pair][:, None] - found.random[row, place]  # (pairs, K)
-            wins = (gaps > 0).float().mean(-1) + (gaps == 0).float().mean(-1) / 2
-            right += (found.weights[is_pair] * wins).sum().item()
-            weight, count = weight + here, count + len(row)
+
+    def drawn(number: int) -> SkipGramBatch:
+        return skip_gram.batch(windows[number][:, 1:], (EVALUATION_SEED, number), NEGATIVES)
+
+    for batch in held_out(model, range(len(windows)), drawn):
+        pairs = pairs_of(model, batch, skip_gram.window)
+        weight_here = pairs.weights.sum().item()
+        total += pairs.loss(skip_gram.num_negatives).item() * weight_here
+        is_pair = pairs.weights > 0
+        row, word, _ = is_pair.nonzero(as_tuple=True)
+        gaps = pairs.scores[is_pair][:, None] - pairs.random[row, word]  # (pairs, K)
+        wins = (gaps > 0).float().mean(-1) + (gaps == 0).float().mean(-1) / 2
+        right += (pairs.weights[is_pair] * wins).sum().item()
+        weight, count = weight + weight_here, count + len(row)
     whole = max(weight, 1e-9)
     return SkipGramResult(total / whole, right / whole, count)

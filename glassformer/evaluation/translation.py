@@ -16,10 +16,10 @@ from glassformer.data.pair_batches import PairBatch, PairedRows
 from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.bleu_tokenizer import choose, tokenized_bleu
+from glassformer.evaluation.evaluating import evaluating, tracked
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.mistakes import Mistake
-from glassformer.evaluation.reading_progress import tracked
-from glassformer.evaluation.result import Result, evaluating
+from glassformer.evaluation.result import Result
 from glassformer.generation.beam import Trace, beam_search
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis

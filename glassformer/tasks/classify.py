@@ -39,8 +39,8 @@ from glassformer.evaluation.classification import (
     judge,
     measure_of,
 )
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.examine_labels import examine_classifier
-from glassformer.evaluation.result import evaluating
 from glassformer.models import row
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.classify import YES, ClassifyPredictor

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from glassformer.data.chats import before_answer
 from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.examine_text import examine_language
 from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.result import evaluating
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel

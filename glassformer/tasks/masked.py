@@ -17,10 +17,10 @@ from torch import Tensor
 from glassformer.config import Config
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.examine_text import examine_masked
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.masked import MaskedResult, evaluate_masked
-from glassformer.evaluation.result import evaluating
 from glassformer.models.bert import Bert
 from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing.masking import MaskedBatch, Masking

@@ -24,10 +24,10 @@ from glassformer.data.labelled_images import Sizes, median_size
 from glassformer.data.row_files import Array
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination, spread
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.examine_painting import examine_painting
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.painting import PaintResult, evaluate_painting, with_start
-from glassformer.evaluation.result import evaluating
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.image_gpt import ImageGPT

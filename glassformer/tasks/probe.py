@@ -26,9 +26,9 @@ from glassformer.evaluation.classification import (
     judge,
     measure_of,
 )
+from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.linear_probe import Linear, fit_linear
 from glassformer.evaluation.precision_recall import wilson
-from glassformer.evaluation.result import evaluating
 from glassformer.models.image_gpt_probe import ImageGPTProbe
 from glassformer.predict.probe import ProbePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing

@@ -18,7 +18,7 @@ from math import ceil
 
 from torch import nn
 
-from glassformer.evaluation.reading_progress import listening
+from glassformer.evaluation.evaluating import listening
 from glassformer.tasks.recipe import Replan
 from glassformer.tasks.task import Objective
 from glassformer.training.defaults import intervals

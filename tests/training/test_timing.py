@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.evaluation.reading_progress import tracked
+from glassformer.evaluation.evaluating import tracked
 from glassformer.runtime.host import Setup
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
