@@ -7,6 +7,7 @@ The operating system holds the lock and releases it when the process ends, howev
 no stale lock to clean up. The file says which process it is, for the message to others.
 """
 
+import errno
 import json
 import os
 import socket
@@ -17,74 +18,56 @@ from pathlib import Path
 from glassformer.atomic_files import explained
 from glassformer.errors import GlassformerError
 
-_LOCKED_AT = 2**30  # the byte that Windows locks: far behind the text, which others may read
+# Seconds. One attempt can fail without a holder: the last one is deleting the file just then.
+PATIENCE = 0.2
+# What file systems without locks answer. There, folders are used as if there were none.
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @contextmanager
 def locked(folder: Path, use: str = "trained") -> Iterator[None]:
     """Keep other processes from using `folder` while the block lasts; an error, which names the
     use, if one does already."""
+    from filelock import FileLock, Timeout  # late: help does not need it
+
     path = folder.with_name(f".{folder.name}.lock")
     missing = [parent for parent in folder.parents if not parent.exists()]
+    lock = FileLock(path, timeout=PATIENCE, on_acquired=_sign)
     with explained(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = _acquired(path)
-    if file is None:
-        raise GlassformerError(
-            f"{folder} is being {use} by {_holder(path)}. Wait until it has finished, stop it, "
-            "or choose another --out."
-        )
+        try:
+            lock.acquire()
+        except Timeout:
+            raise GlassformerError(
+                f"{folder} is being {use} by {_holder(path)}. Wait until it has finished, stop it, "
+                "or choose another --out."
+            ) from None
+        except OSError as error:
+            if error.errno not in WITHOUT_LOCKS:
+                raise
     try:
-        about = {"process": os.getpid(), "machine": socket.gethostname()}
-        os.ftruncate(file, 0)
-        os.write(file, json.dumps(about).encode())
         yield
     finally:
-        if os.name != "nt":
+        if os.name != "nt":  # on Windows an open file cannot be deleted: filelock does it later
             path.unlink(missing_ok=True)  # before the release: then it is still ours
-        os.close(file)
-        with suppress(OSError):  # on Windows an open file cannot be deleted
-            path.unlink(missing_ok=True)
+        lock.release()
         for parent in missing:
             with suppress(OSError):  # there is something in it
                 parent.rmdir()
 
 
-def _acquired(path: Path) -> int | None:
-    """The locked file; None if another process has it."""
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        if not _lock(file):
-            os.close(file)
-            return None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), path.stat()):
-                return file
-        os.close(file)  # its holder deleted it in the meantime: what we hold has no name
-
-
-def _lock(file: int) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            os.lseek(file, _LOCKED_AT, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            os.lseek(file, 0, os.SEEK_SET)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:  # a file system without locks: as it was before there were any
-        return True
-    return True
+def _sign(file: int) -> None:
+    """Write who holds the lock, behind the first byte: Windows lets nobody else read that one."""
+    about = {"process": os.getpid(), "machine": socket.gethostname()}
+    os.ftruncate(file, 0)
+    os.write(file, f"\n{json.dumps(about)}".encode())
 
 
 def _holder(path: Path) -> str:
     try:
-        about = json.loads(path.read_text())
+        with path.open("rb", buffering=0) as file:
+            file.seek(1)
+            about = json.loads(file.read())
         here = "" if about["machine"] == socket.gethostname() else f" on {about['machine']}"
         return f"process {about['process']}{here}"
     except (OSError, ValueError, KeyError, TypeError):  # it is just writing it

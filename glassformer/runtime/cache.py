@@ -81,15 +81,14 @@ def one_at_a_time() -> Iterator[None]:
 
     Without it, ranks that disturb each other's measurements could choose different precisions.
     """
-    with contextlib.ExitStack() as stack:
-        folder = cache_dir()
-        with contextlib.suppress(ImportError, OSError):  # no such locks here: measure unlocked
-            import fcntl
+    from filelock import FileLock
 
+    folder = cache_dir()
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # no such locks here: measure unlocked
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-                lock = stack.enter_context((folder / "probe.lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                stack.enter_context(FileLock(folder / "probe.lock", fallback_to_soft=False))
         yield
 
 
