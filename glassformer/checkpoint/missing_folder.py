@@ -1,6 +1,7 @@
-"""What to say about a folder that does not exist. Apart from the rest, and without torch, so that a
-mistyped name is answered at once."""
+"""Names of models that are no folders here: those of the hub, and mistyped ones. Apart from the
+rest, and without torch, so that a mistyped name is answered at once."""
 
+import re
 from pathlib import Path
 
 from glassformer.wording import similar
@@ -12,6 +13,17 @@ A_MODEL = (
     "on the hub, such as openai-community/gpt2."
 )
 A_RUN = "Pass the folder of a run that glassformer train or finetune created."
+
+HUB_NAME = re.compile(r"[a-z0-9][\w.-]*/[a-z0-9][\w.-]*(@[\w./-]+)?", re.IGNORECASE | re.ASCII)
+
+
+def is_hub_name(source: str) -> bool:
+    """Whether a model of the Hugging Face hub is meant: `namespace/name`, and neither a path nor in
+    a folder that exists."""
+    if not HUB_NAME.fullmatch(source) or Path(source).exists():
+        return False
+    first = source.split("/")[0]
+    return first != "runs" and not Path(first).exists()
 
 
 def no_model(path: Path) -> str:

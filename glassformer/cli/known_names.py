@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from glassformer.checkpoint.missing_folder import no_model, no_run
+from glassformer.checkpoint.missing_folder import is_hub_name, no_model, no_run
 from glassformer.cli.model_table import tasks
 from glassformer.cli.verb import before_running
 from glassformer.errors import GlassformerError
@@ -20,7 +20,6 @@ Names = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 def _check_models(names: Names) -> None:
     """Raise if one is neither here nor a name on the hub."""
     from glassformer.data.text_files import local_path
-    from glassformer.pretrained.hub import is_hub_name
 
     for name in _each(names):
         if not is_hub_name(name) and not (path := local_path(name)).exists():

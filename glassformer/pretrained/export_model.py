@@ -15,6 +15,7 @@ from glassformer.checkpoint.model_folder import (
     load_model,
     save_model,
 )
+from glassformer.checkpoint.open import Source, located, open_model
 from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.errors import UsageError
 from glassformer.nn.quantized import is_quantized, quantize
@@ -28,7 +29,6 @@ from glassformer.pretrained.export_peft import check_peft, write_peft
 from glassformer.pretrained.foreign_model import command_to_try
 from glassformer.pretrained.import_model import default_name, origin_of
 from glassformer.pretrained.model_cards import trial
-from glassformer.pretrained.open_model import Source, located, open_model
 from glassformer.pretrained.peft_adapter import CONFIG as ADAPTER
 from glassformer.wording import an
 

@@ -17,20 +17,21 @@ from torch import Tensor
 
 from glassformer.atomic_files import read_json, write_file, write_json
 from glassformer.checkpoint.lora_file import LoRAUpdate, load_lora
+from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.checkpoint.model_folder import Saved
+from glassformer.checkpoint.open import located
 from glassformer.errors import GlassformerError
 from glassformer.models.labeller import Labeller
 from glassformer.pretrained.conversion import their_tensors
 from glassformer.pretrained.export_hub import layout_for
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.family import Family, Layout, Values
-from glassformer.pretrained.hub import is_hub_name
 from glassformer.pretrained.hub_inputs import KINDS
 from glassformer.pretrained.hugging_face import CONFIG as MODEL_CONFIG
 from glassformer.pretrained.hugging_face import is_hugging_face
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.model_cards import card, code
-from glassformer.pretrained.open_model import located, read_adapter
+from glassformer.pretrained.open_model import read_adapter
 from glassformer.pretrained.peft_adapter import CONFIG, HEADS, LABELS, WEIGHTS
 from glassformer.pretrained.probes import probe_of
 from glassformer.pretrained.transformers_usage import transformers_usage

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import read_json
+from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause, install
 
-NAME = re.compile(r"[a-z0-9][\w.-]*/[a-z0-9][\w.-]*(@[\w./-]+)?", re.IGNORECASE | re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # Weights as pickle, and those of other frameworks, are not downloaded.
 PATTERNS = ["*.json", "model*.safetensors", "adapter_model.safetensors"]
@@ -25,15 +25,6 @@ PATTERNS += ["*.spm", "*.jinja", "vocab.txt", "merges.txt"]
 OTHERS = ["onnx/*", "openvino/*", "original/*", "coreml/*", "*/*.safetensors"]
 INDEX = "model.safetensors.index.json"
 CONFIGS = ("config.json", "adapter_config.json")
-
-
-def is_hub_name(source: str) -> bool:
-    """Whether a model is meant that is not on this machine: `namespace/name`, and neither a path
-    nor in a folder that exists."""
-    if not NAME.fullmatch(source) or Path(source).exists():
-        return False
-    first = source.split("/")[0]
-    return first != "runs" and not Path(first).exists()
 
 
 def pinned(source: str) -> str:

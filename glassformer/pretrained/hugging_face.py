@@ -14,10 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from glassformer.atomic_files import read_json
+from glassformer.checkpoint.model_folder import LARGEST_TEXT
+from glassformer.checkpoint.open import is_ours
 from glassformer.config import Config
 from glassformer.config_errors import reason
 from glassformer.errors import GlassformerError
-from glassformer.models import MODELS
 from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.conversion import read_model
 from glassformer.pretrained.families import family_of
@@ -31,9 +32,6 @@ from glassformer.pretrained.weight_files import INDEX, SINGLE, open_weights
 from glassformer.wording import an, counted
 
 CONFIG, MODULES, PROMPTS = "config.json", "modules.json", "config_sentence_transformers.json"
-LARGEST_TEXT = 2**28  # bytes
-# Keys that transformers writes into every config.json, and glassformer into none.
-SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,7 @@ class Description:
 def is_hugging_face(folder: Path) -> bool:
     """Whether a folder has a config.json that is not one of ours."""
     path = folder / CONFIG
-    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
-        return False
-    values = read_json(path)
-    return any(sign in values for sign in SIGNS) or values.get("model_type") not in MODELS
+    return path.is_file() and path.stat().st_size <= LARGEST_TEXT and not is_ours(folder)
 
 
 def describe(folder: Path, adapter: Adapter | None = None) -> Description:

@@ -6,11 +6,12 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.atomic_files import discard, explained, take_place, write_json
-from glassformer.checkpoint.missing_folder import CONFIG
+from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.checkpoint.model_folder import (
     GENERATION,
     save_model,
 )
+from glassformer.checkpoint.open import located, pinned
 from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
@@ -18,10 +19,9 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import name_of
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
-from glassformer.pretrained.hub import is_hub_name, pinned
 from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
 from glassformer.pretrained.model_cards import own_card
-from glassformer.pretrained.open_model import located, read_adapter
+from glassformer.pretrained.open_model import read_adapter
 from glassformer.pretrained.peft_adapter import is_adapter
 from glassformer.wording import command
 

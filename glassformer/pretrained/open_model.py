@@ -1,32 +1,25 @@
-"""The one place where a model is opened: a folder of ours, a folder or a name of the Hugging Face
-hub, a LoRA adapter, or a file in another format. Models of others are converted in memory."""
+"""Models of other tools where they are stored: a file, a folder of Hugging Face's tools, or a LoRA
+adapter of a base model."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from glassformer.atomic_files import file_digest
-from glassformer.checkpoint.model_folder import (
-    WEIGHTS,
-    Saved,
-    load_config,
-    load_generation,
-    load_model,
-)
-from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
+from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.checkpoint.model_folder import Saved
+from glassformer.checkpoint.open import Source, StoredModel, located, open_model, stored
 from glassformer.config import Config, Values
-from glassformer.data.text_files import DataPath, local_path
+from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
 from glassformer.models import name_of
-from glassformer.preprocessing import Preprocessing, load_preprocessing
+from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.export_hub import write_hub
 from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
-from glassformer.pretrained.hub import downloaded, is_hub_name
 from glassformer.pretrained.hugging_face import (
     describe,
     is_hugging_face,
@@ -36,70 +29,87 @@ from glassformer.pretrained.hugging_face import (
 )
 from glassformer.pretrained.peft_adapter import WEIGHTS as ADAPTER_WEIGHTS
 from glassformer.pretrained.peft_adapter import Adapter, is_adapter, open_adapter
-from glassformer.wording import cause
-
-Source = str | os.PathLike[str]
-FoundT = TypeVar("FoundT")
 
 
-def located(source: Source) -> DataPath:
-    """The folder or file that a source means; a name of the hub is downloaded."""
-    name = os.fspath(source)
-    return downloaded(name) if is_hub_name(name) else local_path(name)
-
-
-def open_model(source: Source) -> Saved:
-    """The model of a source, with its preprocessing."""
-    path = located(source)
-    if _is_file(path):
-        return _saved(format_of(path).read(path))
-    folder = _folder(path)
+def foreign_model(path: DataPath) -> StoredModel | None:
+    """The model of another tool; None: there is none."""
+    if path.is_file():
+        return ModelFile(path)
+    folder = Path(str(path))
     if is_adapter(folder):
-        return _saved(read_adapter(folder))
-    return _saved(read_folder(folder)) if is_hugging_face(folder) else load_model(folder)
+        return AdapterFolder(folder)
+    return HuggingFaceFolder(folder) if is_hugging_face(folder) else None
 
 
-def open_config(source: Source) -> tuple[str, Config]:
-    """Name and config of the model of a source; its weights are not read."""
-    path = located(source)
-    if _is_file(path):
-        return format_of(path).description(path)
-    folder = _folder(path)
-    if is_adapter(folder):
-        adapter = open_adapter(folder)
-        with _base_folder(adapter) as base:
+class ModelFile(StoredModel):
+    """A model in a file, perhaps in an archive."""
+
+    def __init__(self, file: DataPath) -> None:
+        super().__init__(Path(str(file)))
+        self._file = file
+
+    def model(self) -> Saved:
+        return _saved(format_of(self._file).read(self._file))
+
+    def config(self) -> tuple[str, Config]:
+        return format_of(self._file).description(self._file)
+
+    def preprocessing(self) -> Preprocessing:
+        return format_of(self._file).read(self._file).preprocessing
+
+    def generation(self) -> Values:
+        return {}  # no format of single files has any
+
+    def files(self) -> list[Path]:
+        return [self.path]
+
+
+class HuggingFaceFolder(StoredModel):
+    """A model as transformers saves it."""
+
+    def model(self) -> Saved:
+        return _saved(read_folder(self.path))
+
+    def config(self) -> tuple[str, Config]:
+        found = describe(self.path)
+        return found.layout.model, found.config
+
+    def preprocessing(self) -> Preprocessing:
+        return read_preprocessing(self.path)
+
+    def generation(self) -> Values:
+        return read_generation(self.path)
+
+
+class AdapterFolder(StoredModel):
+    """A LoRA adapter, which is opened merged into its base model."""
+
+    def model(self) -> Saved:
+        return _saved(read_adapter(self.path))
+
+    def config(self) -> tuple[str, Config]:
+        with self._with_base() as (base, adapter):
             found = describe(base, adapter)
         return found.layout.model, found.config
-    if is_hugging_face(folder):
-        found = describe(folder)
-        return found.layout.model, found.config
-    return load_config(folder)
 
+    def preprocessing(self) -> Preprocessing:
+        with self._with_base() as (base, adapter):
+            return read_preprocessing(base, adapter)
 
-def open_preprocessing(source: Source) -> Preprocessing:
-    """The preprocessing of the model of a source; its weights are not read if that is possible."""
-    path = located(source)
-    if _is_file(path):
-        return format_of(path).read(path).preprocessing
-    return _read(path, read_preprocessing, load_preprocessing)
+    def generation(self) -> Values:
+        with self._with_base() as (base, adapter):
+            return read_generation(base, adapter)
 
+    def digest(self) -> str:
+        own = file_digest(self.path / ADAPTER_WEIGHTS)
+        base = _base_of(open_adapter(self.path), None)
+        return f"{own[:32]}+{stored(str(base)).digest()}"
 
-def open_generation(source: Source) -> Values:
-    """The defaults of generation of the model of a source; its weights are not read."""
-    path = located(source)
-    if _is_file(path):
-        return {}  # no format of single files has any
-    return _read(path, read_generation, load_generation)
-
-
-def _read(path: DataPath, theirs: Callable[..., FoundT], ours: Callable[[Path], FoundT]) -> FoundT:
-    """A part of the model in a folder, of theirs or ours; of an adapter, with its base model."""
-    folder = _folder(path)
-    if is_adapter(folder):
-        adapter = open_adapter(folder)
+    @contextmanager
+    def _with_base(self) -> Iterator[tuple[Path, Adapter]]:
+        adapter = open_adapter(self.path)
         with _base_folder(adapter) as base:
-            return theirs(base, adapter)
-    return theirs(folder) if is_hugging_face(folder) else ours(folder)
+            yield base, adapter
 
 
 def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
@@ -124,13 +134,14 @@ def _is_same(one: str, other: str) -> bool:
 def _base_folder(adapter: Adapter, base: Source | None = None) -> Iterator[Path]:
     """The base model of an adapter in Hugging Face's format; one of ours is converted."""
     path = _base_of(adapter, base)
-    if path.is_dir() and is_adapter(_folder(path)):
+    folder = Path(str(path))
+    if path.is_dir() and is_adapter(folder):
         raise GlassformerError(
             f"{path}, the base model of {adapter.folder}, is an adapter itself. Merge it first: "
             "glassformer import ADAPTER."
         )
-    if path.is_dir() and is_hugging_face(_folder(path)):
-        yield _folder(path)
+    if path.is_dir() and is_hugging_face(folder):
+        yield folder
         return
     with TemporaryDirectory(prefix="glassformer-") as scratch:
         write_hub(open_model(str(path)), Path(scratch), "")
@@ -156,44 +167,6 @@ def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
             f"{name}, the base model of {adapter.folder}, does not exist. {cure}"
         )
     return path
-
-
-def has_quantized_weights(source: Source) -> bool:
-    """Whether the model of a source has 8-bit weights; only the header of the file is read. Those
-    of other tools are converted to float32."""
-    path = located(source)
-    if _is_file(path) or is_adapter(_folder(path)) or is_hugging_face(_folder(path)):
-        return False
-    weights = _folder(path) / WEIGHTS
-    with reading_safetensors(weights, f"{weights} does not exist. Copy the whole model folder."):
-        return "I8" in SafetensorsFile(weights).types.values()
-
-
-def weights_digest(source: Source) -> str:
-    """The SHA-256 of the weights, by which a change is noticed."""
-    path = located(source)
-    if not _is_file(path) and is_adapter(_folder(path)):
-        adapter = open_adapter(_folder(path))
-        base = _base_of(adapter, None)
-        return f"{file_digest(adapter.folder / ADAPTER_WEIGHTS)[:32]}+{weights_digest(str(base))}"
-    files = [path] if _is_file(path) else [_folder(path) / WEIGHTS]
-    if not files[0].exists() and isinstance(path, Path):
-        files = sorted(path.glob("*.safetensors")) or files
-    try:
-        digests = [file_digest(Path(str(file))) for file in files]
-    except OSError as error:
-        raise GlassformerError(
-            f"{files[0]} cannot be read: {cause(error)}. Pass the folder of a trained model."
-        ) from None
-    return digests[0] if len(digests) == 1 else "+".join(digest[:16] for digest in digests)
-
-
-def _is_file(path: DataPath) -> bool:
-    return path.is_file()
-
-
-def _folder(path: DataPath) -> Path:
-    return path if isinstance(path, Path) else Path(str(path))
 
 
 def _saved(found: ForeignModel) -> Saved:

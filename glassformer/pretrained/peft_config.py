@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.family import Values
-from glassformer.pretrained.hub import is_hub_name
 from glassformer.wording import shortened
 
 MOST = 1e9  # of a rank, or an alpha

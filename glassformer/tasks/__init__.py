@@ -7,13 +7,13 @@ from typing import TypeVar, cast
 import torch
 
 from glassformer.checkpoint.model_folder import GENERATION
+from glassformer.checkpoint.open import open_config, open_model
 from glassformer.errors import UsageError
 from glassformer.models import row
 from glassformer.nn import quantized
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.linear import pack_weights
 from glassformer.predict.predictor import Predictor
-from glassformer.pretrained.open_model import open_config, open_model
 from glassformer.runtime.host import prepare
 from glassformer.tasks import (
     caption,

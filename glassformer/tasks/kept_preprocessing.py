@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from glassformer.checkpoint.open import Source, open_preprocessing
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.labels import in_order, joined, spelled_as
 from glassformer.data.splits import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.image import ImageInputs
-from glassformer.pretrained.open_model import Source, open_preprocessing
 from glassformer.tasks.recipe import FinetuneConfig, Recipe
 from glassformer.tasks.task import Say
 from glassformer.text.tokenizers import Tokenizer

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
 from glassformer.data.labels import listed_with_counts, one_name
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
@@ -23,7 +24,6 @@ from glassformer.errors import GlassformerError
 from glassformer.evaluation.classification import WEIGH_CLASSES, is_uneven
 from glassformer.models import row
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained.open_model import open_config, open_preprocessing
 from glassformer.tasks.kept_preprocessing import kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.checkpoint.open import open_preprocessing
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageRows
 from glassformer.data.labelled_images import read_labelled_images
@@ -32,7 +33,6 @@ from glassformer.evaluation.precision_recall import wilson
 from glassformer.models.image_gpt_probe import ImageGPTProbe
 from glassformer.predict.probe import ProbePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing
-from glassformer.pretrained.open_model import open_preprocessing
 from glassformer.tasks.labelled_rows import say_split
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (

@@ -1,10 +1,10 @@
 """`train --from`: the recipe of a training that continues a trained model, as it is."""
 
+from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Values
 from glassformer.config_errors import Origins
 from glassformer.errors import UsageError
 from glassformer.models import row
-from glassformer.pretrained.open_model import open_config, open_preprocessing
 from glassformer.tasks import task_of
 from glassformer.tasks.kept_preprocessing import with_tokens
 from glassformer.wording import an

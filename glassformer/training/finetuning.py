@@ -7,7 +7,9 @@ from pathlib import Path
 from torch import nn
 
 from glassformer.checkpoint.lora_file import LoRAUpdate
+from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.checkpoint.model_folder import WEIGHTS, Saved
+from glassformer.checkpoint.open import open_config, pinned, stored
 from glassformer.checkpoint.run_record import is_run
 from glassformer.config import Values, read_yaml
 from glassformer.errors import GlassformerError, UsageError
@@ -16,13 +18,6 @@ from glassformer.models.labeller import Labeller
 from glassformer.models.pretrained_body import body_config, load_body
 from glassformer.nn.lora import add_lora, lora_layers, merge_lora
 from glassformer.preprocessing import Preprocessing
-from glassformer.pretrained.hub import is_hub_name, pinned
-from glassformer.pretrained.open_model import (
-    has_quantized_weights,
-    open_config,
-    open_model,
-    weights_digest,
-)
 from glassformer.tasks.kept_preprocessing import with_tokens
 from glassformer.tasks.recipe import RECIPE, FinetuneConfig, Recipe
 from glassformer.training.recipes import DATA_TO_LEARN_FROM
@@ -115,8 +110,9 @@ def settled(recipe: Recipe) -> Recipe:
     start = recipe.start
     if start is None:
         return recipe
-    digest = weights_digest(start.model)
-    if has_quantized_weights(start.model):
+    source = stored(start.model)
+    digest = source.digest()
+    if source.has_quantized_weights():
         raise GlassformerError(
             f"{start.model} has 8-bit weights, which cannot be trained. Pass the original model."
         )
@@ -171,13 +167,14 @@ def _begin_with(model: Labeller, start: FinetuneConfig) -> None:
 
 def _opened(start: FinetuneConfig) -> Saved:
     """The model to begin with, unless it has changed since."""
-    source = open_model(start.model)
-    if start.digest not in (None, weights_digest(start.model)):
+    source = stored(start.model)
+    model = source.model()
+    if start.digest not in (None, source.digest()):
         raise GlassformerError(
             f"{Path(start.model) / WEIGHTS} has changed since this training began. Start over with "
             "--force."
         )
-    return source
+    return model
 
 
 def _continue(model: nn.Module, start: FinetuneConfig, preprocessing: Preprocessing | None) -> None:

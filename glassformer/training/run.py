@@ -21,10 +21,10 @@ from typing import TextIO
 
 from glassformer.atomic_files import damage, write_json
 from glassformer.checkpoint.model_folder import GENERATION, load_model, save_model
+from glassformer.checkpoint.open import located, open_generation
 from glassformer.checkpoint.replaceable import check_kept
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.open_model import located, open_generation
 from glassformer.runtime import processes
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of

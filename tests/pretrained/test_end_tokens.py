@@ -10,11 +10,11 @@ import transformers as hf
 from published import publish
 
 import glassformer
+from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.export_hub import write_hub
 from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.onnx_usage import usage
-from glassformer.pretrained.open_model import open_model
 
 END = 5  # </s>
 

@@ -15,11 +15,11 @@ from tokenizers import processors
 
 import glassformer
 from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.export_hub import write_hub
-from glassformer.pretrained.open_model import open_model
 from glassformer.tasks.kept_preprocessing import with_tokens
 from glassformer.text.framing import BERT_TOKENS
 from glassformer.text.tokenizers import Tokenizer

@@ -9,8 +9,8 @@ import transformers as hf
 from published import publish
 
 import glassformer
+from glassformer.checkpoint.open import open_model
 from glassformer.pretrained.export_hub import write_hub
-from glassformer.pretrained.open_model import open_model
 
 
 def test_pixels_have_the_same_colours_as_in_transformers(tmp_path: Path) -> None:

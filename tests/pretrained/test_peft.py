@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
+from glassformer.checkpoint.open import open_config, open_model, open_preprocessing
 from glassformer.errors import GlassformerError
 from glassformer.models.labeller import Labeller
 from glassformer.nn.lora import lora_layers
 from glassformer.pretrained import export_peft
 from glassformer.pretrained.import_model import import_model
-from glassformer.pretrained.open_model import open_config, open_model, open_preprocessing
 from glassformer.tasks.recipe import FinetuneConfig
 from glassformer.training.finetuning import _freeze, lora_to_keep, model_to_keep
 

@@ -28,9 +28,9 @@ from small_tasks import (
 
 import glassformer
 from glassformer.checkpoint.model_folder import load_model
+from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing import load_preprocessing
-from glassformer.pretrained.open_model import open_model
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.continuing import continued
