@@ -14,9 +14,9 @@ from glassformer.checkpoint.model_folder import Saved
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.ctranslate2_spec import differences, spec_of
 from glassformer.pretrained.differences import refuse_if_wrong, size
-from glassformer.pretrained.exported_inputs import write_inputs
-from glassformer.pretrained.model_cards import card, code
-from glassformer.pretrained.onnx_usage import MOST, PROMPT, TARGET_READER, known_text
+from glassformer.pretrained.exported_inputs import TARGET, write_inputs
+from glassformer.pretrained.hub_inputs import TOKENIZER
+from glassformer.pretrained.model_cards import MOST, PROMPT, card, code, known_text, program
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an, install
 
@@ -71,23 +71,10 @@ class Generator(Engine):
         return size(logits - found), size(logits)
 
     def usage(self) -> str:
-        tokenizer = self.preprocessing.tokenizer
-        names = [tokenizer.piece(id) for id in self.preprocessing.ends]
-        return f"""
-import ctranslate2
-from tokenizers import Tokenizer
-
-generator = ctranslate2.Generator(".")  # compute_type="int8" is faster
-tokenizer = Tokenizer.from_file("tokenizer.json")
-prompt = tokenizer.encode({known_text(tokenizer, PROMPT)!r}).tokens
-(result,) = generator.generate_batch(
-    [prompt],
-    max_length={min(MOST, self.model.context_length // 2)},
-    end_token={names},
-    include_prompt_in_result=False,
-)
-print(tokenizer.decode(result.sequences_ids[0]))
-"""
+        ends = [self.preprocessing.tokenizer.piece(id) for id in self.preprocessing.ends]
+        limit = min(MOST, self.model.context_length // 2)
+        text = known_text(self.preprocessing.tokenizer, PROMPT)
+        return program("ctranslate2_generator", text=text, limit=limit, ends=ends)
 
 
 class Translator(Engine):
@@ -124,23 +111,14 @@ class Translator(Engine):
         return size(expected - torch.tensor(found.log_probs)), size(logits)
 
     def usage(self) -> str:
-        text = known_text(self.preprocessing.source, "how are you")
-        writer = "tokenizer" if self.preprocessing.target_tokenizer is None else TARGET_READER
         never = [self.preprocessing.target.piece(id) for id in self.preprocessing.forbidden]
-        more = f", suppress_sequences={[never]}" if never else ""
-        return f"""
-import ctranslate2
-from tokenizers import Tokenizer
-
-translator = ctranslate2.Translator(".")  # compute_type="int8" is faster
-tokenizer = Tokenizer.from_file("tokenizer.json")
-source = tokenizer.encode({text!r}).tokens
-(result,) = translator.translate_batch(
-    [source], beam_size=4, max_decoding_length={min(MOST, self.model.context_length - 1)}{more}
-)
-writer = {writer}
-print(writer.decode([writer.token_to_id(token) for token in result.hypotheses[0]]).strip())
-"""
+        return program(
+            "ctranslate2_translator",
+            text=known_text(self.preprocessing.source, "how are you"),
+            writer=TOKENIZER if self.preprocessing.target_tokenizer is None else TARGET,
+            limit=min(MOST, self.model.context_length - 1),
+            never=[never] if never else None,
+        )
 
 
 class Encoder(Engine):
@@ -169,17 +147,7 @@ class Encoder(Engine):
 
     def usage(self) -> str:
         text = known_text(self.preprocessing.tokenizer, "a short text")
-        return f"""
-import ctranslate2
-import numpy as np
-from tokenizers import Tokenizer
-
-encoder = ctranslate2.Encoder(".")
-tokenizer = Tokenizer.from_file("tokenizer.json")
-found = encoder.forward_batch([tokenizer.encode({text!r}).ids])
-states = np.array(found.last_hidden_state)  # (texts, tokens, width)
-print(states.shape, states.mean(axis=1))
-"""
+        return program("ctranslate2_encoder", text=text)
 
 
 ENGINES: dict[str, type[Engine]] = {"gpt": Generator, "translator": Translator, "bert": Encoder}

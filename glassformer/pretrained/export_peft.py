@@ -254,11 +254,9 @@ def _card(
             + code(f"glassformer {shlex.join(words)}", "")
             + "\n\n"
         )
-    # The program is a template, in which braces are doubled.
-    opened = f"{base.place!r}{options}".replace("{", "{{").replace("}", "}}")
     loading = (
         "from peft import PeftModel\n\n"
-        f"base = {{kind}}.from_pretrained({opened})\n"
+        f"base = {layout.architecture}.from_pretrained({base.place!r}{options})\n"
         'model = PeftModel.from_pretrained(base, ".").eval()'
     )
     usage = code(transformers_usage(layout, saved.model, saved.preprocessing, loading, place))

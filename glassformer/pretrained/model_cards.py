@@ -2,18 +2,19 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from string import Template
 from typing import Any
 
 import yaml
 
 from glassformer import __version__
+from glassformer.text.tokenizers import Tokenizer
 
 FENCE = "```"
-# In the programs of classifiers, which cut texts with the tools that their readers have.
-ONLY_BEGINNING = """
-# Of a text that is too long, this reads the beginning; glassformer reads the beginning and the end.
-""".strip()
+PROMPT = "Once upon a time"
+MOST = 64  # tokens to write
 
 
 def card(title: str, about: str, usage: str, rest: str, **metadata: Any) -> str:
@@ -28,6 +29,24 @@ def card(title: str, about: str, usage: str, rest: str, **metadata: Any) -> str:
         f"{usage.strip()}\n\n{_below(text)}".rstrip()
         + "\n"
     )
+
+
+def program(name: str, code: Mapping[str, str] | None = None, **values: Any) -> str:
+    """A program in `cards/` with these values, which are written as Python writes them, and with
+    these parts of its code."""
+    file = resources.files(__package__) / "cards" / f"{name}.py.txt"
+    literals = {key: repr(value) for key, value in values.items()}
+    return Template(file.read_text(encoding="utf-8")).substitute(literals | dict(code or {}))
+
+
+def known_text(tokenizer: Tokenizer, text: str) -> str:
+    """The text, or another one if the vocabulary cannot spell it."""
+    if not tokenizer.unknown_characters(text):
+        return text
+    pieces = (tokenizer.token(id) for id in range(tokenizer.vocab_size) if not tokenizer.hides(id))
+    plain = [piece for piece in pieces if piece.isalnum()]
+    joined = "" if tokenizer.kind == "char" else " "
+    return joined.join(plain[:3])
 
 
 def code(text: str, language: str = "python") -> str:
