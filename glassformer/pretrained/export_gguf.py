@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from glassformer.atomic_files import write_file as write_text
 from glassformer.checkpoint.model_folder import Saved
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
 from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.export_hub import layout_for, sample_text
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.family import Family, Layout
 from glassformer.pretrained.gguf import (
     ARCHITECTURES,
     FACTORS,

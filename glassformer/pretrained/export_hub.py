@@ -9,12 +9,13 @@ from safetensors.torch import save
 
 from glassformer.atomic_files import write_file, write_json
 from glassformer.checkpoint.model_folder import Saved
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import their_tensors
 from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import Family, Inputs, Layout, Values
+from glassformer.pretrained.family import Family, Inputs, Layout
 from glassformer.pretrained.hub_inputs import GENERATION, KINDS, SETTINGS
 from glassformer.pretrained.hugging_face import CONFIG, MODULES, read_folder
 from glassformer.pretrained.model_cards import card, code

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.atomic_files import new_folder, write_json
 from glassformer.checkpoint.missing_folder import CONFIG
 from glassformer.checkpoint.model_folder import (
     CARD,
@@ -164,16 +164,9 @@ def export_model(
     card, notes_on_cost = _card_of(path, source), list[str]()
     if quantized and not is_quantized(saved.model):
         card, notes_on_cost = _quantized(saved, card, cost())
-    partial = folder.with_name(f".{folder.name}.partial")
-    with explained(folder):
-        discard(partial)
-        try:
-            partial.mkdir(parents=True)
-            architecture, notes = chosen.write(saved, partial, card, **arguments)
-            differences = chosen.check(saved, partial)
-            take_place(partial, folder)
-        finally:
-            discard(partial)
+    with new_folder(folder, has_own_manifest=True) as partial:
+        architecture, notes = chosen.write(saved, partial, card, **arguments)
+        differences = chosen.check(saved, partial)
     return ExportedModel(folder, format, architecture, differences, (*notes, *notes_on_cost))
 
 

@@ -20,12 +20,13 @@ from glassformer.checkpoint.lora_file import LoRAUpdate, load_lora
 from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.checkpoint.model_folder import Saved
 from glassformer.checkpoint.open import located
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.models.labeller import Labeller
 from glassformer.pretrained.conversion import their_tensors
 from glassformer.pretrained.export_hub import layout_for
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.family import Family, Layout
 from glassformer.pretrained.hub_inputs import KINDS
 from glassformer.pretrained.hugging_face import CONFIG as MODEL_CONFIG
 from glassformer.pretrained.hugging_face import is_hugging_face

@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.atomic_files import write_json
 from glassformer.checkpoint.model_folder import Saved
+from glassformer.config import Values
 from glassformer.models.gpt import GPT
 from glassformer.models.labeller import Labeller
 from glassformer.preprocessing.caption import CaptionPreprocessing
@@ -17,7 +18,6 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained.family import Values
 from glassformer.pretrained.hub_inputs import (
     IMAGES,
     TOKENIZER,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from glassformer.config import Config, parse
+from glassformer.config import Config, Values, parse
 from glassformer.config_errors import Origins
 from glassformer.errors import GlassformerError
 from glassformer.models import row
@@ -16,7 +16,6 @@ from glassformer.models.stack import StackConfig
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.their_values import MADE_FROM, WrongValueError
 
-Values = dict[str, Any]
 Inputs = Literal["text", "labelled text", "masked text", "pair", "image", "palette"]
 
 

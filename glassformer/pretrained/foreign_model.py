@@ -1,12 +1,15 @@
 """A model as it was read from another format."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
+from glassformer.config import Values
 from glassformer.models import name_of, row
 from glassformer.preprocessing import Preprocessing
+from glassformer.wording import counted
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,24 @@ class ForeignModel:
     arguments: tuple[str, ...] = ()
     """What follows the folder in a command to try."""
     notes: tuple[str, ...] = ()
-    generation: dict[str, Any] = field(default_factory=dict)
+    generation: Values = field(default_factory=dict)
     """Defaults of generation."""
+
+
+def converted(
+    architecture: str,
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    notes: Iterable[str],
+    generation: Values | None = None,
+) -> ForeignModel:
+    """A model that had this architecture, with a command to try it."""
+    verb, *arguments = command_to_try(model, preprocessing)
+    size = counted(sum(parameter.numel() for parameter in model.parameters()), "parameter")
+    about = f"{architecture}, {size}"
+    return ForeignModel(
+        model, preprocessing, about, verb, tuple(arguments), tuple(notes), generation or {}
+    )
 
 
 def command_to_try(model: Any, preprocessing: Preprocessing) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.config import Config
+from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
 from glassformer.nn.positions import RotaryPositions, RotaryStretch
@@ -21,12 +21,12 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.pretrained.conversion import read_model
 from glassformer.pretrained.end_tokens import end_tokens
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import Layout, Values
-from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
+from glassformer.pretrained.family import Layout
+from glassformer.pretrained.foreign_model import ForeignModel, converted
 from glassformer.pretrained.gguf_file import MAGIC, GGUFFile
 from glassformer.pretrained.gguf_tokenizer import BEGIN, read_tokenizer
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import an, beginning, counted
+from glassformer.wording import an, beginning
 
 ARCHITECTURES = ("llama", "qwen3")
 PERMUTED = ("llama",)  # whose queries and keys are in another order
@@ -64,25 +64,18 @@ def read_gguf(path: DataPath) -> ForeignModel:
     source = _Renamed(file, theirs)
     model, _ = read_model(layout, config, source, str(path))
     tokenizer = read_tokenizer(file.metadata, str(path))
+    begin = file.metadata.get(BEGIN)
     template = file.metadata.get("tokenizer.chat_template")
     preprocessing = TextPreprocessing(
         tokenizer=tokenizer,
         end_tokens=_end_tokens(file.metadata, tokenizer, str(path)),
-        begin_token=_begin_token(file.metadata, tokenizer),
+        begin_token=None if begin is None else tokenizer.piece(begin),
         jinja_template=template if isinstance(template, str) else None,
     )
     preprocessing.check_model(config, str(path), "Download it again.")
-    number = sum(parameter.numel() for parameter in model.parameters())
-    types = sorted({place.type.name for place in file.tensors.values()})
-    verb, *arguments = command_to_try(model, preprocessing)
-    return ForeignModel(
-        model,
-        preprocessing,
-        f"{layout.architecture}, {counted(number, 'parameter')}",
-        verb,
-        tuple(arguments),
-        (f"the weights were stored as {', '.join(types)} and are computed as float32",),
-    )
+    types = ", ".join(sorted({place.type.name for place in file.tensors.values()}))
+    note = f"the weights were stored as {types} and are computed as float32"
+    return converted(layout.architecture, model, preprocessing, [note])
 
 
 def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
@@ -92,11 +85,6 @@ def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str
         end_tokens([metadata[key]], tokenizer, f"{where}: {key}") for key in keys if key in metadata
     ]
     return tuple(dict.fromkeys(name for names in found for name in names))
-
-
-def _begin_token(metadata: Values, tokenizer: Tokenizer) -> str | None:
-    id = metadata.get(BEGIN)
-    return None if id is None else tokenizer.piece(id)
 
 
 def describe_gguf(path: DataPath) -> tuple[str, Config]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import read_json, write_json
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.image import ImagePreprocessing
@@ -19,7 +20,7 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
 from glassformer.pretrained.end_tokens import end_tokens
-from glassformer.pretrained.family import Inputs, Values
+from glassformer.pretrained.family import Inputs
 from glassformer.pretrained.opus_tokenizers import SOURCE, read_opus, write_opus
 from glassformer.pretrained.vocabulary_files import read_vocabulary
 from glassformer.text.framing import BEGIN, MASKS, PAD

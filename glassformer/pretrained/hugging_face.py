@@ -7,6 +7,7 @@
 Code in such a folder is never run: a model of a family that is not in the table is refused.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,15 @@ from pydantic import ValidationError
 from glassformer.atomic_files import read_json
 from glassformer.checkpoint.model_folder import LARGEST_TEXT
 from glassformer.checkpoint.open import is_ours
-from glassformer.config import Config
+from glassformer.config import Config, Values
 from glassformer.config_errors import reason
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.conversion import read_model
 from glassformer.pretrained.families import family_of
 from glassformer.pretrained.families.bert import SENTENCES
-from glassformer.pretrained.family import Layout, Values
-from glassformer.pretrained.foreign_model import ForeignModel, command_to_try
+from glassformer.pretrained.family import Layout
+from glassformer.pretrained.foreign_model import ForeignModel, converted
 from glassformer.pretrained.hub_inputs import KINDS, LENGTHS, generation_settings, settings_of
 from glassformer.pretrained.peft_adapter import Adapter
 from glassformer.pretrained.their_values import WrongValueError, check_types
@@ -125,7 +126,6 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
     where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
     model, left_out = read_model(layout, found.config, source, where)
     generation, ignored = generation_settings(folder, layout.inputs)
-    number = sum(parameter.numel() for parameter in model.parameters())
     notes = [] if adapter is None else [adapter.about()]
     if left_out:
         shown = ", ".join(left_out[:4]) + (", …" if len(left_out) > 4 else "")
@@ -137,20 +137,16 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
         notes.append(f"settings of generation that are not applied: {', '.join(sorted(ignored))}")
     if not getattr(found.config, "has_head", True) and SENTENCES not in found.theirs:
         notes.append("there is no modules.json: `embed` takes the mean of the vectors of a text")
-    verb, *arguments = command_to_try(model, preprocessing)
-    about = f"{layout.architecture}, {counted(number, 'parameter')}"
-    return ForeignModel(
-        model, preprocessing, about, verb, tuple(arguments), tuple(notes), generation=generation
-    )
+    return converted(layout.architecture, model, preprocessing, notes, generation)
 
 
 def _sentences(folder: Path) -> Values:
     """What the modules of sentence-transformers do with the vectors of a text."""
     try:
-        modules: Any = read_json_list(folder / MODULES)
+        modules: Any = json.loads((folder / MODULES).read_text(encoding="utf-8"))
         kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
         paths = [str(module.get("path", "")) for module in modules]
-    except (TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
         raise GlassformerError(f"{folder / MODULES} is damaged. Copy it again.") from None
     if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise GlassformerError(
@@ -193,15 +189,3 @@ def _pooling(path: Path) -> str:
             f"{', '.join(known)}."
         )
     return known[modes[0]]
-
-
-def read_json_list(path: Path) -> list[Any]:
-    import json
-
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise GlassformerError(f"{path} is damaged. Copy it again.") from None
-    if not isinstance(found, list):
-        raise GlassformerError(f"{path} is damaged: it is not a list. Copy it again.")
-    return found

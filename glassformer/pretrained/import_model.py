@@ -5,19 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import __version__
-from glassformer.atomic_files import discard, explained, take_place, write_json
+from glassformer.atomic_files import new_folder, write_json
 from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
-from glassformer.checkpoint.model_folder import (
-    GENERATION,
-    save_model,
-)
+from glassformer.checkpoint.model_folder import GENERATION, save_model
 from glassformer.checkpoint.open import located, pinned
 from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import name_of
-from glassformer.pretrained.foreign_model import ForeignModel
 from glassformer.pretrained.formats import format_of
 from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
 from glassformer.pretrained.model_cards import own_card
@@ -91,17 +87,12 @@ def import_model(
     name = name_of(found.model)
     trial = (found.verb, str(folder), *found.arguments)
     origin = origin_of(path)
-    partial = folder.with_name(f".{folder.name}.partial")
-    with explained(folder):
-        discard(partial)
-        try:
-            card = _card(found, name, origin)
-            save_model(partial, found.model, found.preprocessing, card)
-            if found.generation:
-                write_json(partial / GENERATION, found.generation)
-            take_place(partial, folder)
-        finally:
-            discard(partial)
+    about = f"Imported with glassformer {__version__} from `{origin}`: {found.about}"
+    card = own_card(name, about, (found.verb, *found.arguments))
+    with new_folder(folder, has_own_manifest=True) as partial:
+        save_model(partial, found.model, found.preprocessing, card)
+        if found.generation:
+            write_json(partial / GENERATION, found.generation)
     return ImportedModel(folder, format, name, found.about, trial, origin, found.notes)
 
 
@@ -123,8 +114,3 @@ def default_name(path: str | Path, is_file: bool) -> str:
     while is_file and name.suffix.lower() in ENDINGS:
         name = name.with_suffix("")
     return str(name).strip(".") or "imported"
-
-
-def _card(found: ForeignModel, name: str, source: str) -> str:
-    about = f"Imported with glassformer {__version__} from `{source}`: {found.about}"
-    return own_card(name, about, (found.verb, *found.arguments))

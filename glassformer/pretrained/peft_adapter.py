@@ -20,10 +20,10 @@ from typing import Any
 from torch import Tensor
 
 from glassformer.atomic_files import read_json
-from glassformer.config import Config
+from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.family import MOST_LABELS, Family, Layout, Values
+from glassformer.pretrained.family import MOST_LABELS, Family, Layout
 from glassformer.pretrained.links import Link
 from glassformer.pretrained.peft_config import (
     base_of,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.family import Values
 from glassformer.wording import shortened
 
 MOST = 1e9  # of a rank, or an alpha

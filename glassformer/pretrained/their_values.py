@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 from glassformer.atomic_files import read_json
+from glassformer.config import Values
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.family import Values
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import cause
 

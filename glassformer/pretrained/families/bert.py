@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
+from glassformer.config import Values
 from glassformer.pretrained.family import (
     Family,
     Layout,
-    Values,
     labels_from,
     labels_to,
     no_gate,

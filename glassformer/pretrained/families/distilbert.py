@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.pretrained.families.bert import OURS, SENTENCES, differs, masked_differs
 from glassformer.pretrained.family import (
     Family,
     Layout,
-    Values,
     labels_from,
     labels_to,
     our_activation,

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.models.gpt import GPTConfig
 from glassformer.pretrained.family import (
     Family,
     Layout,
-    Values,
     no_gate,
     our_activation,
     plain_heads,

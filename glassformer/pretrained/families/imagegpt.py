@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.pretrained.families import gpt2
-from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.family import Family, Layout
 from glassformer.pretrained.their_values import WrongValueError
 
 

@@ -7,8 +7,9 @@ slowly, so that they read longer texts.
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.models.gpt import GPTConfig
-from glassformer.pretrained.family import Family, Layout, Values
+from glassformer.pretrained.family import Family, Layout
 from glassformer.pretrained.links import Link, layer, same
 from glassformer.pretrained.their_values import WrongValueError
 

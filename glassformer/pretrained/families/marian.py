@@ -12,14 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.pretrained.family import (
-    Family,
-    Layout,
-    Values,
-    no_gate,
-    our_activation,
-    their_activation,
-)
+from glassformer.config import Values
+from glassformer.pretrained.family import Family, Layout, no_gate, our_activation, their_activation
 from glassformer.pretrained.links import Link, layer, reordered, same, unsqueezed
 from glassformer.pretrained.their_values import WrongValueError
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from glassformer.config import Values
 from glassformer.pretrained.family import (
     Family,
     Layout,
-    Values,
     image_labels_from,
     image_labels_to,
     no_gate,
