@@ -7,6 +7,8 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from glassformer.corpus.posts import Post
@@ -29,62 +31,7 @@ RULES = {
     "not_a_page": "files that are not pages, such as .pdf and .zip",
     "duplicate": "URLs that occur more than once",
 }
-
-_EXCLUDED = frozenset(
-    (
-        # Reddit itself, and other social networks
-        *("reddit.com", "redd.it", "redditmedia.com", "reddit.app.link", "removeddit.com"),
-        *("facebook.com", "fb.com", "twitter.com", "x.com", "linkedin.com", "plus.google.com"),
-        *("discord.com", "discord.gg", "t.me", "telegram.me", "whatsapp.com", "snapchat.com"),
-        *("tinder.com", "omegle.com", "chatroulette.com", "weibo.com", "vk.com", "threads.net"),
-        # Link shorteners, behind which duplicates cannot be seen
-        *("bit.ly", "bitly.com", "t.co", "goo.gl", "tinyurl.com", "ow.ly", "is.gd", "j.mp"),
-        *("fb.me", "dlvr.it", "buff.ly", "lnkd.in", "su.pr", "tiny.cc", "adf.ly", "cl.ly"),
-        *("trib.al", "ift.tt", "db.tt", "amzn.to", "amzn.com", "nyti.ms", "wapo.st", "huff.to"),
-        *("rebrand.ly", "cutt.ly", "shorturl.at", "rb.gy", "snip.ly", "u.to", "v.gd", "x.co"),
-        *("on.cnn.com", "on.wsj.com", "n.pr", "bbc.in", "gu.com", "reut.rs", "tcrn.ch", "wrd.cm"),
-        *("feedproxy.google.com", "feeds.feedburner.com", "lmgtfy.com", "archive.is"),
-    )
-)
-_MEDIA_HOSTS = frozenset(
-    (
-        *("imgur.com", "i.redd.it", "v.redd.it", "gfycat.com", "giphy.com", "tenor.com"),
-        *("flickr.com", "flic.kr", "staticflickr.com", "photobucket.com", "tinypic.com", "min.us"),
-        *("imageshack.us", "imageshack.com", "500px.com", "instagram.com", "instagr.am"),
-        *("pinterest.com", "postimg.org", "postimg.cc", "imgflip.com", "qkme.me", "ibb.co"),
-        *("quickmeme.com", "memegenerator.net", "livememe.com", "deviantart.com", "twitpic.com"),
-        *("yfrog.com", "picasaweb.google.com", "minus.com", "prntscr.com", "gyazo.com"),
-        *("youtube.com", "youtu.be", "youtube-nocookie.com", "vimeo.com", "dailymotion.com"),
-        *("dai.ly", "liveleak.com", "vine.co", "twitch.tv", "ustream.tv", "livestream.com"),
-        *("streamable.com", "tiktok.com", "rumble.com", "bitchute.com", "hulu.com", "netflix.com"),
-        *("veoh.com", "metacafe.com", "break.com", "video.google.com", "video.yahoo.com"),
-        *("soundcloud.com", "spotify.com", "bandcamp.com", "mixcloud.com", "grooveshark.com"),
-        *("upload.wikimedia.org", "videosift.com", "clyp.it", "vocaroo.com"),
-    )
-)
-_ADULT_HOSTS = frozenset(
-    (
-        *("xvideos.com", "xnxx.com", "xhamster.com", "redtube.com", "tube8.com", "onlyfans.com"),
-        *("chaturbate.com", "livejasmin.com", "brazzers.com", "beeg.com", "spankwire.com"),
-        *("motherless.com", "redgifs.com", "erome.com", "fetlife.com", "literotica.com", "xxx"),
-    )
-)
 _ADULT_WORDS = re.compile(r"porn|hentai|xxx|camgirl|milf|bdsm")
-_MEDIA_ENDINGS = frozenset(
-    (
-        *("jpg", "jpeg", "jpe", "png", "gif", "gifv", "webp", "bmp", "svg", "tif", "tiff", "ico"),
-        *("mp4", "webm", "avi", "mov", "wmv", "flv", "swf", "mkv", "m4v", "mpg", "mpeg", "ogv"),
-        *("3gp", "mp3", "ogg", "oga", "wav", "flac", "m4a", "aac", "wma", "mid", "m3u", "psd"),
-    )
-)
-_FILE_ENDINGS = frozenset(
-    (
-        *("pdf", "ps", "eps", "djvu", "epub", "mobi", "doc", "docx", "rtf", "odt", "ppt", "pptx"),
-        *("pps", "odp", "xls", "xlsx", "ods", "csv", "zip", "gz", "tgz", "bz2", "xz", "7z"),
-        *("rar", "tar", "jar", "iso", "dmg", "exe", "msi", "apk", "deb", "rpm", "bin", "torrent"),
-        *("ttf", "woff", "rss", "atom", "ics", "kml", "kmz"),
-    )
-)
 _ENDING = re.compile(r"\.([a-z0-9]{1,7})$")
 _ARTICLE = re.compile(r"/wiki/(?!(file|image|media|datei|fichier|archivo):)", re.IGNORECASE)
 
@@ -130,15 +77,15 @@ class LinkRules:
             return "excluded_domain"
         if not is_wanted:
             # Images and videos on Reddit's own hosts are media, too.
-            if is_within(url.host, _MEDIA_HOSTS):
+            if is_within(url.host, _lists()["media hosts"]):
                 return "media"
-            if is_within(url.host, _EXCLUDED):
+            if is_within(url.host, _lists()["excluded hosts"]):
                 return "excluded_domain"
         return _file_kind(url)
 
 
 def _is_adult(host: str) -> bool:
-    return is_within(host, _ADULT_HOSTS) or bool(_ADULT_WORDS.search(host))
+    return is_within(host, _lists()["adult hosts"]) or bool(_ADULT_WORDS.search(host))
 
 
 def _file_kind(url: Url) -> str | None:
@@ -146,9 +93,18 @@ def _file_kind(url: Url) -> str | None:
     found = _ENDING.search(url.path.lower())
     if found is None or _ARTICLE.search(url.path):
         return None
-    if found[1] in _MEDIA_ENDINGS:
+    if found[1] in _lists()["media endings"]:
         return "media"
-    return "not_a_page" if found[1] in _FILE_ENDINGS else None
+    return "not_a_page" if found[1] in _lists()["file endings"] else None
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    """The lists in link_lists.txt, each by the name above it."""
+    text = (resources.files(__package__) / "link_lists.txt").read_text(encoding="utf-8")
+    parts = re.split(r"^\[(.*)\]$", re.sub("#.*", "", text), flags=re.MULTILINE)
+    pairs = zip(parts[1::2], parts[2::2], strict=True)
+    return {name: frozenset(words.split()) for name, words in pairs}
 
 
 def read_domains(path: Path) -> frozenset[str]:
