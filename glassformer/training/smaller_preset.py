@@ -1,9 +1,11 @@
 """What to do when only a few steps fit into a time limit."""
 
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.runtime.load import NOTICEABLE, busy_cores
 from glassformer.tasks.recipe import Recipe, model_config
@@ -26,23 +28,29 @@ def advice(objective: Objective, steps: int, limit: TimeLimit) -> str:
     is_alone = objective.config.num_processes == 1  # the others of this training are no load
     if is_alone and (busy := busy_cores() or 0.0) >= NOTICEABLE:
         why += f", while other programs use {busy:.1f} cores"
-    smaller = _smaller_preset(objective.recipe, steps)
+    smaller = preset_that_fits(objective.recipe, steps)
     if smaller and why.startswith("a step"):
         preset, more = smaller
         cure += f", or pass --preset {preset}, which would take about {counted(more, 'step')}"
     return f"note: {counted(steps, 'step')} cannot teach it much: {why}. {cure}."
 
 
-def _smaller_preset(recipe: Recipe, steps: int) -> tuple[str, int] | None:
+def preset_that_fits(recipe: Recipe, steps: int) -> tuple[str, int] | None:
     """The largest preset that makes enough steps in the same time, if there is one, and how many:
     the time of a step grows with the number of weights."""
     if recipe.start is not None:
         return None  # its model is given
-    known = row(recipe.model_name)
+    models = row(recipe.model_name)
     now = _num_parameters(recipe, recipe.model)
-    sizes = {
-        name: _num_parameters(recipe, recipe.model | known.preset(name)) for name in known.presets
-    }
+    chosen = models.preset(recipe.preset) if recipe.preset else {}
+    sizes = {}
+    for name in models.presets:
+        preset = models.preset(name)
+        # What only the chosen preset sets goes with it, such as the number of its key-value heads.
+        left_out = chosen.keys() - preset.keys() - {"vocab_size"}
+        values = {key: value for key, value in recipe.model.items() if key not in left_out}
+        with suppress(GlassformerError):  # this preset does not fit what else the recipe sets
+            sizes[name] = _num_parameters(recipe, values | preset)
     enough = {name: size for name, size in sizes.items() if steps * now >= FEW * size}
     if not enough:
         return None

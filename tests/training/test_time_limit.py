@@ -12,8 +12,10 @@ import pytest
 import yaml
 from torch import nn
 
+from glassformer.config import Config
 from glassformer.errors import GlassformerError
-from glassformer.tasks.recipe import Recipe, TrainingConfig
+from glassformer.models import row
+from glassformer.tasks.recipe import Recipe, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
 from glassformer.training import loop, smaller_preset, time_limit
 from glassformer.training import run as story
@@ -277,6 +279,17 @@ def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     with rehearsed(tiny()) as ready:  # as small as a model can be
         objective = ready.objective()
         assert "--preset" not in smaller_preset.advice(objective, 20, slow(objective))
+
+
+@pytest.mark.parametrize("name", ["gpt", "rnn-lm", "bert", "translator", "image-gpt"])
+def test_every_preset_is_compared_with_the_others(name: str) -> None:
+    """What one preset sets alone, such as the number of key-value heads, may not fit another one."""
+    for preset in row(name).presets:
+        chosen = {"name": name, "preset": preset}
+        values = model_config(chosen | {"vocab_size": 500}).model_dump()
+        recipe = Recipe(model=values | chosen, data=Config())
+        smaller = smaller_preset.preset_that_fits(recipe, 20)
+        assert smaller is None or smaller[1] >= 50
 
 
 def test_a_machine_that_is_busy_is_named_as_the_reason(
