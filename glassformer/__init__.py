@@ -25,8 +25,8 @@ from glassformer.runtime.threads import spin_briefly
 if TYPE_CHECKING:
     from os import PathLike
 
+    from glassformer.predict.answers import TranslationSettings
     from glassformer.predict.predictor import Predictor
-    from glassformer.predict.translations import TranslationSettings
     from glassformer.predict.writing import GenerationSettings
 
 spin_briefly()  # before torch is imported, which reads it once
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
         return GenerationSettings
     if name == "TranslationSettings":
-        from glassformer.predict.translations import TranslationSettings
+        from glassformer.predict.answers import TranslationSettings
 
         return TranslationSettings
     if name == "plan":

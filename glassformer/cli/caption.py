@@ -1,17 +1,14 @@
 """glassformer caption: what is in an image?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
-from glassformer.cli.output import note, noting_files, print_json
+from glassformer.cli.output import note, noting_files, print_texts
 from glassformer.errors import UsageError
-
-if TYPE_CHECKING:
-    from glassformer.predict.captions import Captions
 
 
 @options.takes(options.CaptionBeams, options.Captions)
@@ -40,7 +37,7 @@ def caption(
     """
     settings = passed(values)
 
-    from glassformer.evaluation.translation import cut_off_note
+    from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.caption import CaptionPredictor
     from glassformer.story.alignment import check_ending
     from glassformer.story.word_places import draw
@@ -55,20 +52,10 @@ def caption(
         with naming_options(predictor, settings):
             found = predictor.caption_batch(images, **settings)
         for each in found:
-            _print(each, as_json, with_name=len(found) > 1)
+            print_texts(each, as_json, f"{each.image}\t" if len(found) > 1 else "")
         if number := sum(each.is_cut_off for each in found):
             length = predictor.model.context_length
-            note(cut_off_note(number, len(found), length, what="caption"))
+            note(cut_off_note(number, len(found), length, "caption"))
         if attention is not None:
             draw(predictor.look(images[0], **settings), attention)
             typer.echo(f"wrote {attention}", err=True)
-
-
-def _print(found: "Captions", as_json: bool, with_name: bool) -> None:
-    if as_json:
-        print_json(found.as_json())
-        return
-    name = f"{found.image}\t" if with_name else ""
-    for each in found.captions:
-        score = f"{each.score:.4f}\t" if len(found.captions) > 1 else ""
-        typer.echo(f"{name}{score}{each.text}")

@@ -11,6 +11,7 @@ import typer
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
+    from glassformer.predict.answers import WrittenTexts
     from glassformer.predict.predictor import LikelyToken
     from glassformer.text.tokenizers import Tokenizer
 
@@ -27,6 +28,16 @@ class Result(Protocol):
 
 def print_json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_texts(written: "WrittenTexts", as_json: bool, name: str = "") -> None:
+    """What was written about a source, a line each; several with their scores."""
+    if as_json:
+        print_json(written.as_json())
+        return
+    for each in written.ranked:
+        score = f"{each.score:.4f}\t" if len(written.ranked) > 1 else ""
+        typer.echo(f"{name}{score}{each.text}")
 
 
 def print_sourced(value: dict[str, Any], source: str) -> None:

@@ -9,13 +9,13 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.arguments import naming_options, passed
-from glassformer.cli.output import KnownWords, note, print_json
+from glassformer.cli.output import KnownWords, note, print_texts
 from glassformer.cli.stdin import file_named, in_batches, read_lines
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
+    from glassformer.predict.answers import Translations
     from glassformer.predict.translate import TranslatePredictor
-    from glassformer.predict.translations import Translations
 
 BATCH = 512  # lines that are sorted by length together
 
@@ -43,7 +43,7 @@ def translate(
     """
     settings = passed(values)
 
-    from glassformer.evaluation.translation import cut_off_note
+    from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.translate import TranslatePredictor
     from glassformer.tasks import load_for
 
@@ -62,7 +62,7 @@ def translate(
             note(*_notes(predictor, found, where))
             if found.is_cut_off:
                 cut_off.append(where)
-            _print(found, as_json)
+            print_texts(found, as_json)
         done += len(lines)
         if shows_progress:
             speed = done / (time.perf_counter() - begun)
@@ -72,7 +72,8 @@ def translate(
     known_words.note("its translation says", "their translations say")
     if cut_off:
         where = "" if is_text else f" (first: {cut_off[0]})"
-        note(cut_off_note(len(cut_off), done, predictor.model.context_length, where))
+        length = predictor.model.context_length
+        note(cut_off_note(len(cut_off), done, length, "translation", where))
 
 
 def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -> Iterator[str]:
@@ -84,13 +85,3 @@ def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -
     tokenizer = predictor.preprocessing.source
     if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters(found.source)):
         yield f"{where} has characters that the model does not know: {' '.join(unknown[:10])}"
-
-
-def _print(found: "Translations", as_json: bool) -> None:
-    if as_json:
-        print_json(found.as_json())
-    elif len(found.translations) == 1:
-        typer.echo(found.text)
-    else:
-        for each in found.translations:
-            typer.echo(f"{each.score:.4f}\t{each.text}")

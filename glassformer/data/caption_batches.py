@@ -32,6 +32,10 @@ class CaptionBatch(NamedTuple):
     captions: Tensor  # (R, T)
     is_learned: Tensor  # (R, T): neither padding nor an unknown word
 
+    def memory(self, model: Any) -> Any:
+        """What a captioner makes of the image of each caption."""
+        return model.encode(self.pixels).take(self.images)
+
     @property
     def decoder_input(self) -> Tensor:
         return self.captions[:, :-1]

@@ -34,6 +34,10 @@ class PairBatch(NamedTuple):
     target: Tensor
     target_is_text: Tensor
 
+    def memory(self, model: Any) -> Any:
+        """What a translator makes of the sources."""
+        return model.encode(self.source, self.source_is_text)
+
     @property
     def decoder_input(self) -> Tensor:
         """The start token and all but the last token of each target: (B, T - 1)."""

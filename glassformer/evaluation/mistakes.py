@@ -10,7 +10,6 @@ from torch import Tensor
 from glassformer.wording import shortened
 
 SHOWN = 200  # characters of a text on the terminal
-PERFECT = 99.999  # a chrF that only rounding keeps from 100
 
 
 class Mistake(Protocol):
@@ -79,30 +78,6 @@ class WrongTags:
         return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
 
 
-@dataclass(frozen=True)
-class PoorTranslation:
-    """A translation, and how close it is to its reference."""
-
-    source: str
-    reference: str
-    translation: str
-    chrf: float
-    """From 0 to 100, of this sentence alone."""
-    place: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        texts = {
-            "source": self.source,
-            "reference": self.reference,
-            "translation": self.translation or "(empty)",
-        }
-        head = f"chrF {self.chrf:.1f}  {self.place}".rstrip()
-        return [head, *(f"  {name + ':':<13}{text}" for name, text in texts.items())]
-
-
 def surest_errors(
     logits: Tensor, targets: Tensor, temperature: float, multi_label: bool
 ) -> list[tuple[int, float]]:
@@ -133,12 +108,3 @@ def wrong_sentences(
     wrong = [each for each in sentences if each.tags != each.predicted]
     wrong.sort(key=lambda each: -each.scores[each.wrong[0]])
     return tuple(wrong[:most])
-
-
-def sentence_chrf(translations: Sequence[str], references: Sequence[str]) -> list[float]:
-    """The chrF of each sentence by sacreBLEU, from 0 to 100."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    metric = CHRF()
-    pairs = zip(translations, references, strict=True)
-    return [metric.sentence_score(text, [reference]).score for text, reference in pairs]

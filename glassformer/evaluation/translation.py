@@ -1,42 +1,45 @@
-"""Translate many sentences at a time, and score the translations.
+"""Translate many sentences at a time, score the translations, and show the best and the worst."""
 
-"A man sleeps."  →  A·man·sleeps·.·<end>  →  memory  →  beams  →  Ein·Mann·schläft·.
-"""
-
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from glassformer.data.padded_batches import Rows, end_to_end, sorted_batches
-from glassformer.data.pair_batches import PairBatch, PairedRows
+from glassformer.data.pair_batches import PairedRows
 from glassformer.data.row_files import Array
 from glassformer.errors import GlassformerError
+from glassformer.evaluation.answers import (
+    AnswerResult,
+    PoorAnswer,
+    Write,
+    cut_off_note,
+    examine_answers,
+    mean_loss,
+    search,
+    write_and_compare,
+)
 from glassformer.evaluation.bleu_tokenizer import choose, tokenized_bleu
-from glassformer.evaluation.evaluating import evaluating, tracked
-from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.mistakes import Mistake
-from glassformer.evaluation.result import Result
-from glassformer.generation.beam import Trace, beam_search
+from glassformer.evaluation.chapter import Chapter, Examination, of_rows, trend
+from glassformer.generation.beam import Trace
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis
-from glassformer.generation.logits import refuse_nan
 from glassformer.models.translator import Translator
 from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.runtime.threads import side_by_side
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 READ_AT_ONCE = 8192  # tokens of both sides, with padding
 # Tokens of the source, times beams, with padding, on each thread: bounds the memory.
 SEARCHED_AT_ONCE = 4096
+PERFECT = 99.999  # a chrF that only rounding keeps from 100
+RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 
 
-@dataclass(frozen=True)
-class TranslationResult(Result):
+@dataclass(frozen=True, kw_only=True)
+class TranslationResult(AnswerResult):
     """BLEU and chrF by sacreBLEU, and the model's own loss on the reference translations."""
 
     score_names = ("bleu", "chrf", "loss")
@@ -44,19 +47,9 @@ class TranslationResult(Result):
         *("perplexity", "signature", "num_sentences", "sentences_per_second"),
         *("num_too_long", "num_cut_off"),
     )
-    bleu: float
-    chrf: float
-    signature: str
-    """How sacreBLEU computed BLEU."""
-    loss: float
     num_sentences: int
-    seconds: float
     num_too_long: int = 0
     """Pairs longer than the model's context: translated in pieces, and excluded from the loss."""
-    num_cut_off: int = 0
-    """Translations that reached the maximum length before their end."""
-    notes: tuple[str, ...] = ()
-    errors: tuple[Mistake, ...] | None = None
 
     @property
     def sentences_per_second(self) -> float:
@@ -75,6 +68,38 @@ class TranslationResult(Result):
         return [f"{self.sentences_per_second:.1f} sentences per second", self.signature]
 
 
+@dataclass(frozen=True)
+class PoorTranslation(PoorAnswer):
+    """A translation with its sentence chrF."""
+
+    measure: ClassVar = "chrF"
+    perfect: ClassVar = 100
+    columns: ClassVar = {
+        "chrF": "number",
+        "source": "text",
+        "reference": "text",
+        "translation": "text",
+    }
+    place: str = ""
+    """Where the sentence was read."""
+
+    def cells(self) -> list[Any]:
+        return [self.score, self.source, *self.references, self.text]
+
+    def as_json(self) -> dict[str, Any]:
+        texts = {"source": self.source, "reference": self.references[0], "translation": self.text}
+        return texts | {"chrf": self.score, "place": self.place}
+
+    def lines(self) -> list[str]:
+        texts = {
+            "source": self.source,
+            "reference": self.references[0],
+            "translation": self.text or "(empty)",
+        }
+        head = f"chrF {self.score:.1f}  {self.place}".rstrip()
+        return [head, *(f"  {name + ':':<13}{text}" for name, text in texts.items())]
+
+
 def search_translations(
     model: Translator,
     preprocessing: PairPreprocessing,
@@ -91,122 +116,57 @@ def search_translations(
         return []
     sources = Rows(*end_to_end(rows, np.int64))
 
-    def limit(num_source: int) -> int:
-        return max_new_tokens or preprocessing.longest_target(num_source, model.context_length)
-
-    @torch.inference_mode()
-    def searched(numbers: Array) -> list[list[Hypothesis]]:
+    def encode(numbers: Array) -> Any:
         ids, is_text, _ = sources.padded(numbers)
-        memory = model.encode(
-            torch.from_numpy(ids).to(model.device), torch.from_numpy(is_text).to(model.device)
-        )
-        return beam_search(
-            model,
-            [[preprocessing.start, *prefix]] * len(numbers),
-            beams,
-            max_new_tokens=[limit(int(n)) for n in sources.lengths[numbers]],
-            ends=(preprocessing.end,),
-            memory=memory,
-            device=model.device,
-            trace=trace,
-            forbidden=preprocessing.forbidden,
-        )
+        return model.encode(*(torch.from_numpy(part).to(model.device) for part in (ids, is_text)))
 
+    limits = [
+        max_new_tokens or preprocessing.longest_target(length, model.context_length)
+        for length in sources.lengths.tolist()
+    ]
     share = -(-len(rows) // torch.get_num_threads())  # so that no thread is idle
     batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams, share)
-    at_a_time = side_by_side if model.device.type == "cpu" else map
-    with evaluating(model):
-        parts = tracked(
-            at_a_time(searched, batches), [int(sources.lengths[each].sum()) for each in batches]
-        )
-        results = [each for part in parts for each in part]
-    found = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
-    return [found[number] for number in range(len(rows))]
+    return search(model, preprocessing, batches, encode, limits, beams, prefix, trace)
 
 
 def evaluate_translation(
     model: Translator,
     pairs: PairedRows,
     references: Sequence[str],
-    translate: Callable[[], tuple[Sequence[str], int]],
+    translate: Write,
     bleu_tokenizer: str | None = None,
     remarks: Sequence[str] = (),
 ) -> TranslationResult:
-    """The loss of `pairs`, and how close the translations by `translate` are to the references. It
-    also returns how many of its translations were cut off. `bleu_tokenizer` is sacreBLEU's; None:
-    chosen by the script of the references."""
-    from sacrebleu.metrics.chrf import CHRF
-
+    """The loss of `pairs`, and how close the translations by `translate` are to the references.
+    `bleu_tokenizer` is sacreBLEU's; None: chosen by the script of the references."""
     tokenizer, note = choose(references) if bleu_tokenizer is None else (bleu_tokenizer, None)
     bleu = tokenized_bleu(tokenizer)
-    longest = np.maximum(pairs.source.lengths, pairs.target.lengths - 1)
-    fits = (longest <= model.context_length).nonzero()[0]
-    if not len(fits):
+    context = model.context_length
+    is_too_long = np.maximum(pairs.source.lengths, pairs.target.lengths - 1) > context
+    if is_too_long.all():
         raise GlassformerError(
-            f"every sentence is longer than the model's context of {model.context_length:,} tokens."
+            f"every sentence is longer than the model's context of {context:,} tokens."
         )
-    loss = _mean_loss(model, pairs.taken(fits))
-    begin = time.perf_counter()
-    texts, cut_off = translate()
-    seconds = time.perf_counter() - begin
-    too_long = len(longest) - len(fits)
-    notes = [*remarks, *([note] if note else [])]
-    if too_long:
+    fitting = pairs.taken((~is_too_long).nonzero()[0])
+    lengths = fitting.source.lengths + fitting.target.lengths
+    batches = sorted_batches(lengths, READ_AT_ONCE)
+    sizes = [int(lengths[numbers].sum()) for numbers in batches]
+    loss = mean_loss(model, batches, fitting.batch, sizes)
+    scores = write_and_compare([[text] for text in references], translate, bleu)
+    notes, num_too_long = [*remarks, *([note] if note else [])], int(is_too_long.sum())
+    if num_too_long:
         notes.append(
-            f"the loss excludes {counted(too_long, 'pair')} longer than the model's context"
+            f"the loss excludes {counted(num_too_long, 'pair')} longer than the model's context"
         )
-    if cut_off:
-        notes.append(cut_off_note(cut_off, len(texts), model.context_length))
+    if cut_off := scores["num_cut_off"]:
+        notes.append(cut_off_note(cut_off, len(references), context, "translation"))
     return TranslationResult(
-        bleu=bleu.corpus_score(texts, [references]).score,
-        chrf=CHRF().corpus_score(texts, [references]).score,
-        signature=str(bleu.get_signature()),
+        **scores,
         loss=loss,
-        num_sentences=len(texts),
-        seconds=seconds,
-        num_too_long=too_long,
-        num_cut_off=cut_off,
+        num_sentences=len(references),
+        num_too_long=num_too_long,
         notes=tuple(notes),
     )
-
-
-def cut_off_note(
-    number: int, of: int, context: int, where: str = "", what: str = "translation"
-) -> str:
-    """What to tell users about texts that were cut off."""
-    note = (
-        f"{number:,} of {counted(of, what)} reached the maximum length and "
-        f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
-        f"the model's context of {context:,} tokens."
-    )
-    if 2 * number > of > 1:
-        note += " Or train longer: a model that has learned little does not know where to end."
-    return note
-
-
-def hidden_and_targets(
-    model: Translator, batch: PairBatch, own_share: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """For each token of the targets: the input of the head, and the right prediction."""
-    memory = model.encode(batch.source, batch.source_is_text)
-    more = {"own_share": own_share} if own_share else {}
-    hidden = model.hidden(batch.decoder_input, memory, **more)  # (B, T - 1, D)
-    targets, is_text = batch.decoder_targets
-    return hidden[is_text], targets[is_text]
-
-
-def _mean_loss(model: Translator, pairs: PairedRows) -> float:
-    """Mean of -log p over the tokens of all targets, each read once."""
-    lengths = pairs.source.lengths + pairs.target.lengths
-    total, count = 0.0, 0
-    with evaluating(model):
-        batches = sorted_batches(lengths, READ_AT_ONCE)
-        for numbers in tracked(batches, [int(lengths[each].sum()) for each in batches]):
-            batch = PairBatch(*(part.to(model.device) for part in pairs.batch(numbers)))
-            hidden, targets = hidden_and_targets(model, batch)
-            mean = refuse_nan(next_token_loss(hidden, model.head, targets))
-            total, count = total + mean.item() * len(targets), count + len(targets)
-    return total / count
 
 
 def unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[str]:
@@ -220,3 +180,56 @@ def unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) ->
             f"does not know and cannot {'read' if side == 'source' else 'write'}; the loss "
             f"excludes them: {' '.join(sorted(unknown)[:10])}"
         )
+
+
+def compare_sentences(
+    sources: Sequence[str], references: Sequence[str], texts: Sequence[str], places: Sequence[str]
+) -> list[PoorTranslation]:
+    """Every translation, with its chrF by sacreBLEU."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    return [
+        PoorTranslation(
+            source, (reference,), text, metric.sentence_score(text, [reference]).score, place
+        )
+        for source, reference, text, place in zip(sources, references, texts, places, strict=True)
+    ]
+
+
+def examine_translations(answers: Sequence[PoorTranslation], num_held_out: int) -> Examination:
+    """The best and worst of these translations of held-out sentences, and their lengths."""
+    note = of_rows(len(answers), num_held_out, "sentence") + " Greedy translations."
+    lengths = [len(each.source.split()) for each in answers]
+    if max(lengths) == 1:  # languages without spaces
+        lengths = [len(each.source) for each in answers]
+    how = f"{note} chrF of each sentence by sacreBLEU; each point is a tenth of them, with its 95% "
+    chapters = [
+        *trend(
+            "chrF by length of the source",
+            lengths,
+            [each.score for each in answers],
+            ("length of the source", "mean chrF"),
+            f"{how}interval.",
+            "sentence",
+            most=100,
+        ),
+        *_ratios(answers, note),
+    ]
+    return examine_answers(answers, "translation", "mean sentence chrF / 100", note, chapters)
+
+
+def _ratios(answers: Sequence[PoorTranslation], note: str) -> list[Chapter]:
+    """How many translations are shorter or longer than their reference, in characters."""
+    pairs = [(each.text, *each.references) for each in answers]
+    ratios = [len(text) / len(reference) for text, reference in pairs if reference]
+    if not ratios:
+        return []
+    numbers = np.searchsorted(RATIOS, ratios, side="right") - 1
+    bins = [
+        {"from": low, "to": high, "count": int((numbers == number).sum())}
+        for number, (low, high) in enumerate(zip(RATIOS, [*RATIOS[1:], None], strict=True))
+    ]
+    data = {"x": "length of the translation / length of the reference", "bins": bins}
+    how = f"In characters; 1 is as long as the reference, less is shorter. {note}"
+    return [Chapter("Length ratio", "histogram", data, how)]

@@ -13,11 +13,12 @@ from glassformer.data.caption_batches import CaptionRows, ChosenImages
 from glassformer.data.captioned_images import CaptionedImage, read_captions
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
+from glassformer.evaluation.answers import texts_of
 from glassformer.evaluation.captions import (
     CaptionResult,
     CaptionScorer,
+    caption_loss,
     evaluate_captions,
-    mean_loss,
     search_captions,
 )
 from glassformer.inspection.inspection import Inspection
@@ -25,7 +26,14 @@ from glassformer.inspection.subject import Subject
 from glassformer.inspection.word_places import WordPlaces, in_words
 from glassformer.models import name_of
 from glassformer.models.caption_decoder import CaptionDecoder
-from glassformer.predict.captions import Caption, Captions, CaptionSettings, PoorCaption
+from glassformer.predict.answers import (
+    Captions,
+    CaptionSettings,
+    WrittenText,
+    check_room,
+    logprobs_about,
+    whole_ids,
+)
 from glassformer.predict.image_subjects import LARGEST_PICTURE, of_caption
 from glassformer.predict.inspecting_images import IMAGE_VIEWS, InspectsImages
 from glassformer.predict.predictor import View, names_of
@@ -79,17 +87,17 @@ class CaptionPredictor(InspectsImages):
         if not images:
             return []
         pixels = np.stack(self.preprocessing.encode(images))  # (B, H, W, C)
-        found = search_captions(
+        results = search_captions(
             self.model, self.preprocessing, pixels, chosen, chosen.max_new_tokens
         )
-        shown = map(self.preprocessing.shown, images)
+        decode = self.preprocessing.decode
         return [
-            Captions(name, [self._caption(each) for each in best])
-            for name, best in zip(shown, found, strict=True)
+            Captions(
+                self.preprocessing.shown(image),
+                [WrittenText(decode(one.ids), one.score, one.finish_reason) for one in best],
+            )
+            for image, best in zip(images, results, strict=True)
         ]
-
-    def _caption(self, found: Any) -> Caption:
-        return Caption(self.preprocessing.decode(found.ids), found.score, found.finish_reason)
 
     def look(
         self,
@@ -116,10 +124,11 @@ class CaptionPredictor(InspectsImages):
             memory = self.model.encode(pixels)
         heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
         grid = self.model.grid
+        total = float(logprobs_about(memory, self.model, ids).sum())
         found = WordPlaces(
             image=known.shown(image),
             caption=known.decode(ids[1:]) if target is None else target,
-            score=self._score(memory, ids),
+            score=self.settings({}).score(total, len(ids) - 1),
             words=shown_tokens(known.tokenizer, ids[1:]),
             weights=chosen_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
             is_cut_off=ids[-1] != known.end,
@@ -133,11 +142,14 @@ class CaptionPredictor(InspectsImages):
     def _written(self, small: Pixels, target: str | None, settings: dict[str, Any]) -> list[int]:
         """A caption of an image (1, H, W, C), from its start to its end: `target`, or the model's
         own, which may have been cut off before its end."""
+        known = self.preprocessing
         if target is not None:
-            return self._row(" ".join(target.split()))
-        known, chosen = self.preprocessing, self.settings(settings)
+            (ids,) = known.encode_captions([" ".join(target.split())])
+            check_room("caption", len(ids) - 1, self.model.context_length)
+            return ids
+        chosen = self.settings(settings)
         best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
-        return [known.start, *best.ids, *([known.end] if best.is_complete else [])]
+        return whole_ids(known, best)
 
     def inspect(
         self,
@@ -161,14 +173,6 @@ class CaptionPredictor(InspectsImages):
         small = np.stack([resized(original, self.preprocessing.image_size)])  # (1, H, W, C)
         ids = self._written(small, target, {})
         return of_caption(self.model, self.preprocessing, image, original, ids)
-
-    @torch.inference_mode()
-    def _score(self, memory: Any, ids: Sequence[int]) -> float:
-        """The log-probability of a caption, by its length."""
-        row = torch.tensor([ids], device=self.model.device)
-        logits = self.model.head(self.model.hidden(row[:, :-1], memory))[0]
-        chances = logits.float().log_softmax(-1).gather(1, row[0, 1:, None])
-        return self.settings({}).score(float(chances.sum()), len(ids) - 1)
 
     def evaluate(
         self,
@@ -226,36 +230,21 @@ class CaptionPredictor(InspectsImages):
             np.int64,
         )
         pixels = ChosenImages(images[0].store, rows.numbers)
-        texts = list[str]()
 
         def describe() -> tuple[list[str], int]:
-            found = search_captions(self.model, self.preprocessing, pixels, chosen, max_new_tokens)
-            texts.extend(self.preprocessing.decode(best.ids) for best, *_ in found)
-            return texts, sum(best.finish_reason == "length" for best, *_ in found)
+            results = search_captions(
+                self.model, self.preprocessing, pixels, chosen, max_new_tokens
+            )
+            return texts_of(self.preprocessing, results)
 
-        loss = mean_loss(self.model, pixels, rows, self.preprocessing)
-        found = evaluate_captions(self.model, loss, references, describe, bleu_tokenizer, notes)
+        loss = caption_loss(self.model, pixels, rows, self.preprocessing)
+        result = evaluate_captions(self.model, loss, references, describe, bleu_tokenizer, notes)
         if errors is None:
-            return found
+            return result
         scorer = CaptionScorer(references, bleu_tokenizer)
-        compared = zip(images, texts, scorer.cider_d(texts), scorer.matches(texts), strict=True)
-        poor = [
-            PoorCaption(each.source, each.captions, text, score)
-            for each, text, score, is_match in compared
-            if not is_match
-        ]
-        return replace(found, errors=tuple(sorted(poor, key=lambda each: each.cider_d)[:errors]))
+        compared = scorer.compare([each.source for each in images], references, result.texts)
+        poor = sorted((each for each in compared if not each.is_match), key=lambda e: e.score)
+        return replace(result, errors=tuple(poor[:errors]))
 
     def settings(self, settings: dict[str, Any]) -> CaptionSettings:
         return cast(CaptionSettings, self.chosen_settings(settings))
-
-    def _row(self, text: str) -> list[int]:
-        """The ids of a caption, with its start and its end."""
-        (ids,) = self.preprocessing.encode_captions([text])
-        room = self.model.context_length
-        if len(ids) - 1 > room:
-            raise UsageError(
-                f"the caption has {len(ids) - 1:,} tokens including its end token, but the model "
-                f"reads at most {room:,}. Use a shorter one."
-            )
-        return ids

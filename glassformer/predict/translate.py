@@ -1,7 +1,7 @@
 """A translator in use: it translates, scores translations, and shows where it looked."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, ClassVar, overload
@@ -13,30 +13,32 @@ from glassformer.data.pair_batches import PairedRows
 from glassformer.data.pair_files import one_line
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import UsageError
-from glassformer.evaluation.mistakes import PERFECT, PoorTranslation, sentence_chrf
 from glassformer.evaluation.translation import (
+    PERFECT,
     TranslationResult,
+    compare_sentences,
     evaluate_translation,
     search_translations,
     unknown_characters,
 )
 from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
-from glassformer.generation.logits import refuse_nan
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.subject import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
-from glassformer.predict.inspecting import TEXT_VIEWS, InspectsTranslations
-from glassformer.predict.predictor import View, given, names_of
-from glassformer.predict.subjects import of_translation
-from glassformer.predict.translations import (
-    Translation,
+from glassformer.predict.answers import (
     Translations,
     TranslationScore,
     TranslationSettings,
-    prefix_ids,
+    WrittenText,
+    check_room,
+    logprobs_about,
+    whole_ids,
 )
+from glassformer.predict.inspecting import TEXT_VIEWS, InspectsTranslations
+from glassformer.predict.predictor import View, given, names_of
+from glassformer.predict.subjects import of_translation
 from glassformer.predict.word_alignment import (
     attention_of_heads,
     chosen_weights,
@@ -104,8 +106,8 @@ class TranslatePredictor(InspectsTranslations):
         >>> [each.text for each in model.translate_batch(["one two", ""], num_beams=1)]
         ['...', '']
         """
-        chosen, pieces = self.settings(given(settings, changes)), list[list[str]]()
-        rows = list[list[int]]()
+        chosen = self.settings(given(settings, changes))
+        pieces, rows = list[list[str]](), list[list[int]]()
         cleaned = [one_line(text) for text in texts]
         for text, row in zip(cleaned, self.preprocessing.encode_source(cleaned), strict=True):
             fits = len(row) <= self.model.context_length
@@ -113,16 +115,13 @@ class TranslatePredictor(InspectsTranslations):
             rows += [row] * bool(text) if fits else self.preprocessing.encode_source(pieces[-1])
         if chosen.prefix and any(len(parts) > 1 for parts in pieces):
             raise UsageError("a text longer than the model's context cannot have a prefix.")
-        prefix = self._prefix(chosen)
-        model, limit = self.model, chosen.max_new_tokens
-        results = iter(
-            search_translations(model, self.preprocessing, rows, chosen, prefix, None, limit)
-        )
-        answers = []
-        for text, parts in zip(texts, pieces, strict=True):
-            found = self._joined(parts, [*islice(results, len(parts))], chosen, prefix)
-            answers.append(Translations(text, [*found], len(parts)))
-        return answers
+        results = iter(self._search(rows, chosen))
+        return [
+            Translations(
+                text, self._joined(parts, [*islice(results, len(parts))], chosen), len(parts)
+            )
+            for text, parts in zip(texts, pieces, strict=True)
+        ]
 
     def cut(self, text: str) -> list[str]:
         """The text if it fits into the model, otherwise pieces of it, cut where it harms least.
@@ -143,12 +142,10 @@ class TranslatePredictor(InspectsTranslations):
         """
         trace = Trace()
         source, _ = self._rows(text, "")
-        chosen = self.settings(given(settings, changes))
-        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
-        search_translations(self.model, self.preprocessing, [source], chosen, prefix, trace, limit)
+        self._search([source], self.settings(given(settings, changes)), trace)
         return [
-            asdict(each) | {"token": shown_tokens(self.preprocessing.target, [each.token])[0]}
-            for each in trace.nodes
+            asdict(node) | {"token": shown_tokens(self.preprocessing.target, [node.token])[0]}
+            for node in trace.nodes
         ]
 
     @overload
@@ -173,16 +170,13 @@ class TranslatePredictor(InspectsTranslations):
             )
         return [self._score(*pair) for pair in zip(source, target, strict=True)]
 
-    @torch.inference_mode()
     def _score(self, source: str, target: str) -> TranslationScore:
-        source_ids, target_ids = (
-            torch.tensor([ids], device=self.model.device) for ids in self._rows(source, target)
-        )
-        logits = self.model(source_ids, target_ids[:, :-1])[0]
-        written = target_ids[0, 1:]
-        logprobs = refuse_nan(logits.float()).log_softmax(-1).gather(1, written[:, None])[:, 0]
+        source_ids, target_ids = self._rows(source, target)
+        with torch.inference_mode():
+            memory = self.model.encode(torch.tensor([source_ids], device=self.model.device))
         return TranslationScore(
-            shown_tokens(self.preprocessing.target, written.tolist()), logprobs.tolist()
+            shown_tokens(self.preprocessing.target, target_ids[1:]),
+            logprobs_about(memory, self.model, target_ids).tolist(),
         )
 
     def evaluate(
@@ -227,22 +221,21 @@ class TranslatePredictor(InspectsTranslations):
         if max_new_tokens is not None:
             settings["max_new_tokens"] = max_new_tokens
 
-        texts = list[str]()
-
         def translate() -> tuple[list[str], int]:
-            found = self.translate_batch(sources, **settings)
-            texts.extend(each.text for each in found)
-            return texts, sum(each.is_cut_off for each in found)
+            written = self.translate_batch(sources, **settings)
+            return [each.text for each in written], sum(each.is_cut_off for each in written)
 
         notes += unknown_characters("source", known.source, sources)
         notes += unknown_characters("reference", known.target, references)
-        found = evaluate_translation(self.model, rows, references, translate, bleu_tokenizer, notes)
+        result = evaluate_translation(
+            self.model, rows, references, translate, bleu_tokenizer, notes
+        )
         if errors is None:
-            return found
-        scores, places = sentence_chrf(texts, references), [pair.place for pair in pairs]
-        compared = zip(sources, references, texts, scores, places, strict=True)
-        poor = [PoorTranslation(*each) for each in compared if each[3] < PERFECT]
-        return replace(found, errors=tuple(sorted(poor, key=lambda each: each.chrf)[:errors]))
+            return result
+        places = [pair.place for pair in pairs]
+        compared = compare_sentences(sources, references, result.texts, places)
+        poor = sorted((each for each in compared if each.score < PERFECT), key=lambda e: e.score)
+        return replace(result, errors=tuple(poor[:errors]))
 
     @overload
     def align(
@@ -334,16 +327,25 @@ class TranslatePredictor(InspectsTranslations):
     def _fits(self, text: str) -> bool:
         return len(self.preprocessing.encode_source([text])[0]) <= self.model.context_length
 
-    def _joined(
+    def _search(
         self,
-        sources: list[str],
-        found: list[list[Hypothesis]],
+        rows: Sequence[Sequence[int]],
         chosen: TranslationSettings,
-        prefix: list[int],
-    ) -> Iterator[Translation]:
+        trace: Trace | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best translations of rows of source tokens."""
+        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
+        return search_translations(
+            self.model, self.preprocessing, rows, chosen, prefix, trace, limit
+        )
+
+    def _joined(
+        self, sources: list[str], found: list[list[Hypothesis]], chosen: TranslationSettings
+    ) -> list[WrittenText]:
         """The n-th best translation of a text joins the n-th best of each of its pieces."""
         if not found:
-            yield Translation("", 0.0)
+            return [WrittenText("", 0.0)]
+        prefix, joined = self._prefix(chosen), []
         for parts in zip(*found, strict=False):
             length = sum(len(part.ids) + part.is_complete for part in parts)
             texts = [
@@ -359,41 +361,50 @@ class TranslatePredictor(InspectsTranslations):
             ]
             total = math.fsum(part.logprob for part in parts)
             is_whole = all(part.finish_reason == "stop" for part in parts)
-            yield Translation(
+            written = WrittenText(
                 text=" ".join(filter(None, texts)),
                 score=chosen.score(total, length),
                 finish_reason="stop" if is_whole else "length",
             )
+            joined.append(written)
+        return joined
 
     def _prefix(self, chosen: TranslationSettings) -> list[int]:
-        return prefix_ids(chosen.prefix, self.preprocessing, self.model.context_length)
+        """The tokens that every translation begins with."""
+        if not chosen.prefix:
+            return []
+        prefix, target = one_line(chosen.prefix), self.preprocessing.target
+        if target.kind == "char" and (unknown := target.unknown_characters(prefix)):
+            raise UsageError(
+                f"the prefix has characters that the model does not know: {' '.join(unknown[:10])}"
+            )
+        _, *ids, _ = self.preprocessing.encode_target([prefix])[0]
+        room = self.model.context_length - 2
+        if len(ids) > room:
+            raise UsageError(
+                f"the prefix has {len(ids):,} tokens, but the model has room for {room:,}. Use a "
+                "shorter one."
+            )
+        return ids
 
     def _pair(
         self, source: str, target: str | None
-    ) -> tuple[list[int], list[int], Translation | None]:
+    ) -> tuple[list[int], list[int], WrittenText | None]:
         """The ids of a sentence and of `target`, or of what the model writes, and its text."""
         if target is not None:
             return (*self._rows(source, target), None)
         source_ids, target_ids = self._rows(source, "")
         if not source:
-            return source_ids, target_ids, Translation("", 0.0)
-        known, chosen = self.preprocessing, self.settings({})
-        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
-        rows = [source_ids]
-        (found,) = search_translations(self.model, known, rows, chosen, prefix, None, limit)
-        after = [known.end] if found[0].is_complete else []
-        ids = [known.start, *prefix, *found[0].ids, *after]
-        return source_ids, ids, next(self._joined([source], [found], chosen, prefix))
+            return source_ids, target_ids, WrittenText("", 0.0)
+        chosen = self.settings({})
+        (found,) = self._search([source_ids], chosen)
+        ids = whole_ids(self.preprocessing, found[0], self._prefix(chosen))
+        return source_ids, ids, self._joined([source], [found], chosen)[0]
 
     def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """The ids of a sentence pair."""
         (source_ids,) = self.preprocessing.encode_source([one_line(source)])
         (target_ids,) = self.preprocessing.encode_target([one_line(target)])
-        room = self.model.context_length
-        for side, length in (("source", len(source_ids)), ("translation", len(target_ids) - 1)):
-            if length > room:
-                raise UsageError(
-                    f"the {side} has {length:,} tokens including its end token, but the model "
-                    f"reads at most {room:,}. Use a shorter one."
-                )
+        check_room("source", len(source_ids), self.model.context_length)
+        check_room("translation", len(target_ids) - 1, self.model.context_length)
         return source_ids, target_ids

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Chapter
-from glassformer.evaluation.mistakes import PoorTranslation
+from glassformer.evaluation.translation import PoorTranslation
 from glassformer.inspection.alignment import Alignment
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.translator import Translator
@@ -82,20 +82,22 @@ def word_starts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
 
 
 def alignment_chapter(
-    model: Translator, preprocessing: PairPreprocessing, found: Sequence[PoorTranslation]
+    model: Translator, preprocessing: PairPreprocessing, answers: Sequence[PoorTranslation]
 ) -> list[Chapter]:
     """Where the model looked in its best, its middling and its worst translation, if it attends."""
-    ranked = sorted((each for each in found if each.translation), key=lambda each: -each.chrf)
-    pairs = [(each, _rows(preprocessing, each)) for each in ranked]
-    fitting = [pair for pair in pairs if max(map(len, pair[1])) <= SHOWN_TOKENS]
+    ranked = sorted((each for each in answers if each.text), key=lambda each: -each.score)
+    sources = preprocessing.encode_source([each.source for each in ranked])
+    targets = preprocessing.encode_target([each.text for each in ranked])
+    rows = zip(ranked, sources, targets, strict=True)
+    fitting = [row for row in rows if max(map(len, row[1:])) <= SHOWN_TOKENS]
     if not (model.taps and fitting):
         return []
     places = sorted({0, len(fitting) // 2, len(fitting) - 1})
     maps = []
-    for each, (source, target) in (fitting[place] for place in places):
+    for each, source, target in (fitting[place] for place in places):
         aligned = Alignment(
             source=each.source,
-            target=each.translation,
+            target=each.text,
             source_tokens=shown_tokens(preprocessing.source, source),
             target_tokens=shown_tokens(preprocessing.target, target[1:]),
             weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
@@ -105,7 +107,7 @@ def alignment_chapter(
         )
         maps.append(
             {
-                "title": f"chrF {each.chrf:.1f}",
+                "title": f"chrF {each.score:.1f}",
                 "columns": words.source_tokens,
                 "rows": words.target_tokens,
                 "weights": words.weights.tolist(),
@@ -114,12 +116,6 @@ def alignment_chapter(
     note = "The best, a middling and the worst of the short translations. Rows are words of the "
     note += "translation, columns those of the source; the mean over all layers and heads."
     return [Chapter("Alignment", "heat_maps", {"maps": maps}, note)]
-
-
-def _rows(preprocessing: PairPreprocessing, each: PoorTranslation) -> tuple[list[int], list[int]]:
-    (source,) = preprocessing.encode_source([each.source])
-    (target,) = preprocessing.encode_target([each.translation])
-    return source, target
 
 
 def decode_with_unknown(

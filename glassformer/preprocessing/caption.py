@@ -21,6 +21,8 @@ class CaptionPreprocessing(ImagePreprocessing):
     """Images to pixels, captions to tokens and back."""
 
     kind: ClassVar[str] = "caption"
+    forbidden: ClassVar[tuple[int, ...]] = ()
+    """Tokens that are never written."""
 
     tokenizer: Tokenizer = tokenizer_field()
     caption_column: str | None = None

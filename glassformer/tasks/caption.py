@@ -1,10 +1,5 @@
-"""Captions: predict each word from the words before it and the image.
-
-    loss = mean of -log p(t_n | t_<n, image)        over the tokens of all captions and their ends
-
-The held-out images are described at every validation: BLEU against all of their captions decides
-which model is the best.
-"""
+"""Captions: predict each word from the words before it and the image; BLEU is against all captions
+of an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +12,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from glassformer.config import Config, Count
+from glassformer.config import Count
 from glassformer.data.augmentation import AugmentationConfig, augment
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
 from glassformer.data.captioned_images import (
@@ -29,24 +24,18 @@ from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.data.kept_captions import keep_images, kept_images
 from glassformer.data.labelled_images import ChooseSize, median_size
 from glassformer.data.thumbnails import data_uri
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import UsageError
+from glassformer.evaluation.answers import texts_of
 from glassformer.evaluation.captions import (
     CaptionResult,
     CaptionScorer,
+    caption_loss,
     evaluate_captions,
-    hidden_and_targets,
-    mean_loss,
+    examine_captions,
     search_captions,
 )
-from glassformer.evaluation.chapter import Examination, affordable, spread
-from glassformer.evaluation.examine_captions import (
-    LEAST_IMAGES,
-    MOST_IMAGES,
-    Described,
-    examine_captions,
-)
+from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.generation.beam_settings import Beams
 from glassformer.models import row
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.predict.caption import CaptionPredictor
@@ -54,6 +43,13 @@ from glassformer.predict.places_chapter import caption_places
 from glassformer.preprocessing.caption import CaptionPreprocessing
 from glassformer.preprocessing.image import unit_range
 from glassformer.runtime.random_seeds import step_seed
+from glassformer.tasks.answers import (
+    GREEDY,
+    AnswerLossConfig,
+    AnswerObjective,
+    check_fits,
+    context_for,
+)
 from glassformer.tasks.kept_preprocessing import (
     check_size,
     check_spelling,
@@ -68,7 +64,6 @@ from glassformer.tasks.task import (
     Command,
     Dataset,
     Habits,
-    Objective,
     Say,
     Source,
     Task,
@@ -81,16 +76,12 @@ from glassformer.wording import counted
 
 VALIDATION, TEST = "validation.jsonl", "test.jsonl"
 SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by default
-DESCRIBED = 500  # held-out images, for BLEU
 LARGEST = 96  # pixels of a side of an image in a report
-GREEDY = Beams(num_beams=1)
 
 
-class CaptionLossConfig(Config):
+class CaptionLossConfig(AnswerLossConfig):
     """How captions are learned."""
 
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """Share of the target probability spread over all tokens."""
     captions_per_image: Count = Field(5, ge=1)
     """Captions of an image in one batch. The image is read once for all of them; if it has more,
     they take turns."""
@@ -144,28 +135,17 @@ class CaptionSource(Source):
         if recipe.model.get("image_size") is None:
             decides["model"]["image_size"] = list(known.image_size)
         if recipe.is_open and not recipe.model.get("context_length"):
-            # A single very long caption must not enlarge the model for all.
-            longest = min(self._lengths.max(), 2 * np.quantile(self._lengths, 0.99))
-            context = min(LONGEST, max(SHORTEST, -(-int(longest) // 16) * 16))
-            decides["model"]["context_length"] = context
+            decides["model"]["context_length"] = context_for([self._lengths], SHORTEST, LONGEST)
         return decides
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
         training = self.split.training
+        owners = [place for place, each in enumerate(self.encoded) for _ in each]
+        fits = self._lengths <= context
+        check_fits(fits, "training", "caption", lambda n: training[owners[n]].source, context, say)
         kept = [[ids for ids in each if len(ids) - 1 <= context] for each in self.encoded]
-        if number := int((self._lengths > context).sum()):
-            first = next(n for n, each in enumerate(self.encoded) if len(each) > len(kept[n]))
-            say(
-                f"note: left out of training: {counted(number, 'caption')} longer than the model's "
-                f"context of {context:,} tokens (first: {training[first].source})"
-            )
         chosen = [number for number, each in enumerate(kept) if each]
-        if not chosen:
-            raise GlassformerError(
-                "every caption is longer than the model allows. Pass a larger --set "
-                "model.context_length."
-            )
         captions = [kept[number] for number in chosen]
         numbers = [training[number].number for number in chosen]
         rows = CaptionRows.of(captions, numbers, self.preprocessing.id_type)
@@ -283,37 +263,28 @@ class CaptionDataset(Dataset):
         return {"kept": images} if images else None
 
 
-class CaptionObjective(Objective):
+class CaptionObjective(AnswerObjective):
     """Describe images."""
 
     dataset: CaptionDataset
-    measure = "bleu"
     measures = ("loss", "bleu", "cider_d")
 
-    def loss(self, model: CaptionDecoder, batch: CaptionBatch) -> Tensor:
+    def loss(self, model: CaptionDecoder, batch: CaptionBatch, **options: Any) -> Tensor:
         config: CaptionLossConfig = self.recipe.objective
         if not config.doubly_stochastic:
-            hidden, targets = hidden_and_targets(model, batch)
-            return next_token_loss(hidden, model.head, targets, config.label_smoothing)
-        memory = model.encode(batch.pixels).take(batch.images)
-        hidden, weights = model.hidden_and_weights(batch.decoder_input, memory)
+            return super().loss(model, batch, **options)
+        hidden, weights = model.hidden_and_weights(batch.decoder_input, batch.memory(model))
         targets, is_learned = batch.decoder_targets
         loss = next_token_loss(
             hidden[is_learned], model.head, targets[is_learned], config.label_smoothing
         )
         return loss + config.doubly_stochastic * uneven_looks(weights, is_learned)
 
-    def num_targets(self, batch: CaptionBatch) -> float:
-        _, is_learned = batch.decoder_targets
-        return float(is_learned.sum())
-
     def validate(self, model: CaptionDecoder) -> CaptionResult:
-        data = self.dataset
-        loss = mean_loss(model, data.held_out_images, data.validation, data.preprocessing)
-        count = min(DESCRIBED, len(data.held_out))
-        chosen = [number * len(data.held_out) // count for number in range(count)]
+        data, chosen = self.dataset, self.validated()
+        loss = caption_loss(model, data.held_out_images, data.validation, data.preprocessing)
         references = [data.held_out[number].captions for number in chosen]
-        return evaluate_captions(model, loss, references, lambda: self._described(model, chosen))
+        return evaluate_captions(model, loss, references, lambda: self.write(model, chosen))
 
     @property
     def untrained_cost(self) -> float:
@@ -322,38 +293,33 @@ class CaptionObjective(Objective):
         longest = data.preprocessing.longest(data.model_config.context_length)
         return max(1.0, longest / float(np.mean(data.validation.rows.lengths)))
 
-    def _described(self, model: CaptionDecoder, chosen: Sequence[int]) -> tuple[list[str], int]:
-        """Greedy captions of the held-out images with these numbers, and how many of them were cut
-        off."""
+    def write(self, model: CaptionDecoder, numbers: Sequence[int]) -> tuple[list[str], int]:
         data = self.dataset
-        images = ChosenImages(data.store, data.validation.numbers[np.array(chosen)])
-        found = [best for best, *_ in search_captions(model, data.preprocessing, images, GREEDY)]
-        texts = [data.preprocessing.decode(best.ids) for best in found]
-        return texts, sum(best.finish_reason == "length" for best in found)
+        images = ChosenImages(data.store, data.validation.numbers[np.array(numbers)])
+        return texts_of(
+            data.preprocessing, search_captions(model, data.preprocessing, images, GREEDY)
+        )
 
-    def sample(self, model: CaptionDecoder, step: int) -> str:
-        """Its caption of one of the held-out images."""
-        number = step % len(self.dataset.held_out)
-        (text,), cut_off = self._described(model, [number])
-        return f"{self.dataset.held_out[number].captions[0]} → {text}{' …' * cut_off}"
+    def source(self, number: int) -> str:
+        return self.dataset.held_out[number].captions[0]
 
     def examine(self, model: CaptionDecoder) -> Examination:
-        """Some held-out images, described."""
+        """Some held-out images, described, and where the model looked in a few of them."""
         data = self.dataset
-        num_parameters = sum(each.numel() for each in model.parameters())
-        places = data.store.size[0] * data.store.size[1] // data.model_config.patch_size**2
-        fits = affordable(num_parameters, MOST_IMAGES * places) // max(1, places)
-        chosen = spread(len(data.held_out), max(LEAST_IMAGES, min(MOST_IMAGES, fits)))
-        texts, _ = self._described(model, chosen)
+        height, width = data.store.size
+        chosen = self.examined(model, height * width // data.model_config.patch_size**2)
+        texts, _ = self.write(model, chosen)
         images = [data.held_out[number] for number in chosen]
-        scores = CaptionScorer([each.captions for each in images]).cider_d(texts)
-        found = [
-            Described(each.source, partial(self._thumbnail, number), each.captions, text, score)
-            for number, each, text, score in zip(chosen, images, texts, scores, strict=True)
+        references = [each.captions for each in images]
+        scorer = CaptionScorer(references)
+        compared = scorer.compare([each.source for each in images], references, texts)
+        answers = [
+            replace(answer, thumbnail=partial(self._thumbnail, number))
+            for number, answer in zip(chosen, compared, strict=True)
         ]
-        seen = examine_captions(found, len(data.held_out))
-        shown = sorted({0, len(found) // 3, 2 * len(found) // 3, len(found) - 1})
-        pairs = [(images[place].input, found[place].caption) for place in shown]
+        seen = examine_captions(answers, len(data.held_out))
+        shown = sorted({0, len(texts) // 3, 2 * len(texts) // 3, len(texts) - 1})
+        pairs = [(images[number].input, texts[number]) for number in shown]
         places = caption_places(model, data.preprocessing, pairs)
         return replace(seen, chapters=(*seen.chapters, *places))
 

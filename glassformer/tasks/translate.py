@@ -1,9 +1,4 @@
-"""Translation: predict each word of the target from the words before it and the whole source.
-
-    loss = mean of -log p(t_n | t_<n, source)        over the tokens of all targets and their ends
-
-The held-out sentences are translated at every validation: BLEU decides which model is the best.
-"""
+"""Translation: predict each word of the target from the words before it and the whole source."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +12,6 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Config
 from glassformer.data.pair_batches import (
     PairBatch,
     PairBuckets,
@@ -29,32 +23,33 @@ from glassformer.data.pair_batches import (
 from glassformer.data.pair_files import Pair
 from glassformer.data.row_files import Array
 from glassformer.data.sentence_pairs import PairsConfig, PairSplit, read_pairs
-from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.chapter import Examination, affordable, spread
-from glassformer.evaluation.examine_translation import (
-    LEAST_SENTENCES,
-    MOST_SENTENCES,
-    examine_translations,
-)
-from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.mistakes import PoorTranslation, sentence_chrf
+from glassformer.errors import UsageError
+from glassformer.evaluation.answers import texts_of
+from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.translation import (
     TranslationResult,
+    compare_sentences,
     evaluate_translation,
-    hidden_and_targets,
+    examine_translations,
     search_translations,
 )
-from glassformer.generation.beam_settings import Beams
 from glassformer.models import row
 from glassformer.models.translator import Translator
 from glassformer.predict.translate import TranslatePredictor
 from glassformer.predict.word_alignment import alignment_chapter
 from glassformer.preprocessing.pair import PairPreprocessing, TargetLength
+from glassformer.tasks.answers import (
+    GREEDY,
+    AnswerLossConfig,
+    AnswerObjective,
+    check_fits,
+    context_for,
+)
 from glassformer.tasks.encoded_rows import in_bounded_batches
 from glassformer.tasks.kept_preprocessing import check_spelling, kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
-from glassformer.tasks.task import Command, Habits, Objective, Say, Source, Task, say_data
+from glassformer.tasks.task import Command, Habits, Say, Source, Task, say_data
 from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
 from glassformer.text.framing import START
 from glassformer.text.tokenizer_sample import one_in
@@ -65,8 +60,6 @@ from glassformer.wording import as_argument, counted, readable_size, shortened
 VALIDATION = "validation.jsonl"
 SHORTEST, LONGEST = 64, 512  # tokens of a sentence that a model is made for, by default
 SHOWN = 30  # characters of a source, before its translation
-TRANSLATED = 500  # held-out sentences, for BLEU
-GREEDY = Beams(num_beams=1)
 TOKENIZER = TokenizerConfig(kind="bpe")  # where the recipe leaves it open
 
 
@@ -77,11 +70,9 @@ class PairTokenizerConfig(TokenizerConfig):
     """A vocabulary for each side; otherwise both share one."""
 
 
-class TranslationLossConfig(Config):
+class TranslationLossConfig(AnswerLossConfig):
     """How translation is learned."""
 
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
-    """Share of the target probability spread over all tokens."""
     scheduled_sampling: float = Field(0.0, ge=0, le=1)
     """Share of the preceding words that are the model's own predictions instead of the right ones,
     so that it learns to continue after a mistake (rnn-translator)."""
@@ -114,24 +105,20 @@ class TranslateSource(Source):
         if target is not None and not recipe.keeps_tokenizer:
             decides["model"]["target_vocab_size"] = target.vocab_size
         if recipe.is_open and not recipe.model.get("context_length"):
-            # A single very long line must not enlarge the model for all.
-            longest = max(min(side.max(), 2 * np.quantile(side, 0.99)) for side in self.lengths)
-            context = min(LONGEST, max(SHORTEST, -(-int(longest) // 16) * 16))
-            decides["model"]["context_length"] = context
+            decides["model"]["context_length"] = context_for(self.lengths, SHORTEST, LONGEST)
         return decides
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
-        fits = _fits(self.lengths, context)
-        _check_some_fit("training", self.split.training, fits, context, say)
+        fits = _fits(self.lengths, context, "training", self.split.training, say)
         kept = finish_pairs(folder / TRAIN, self.lengths, fits, self.preprocessing.dtype)
         # The end counts, the start does not: it is never written.
         known = TargetLength.of(kept.source, kept.target - 1)
         known = known.or_longer(self.preprocessing.target_length)
         held_out = self.split.validation
         rows = encoded(self.preprocessing, held_out)
-        fits = _fits(PairLengths(rows.source.lengths, rows.target.lengths), context)
-        _check_some_fit("validation", held_out, fits, context, say)
+        lengths = PairLengths(rows.source.lengths, rows.target.lengths)
+        fits = _fits(lengths, context, "validation", held_out, say)
         with (folder / VALIDATION).open("w", encoding="utf-8", newline="\n") as file:
             for pair, is_kept in zip(held_out, fits.tolist(), strict=True):
                 if is_kept:
@@ -190,23 +177,11 @@ def _encoded_batches(
         yield source([each.source for each in batch]), target([each.target for each in batch])
 
 
-def _fits(lengths: PairLengths, context: int) -> Array:
+def _fits(lengths: PairLengths, context: int, part: str, pairs: Sequence[Pair], say: Say) -> Array:
     """Which pairs are not too long for the model."""
-    return np.asarray((lengths.source <= context) & (lengths.target <= context + 1))
-
-
-def _check_some_fit(part: str, pairs: Sequence[Pair], fits: Array, context: int, say: Say) -> None:
-    """Report the pairs that are too long. Raise if all are."""
-    if number := int((~fits).sum()):
-        say(
-            f"note: left out of {part}: {counted(number, 'pair')} longer than the model's context "
-            f"of {context:,} tokens (first: {pairs[int(fits.argmin())].place})"
-        )
-    if not fits.any():
-        raise GlassformerError(
-            "every sentence is longer than the model allows. Pass a larger --set "
-            "model.context_length."
-        )
+    fits = np.asarray((lengths.source <= context) & (lengths.target <= context + 1))
+    check_fits(fits, part, "pair", lambda number: pairs[number].place, context, say)
+    return fits
 
 
 def _tokenizers(
@@ -274,29 +249,22 @@ class TranslateDataset(RowDataset):
         return PairBuckets(self.training, round(batch_size * self.items_per_row), seed)
 
 
-class TranslateObjective(Objective):
+class TranslateObjective(AnswerObjective):
     """Translate sentences."""
 
     dataset: TranslateDataset
-    measure = "bleu"
     measures = ("loss", "bleu")
 
-    def loss(self, model: Translator, batch: PairBatch) -> Tensor:
-        config: TranslationLossConfig = self.recipe.objective
-        hidden, targets = hidden_and_targets(model, batch, config.scheduled_sampling)
-        return next_token_loss(hidden, model.head, targets, config.label_smoothing)
-
-    def num_targets(self, batch: PairBatch) -> float:
-        _, is_text = batch.decoder_targets
-        return float(is_text.sum())
+    def loss(self, model: Translator, batch: PairBatch, **options: Any) -> Tensor:
+        if own_share := self.recipe.objective.scheduled_sampling:
+            options["own_share"] = own_share
+        return super().loss(model, batch, **options)
 
     def validate(self, model: Translator) -> TranslationResult:
-        data = self.dataset
-        count = min(TRANSLATED, len(data.held_out))
-        chosen = [number * len(data.held_out) // count for number in range(count)]
+        data, chosen = self.dataset, self.validated()
         references = [data.held_out[number].target for number in chosen]
         return evaluate_translation(
-            model, data.validation, references, lambda: self._translated(model, chosen)
+            model, data.validation, references, lambda: self.write(model, chosen)
         )
 
     @property
@@ -308,40 +276,26 @@ class TranslateObjective(Objective):
         limits = [data.preprocessing.longest_target(each, longest) for each in lengths]
         return max(1.0, float(np.mean(limits) / np.mean(data.validation.target.lengths)))
 
-    def _translated(self, model: Translator, chosen: Sequence[int]) -> tuple[list[str], int]:
-        """Greedy translations of the held-out sentences with these numbers, and how many of them
-        were cut off."""
+    def write(self, model: Translator, numbers: Sequence[int]) -> tuple[list[str], int]:
         data = self.dataset
-        rows = [data.validation.source.row(number).tolist() for number in chosen]
-        found = [best for best, *_ in search_translations(model, data.preprocessing, rows, GREEDY)]
-        texts = [data.preprocessing.decode(best.ids) for best in found]
-        return texts, sum(best.finish_reason == "length" for best in found)
+        rows = [data.validation.source.row(number).tolist() for number in numbers]
+        results = search_translations(model, data.preprocessing, rows, GREEDY)
+        return texts_of(data.preprocessing, results)
 
-    def sample(self, model: Translator, step: int) -> str:
-        """Its translation of one of the held-out sentences, for which a line must have room."""
-        number = step % len(self.dataset.held_out)
-        (text,), cut_off = self._translated(model, [number])
-        source = shortened(self.dataset.held_out[number].source, SHOWN)
-        return f"{source} → {text}{' …' * cut_off}"
+    def source(self, number: int) -> str:
+        return shortened(self.dataset.held_out[number].source, SHOWN)
 
     def examine(self, model: Translator) -> Examination:
         """Some held-out sentences, translated, and where the model looked in a few of them."""
         data = self.dataset
-        num_parameters = sum(each.numel() for each in model.parameters())
-        affordable_rows = affordable(num_parameters, data.validation.num_items) / max(
-            1.0, data.validation.num_items / len(data.held_out)
+        chosen = self.examined(model, data.validation.num_items / len(data.held_out))
+        texts, _ = self.write(model, chosen)
+        sources, references, places = zip(
+            *(data.held_out[number] for number in chosen), strict=True
         )
-        most = max(LEAST_SENTENCES, min(MOST_SENTENCES, int(affordable_rows)))
-        chosen = spread(len(data.held_out), most)
-        texts, _ = self._translated(model, chosen)
-        pairs = [data.held_out[number] for number in chosen]
-        scores = sentence_chrf(texts, [pair.target for pair in pairs])
-        found = [
-            PoorTranslation(pair.source, pair.target, text, score)
-            for pair, text, score in zip(pairs, texts, scores, strict=True)
-        ]
-        seen = examine_translations(found, len(data.held_out))
-        aligned = alignment_chapter(model, data.preprocessing, found)
+        answers = compare_sentences(sources, references, texts, places)
+        seen = examine_translations(answers, len(data.held_out))
+        aligned = alignment_chapter(model, data.preprocessing, answers)
         return replace(seen, chapters=(*seen.chapters, *aligned))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:

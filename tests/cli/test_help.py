@@ -14,7 +14,7 @@ from test_command_line import verbs
 from glassformer.cli.main import app
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import MODELS, ModelRow, trainable
-from glassformer.predict.translations import TranslationSettings
+from glassformer.predict.answers import TranslationSettings
 from glassformer.predict.writing import GenerationSettings
 from glassformer.tasks.recipe import TrainingConfig
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation.chapter import mean_interval, trend
-from glassformer.evaluation.examine_translation import examine_translations
-from glassformer.evaluation.mistakes import PoorTranslation
+from glassformer.evaluation.translation import PoorTranslation, examine_translations
 
 
 def test_shares_and_scores_up_to_a_hundred_have_the_same_intervals() -> None:
@@ -27,10 +26,10 @@ def test_a_mean_of_shares_stays_one() -> None:
 
 def test_chrf_by_length_is_from_0_to_100_and_counts_sentences() -> None:
     found = [
-        PoorTranslation(" ".join(["word"] * (n + 1)), "a", "b", chrf=10.0 + n) for n in range(20)
+        PoorTranslation(" ".join(["word"] * (n + 1)), ("a",), "b", 10.0 + n) for n in range(20)
     ]
     seen = examine_translations(found, len(found))
     (chapter,) = (each for each in seen.chapters if each.picture == "trend")
     assert (chapter.data["y"], chapter.data["what"]) == ("mean chrF", "sentence")
     assert all(10 <= point["y"] <= 30 for point in chapter.data["points"])
-    assert [answer.score for answer in seen.answers] == [each.chrf / 100 for each in found]
+    assert [answer.score for answer in seen.answers] == [each.score / 100 for each in found]

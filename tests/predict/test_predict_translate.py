@@ -7,7 +7,8 @@ import torch
 from translators import KINDS, SENTENCES, WORDS, pupil, sentences, translator, writes
 
 from glassformer.errors import UsageError
-from glassformer.evaluation import translation as translating
+from glassformer.evaluation import answers
+from glassformer.evaluation.translation import SEARCHED_AT_ONCE
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.preprocessing.pair import TargetLength
 
@@ -60,11 +61,11 @@ def test_memory_does_not_grow_with_the_number_of_sentences(
         return [[Hypothesis((), -1.0, -1.0, True)] for _ in prompts]
 
     monkeypatch.setattr(predictor.model, "encode", spy)
-    monkeypatch.setattr(translating, "beam_search", found_at_once)
+    monkeypatch.setattr(answers, "beam_search", found_at_once)
     for count in (10, 2000):
         predictor.translate_batch(sentences(count, longest=40), num_beams=num_beams)
-        assert max(sizes) <= translating.SEARCHED_AT_ONCE
-    assert len(sizes) > 2000 * 20 * num_beams // translating.SEARCHED_AT_ONCE
+        assert max(sizes) <= SEARCHED_AT_ONCE
+    assert len(sizes) > 2000 * 20 * num_beams // SEARCHED_AT_ONCE
 
 
 # --- scores ---
