@@ -20,9 +20,9 @@ def advice(objective: Objective, steps: int, limit: TimeLimit) -> str:
     pace, cure = limit.pace, "Allow more time"
     evaluating = pace.validation + pace.ending
     reasons = {
-        f"a step takes {pace.step:.2g} s": steps * pace.step,
-        f"a validation and the report take {evaluating:.2g} s": evaluating,
-        f"{limit.before:.2g} s passed before the first step": limit.before,
+        f"a step takes {_seconds(pace.step)}": steps * pace.step,
+        f"a validation and the report take {_seconds(evaluating)}": evaluating,
+        f"{_seconds(limit.before)} passed before the first step": limit.before,
     }
     why = max(reasons, key=lambda reason: reasons[reason])
     is_alone = objective.config.num_processes == 1  # the others of this training are no load
@@ -33,6 +33,10 @@ def advice(objective: Objective, steps: int, limit: TimeLimit) -> str:
         preset, more = smaller
         cure += f", or pass --preset {preset}, which would take about {counted(more, 'step')}"
     return f"note: {counted(steps, 'step')} cannot teach it much: {why}. {cure}."
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
 def preset_that_fits(recipe: Recipe, steps: int) -> tuple[str, int] | None:

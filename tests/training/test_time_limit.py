@@ -269,9 +269,9 @@ def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     large = {"num_layers": 8, "d_model": 512, "num_heads": 8, "d_feedforward": 2048}
     with rehearsed(tiny(large)) as ready:
         said = smaller_preset.advice(ready.objective(), 20, slow(ready.objective()))
-        late = smaller_preset.advice(ready.objective(), 20, slow(ready.objective(), before=50))
+        late = smaller_preset.advice(ready.objective(), 20, slow(ready.objective(), before=150))
     assert "a step takes 2 s" in said
-    assert "50 s passed before the first step" in late
+    assert "150 s passed before the first step" in late
     assert "--preset" not in late
     preset = re.search(r"--preset ([\w-]+), which would take about ([\d,]+) steps", said)
     assert preset
@@ -283,7 +283,7 @@ def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
 
 @pytest.mark.parametrize("name", ["gpt", "rnn-lm", "bert", "translator", "image-gpt"])
 def test_every_preset_is_compared_with_the_others(name: str) -> None:
-    """What one preset sets alone, such as the number of key-value heads, may not fit another one."""
+    """What only one preset sets, such as the number of key-value heads, may not fit another one."""
     for preset in row(name).presets:
         chosen = {"name": name, "preset": preset}
         values = model_config(chosen | {"vocab_size": 500}).model_dump()
