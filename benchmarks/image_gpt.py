@@ -29,7 +29,7 @@ import glassformer
 from glassformer.data.built_in import write_built_in
 from glassformer.data.folders import files_below
 from glassformer.data.text_files import local_path
-from glassformer.story.paintings import draw
+from glassformer.story.views import draw
 
 # The pixels before a pixel, nearest first: (rows up, columns to the right).
 BEFORE = [(0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0), (1, 2), (1, -2), (2, -1), (2, 1)]

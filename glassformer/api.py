@@ -278,12 +278,13 @@ def report(runs: OnePath | Sequence[OnePath], out: OnePath | None = None) -> Rep
 
 def read_report(folders: Sequence[Path], out: Path | None) -> Report:
     """The report of runs, written to `out` unless it is None."""
-    from glassformer.story.report import check_ending, draw
+    from glassformer.story.figures import check_ending
+    from glassformer.story.report import ENDINGS, draw
     from glassformer.training.run_folder import RunFolder
     from glassformer.training.run_report import report_of
 
     if out is not None:
-        check_ending(out)
+        check_ending(out, ENDINGS)
     found, names = [report_of(RunFolder(run)) for run in folders], list(map(str, folders))
     if out is not None:
         draw(found, names if len(folders) > 1 else [""], out)

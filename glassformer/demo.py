@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from glassformer.errors import GlassformerError
 from glassformer.folder_lock import locked
 from glassformer.predict.language import LanguagePredictor
-from glassformer.story.story import draw
+from glassformer.story.views import draw
 from glassformer.tasks import load_for
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.outcome import Outcome

@@ -244,7 +244,7 @@ def test_only_the_story_draws() -> None:
         if any(name.split(".")[0] == "matplotlib" for name in imports(tree))
     }
     assert users == {"story"}
-    assert "matplotlib" not in modules_after("import glassformer.story.alignment")
+    assert "matplotlib" not in modules_after("import glassformer.story.views")
 
 
 def test_what_is_inspected_is_plain_arrays() -> None:

@@ -39,8 +39,8 @@ def caption(
 
     from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.caption import CaptionPredictor
-    from glassformer.story.alignment import check_ending
-    from glassformer.story.word_places import draw
+    from glassformer.story.figures import check_ending
+    from glassformer.story.views import draw
     from glassformer.tasks import load_for
 
     if attention is not None:

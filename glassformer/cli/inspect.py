@@ -20,13 +20,6 @@ OVER_TIME = "over-time"
 LOOKING_BACK = "Show the input at several steps of the model's training (--view over-time)."
 _view = partial(options.option, rich_help_panel="View")
 
-Compare = Annotated[
-    list[str] | None, _view("TEXT", "Sentence that shares a word with the text (may be repeated).")
-]
-Word = Annotated[
-    str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
-]
-
 
 def inspect(
     run: options.Model,
@@ -48,8 +41,13 @@ def inspect(
     words: Annotated[
         bool | None, _view(None, "Show whole words instead of tokens.", "--words")
     ] = None,
-    compare: Compare = None,
-    word: Word = None,
+    compare: Annotated[
+        list[str] | None,
+        _view("TEXT", "Sentence that shares a word with the text (may be repeated)."),
+    ] = None,
+    word: Annotated[
+        str | None, _view("WORD", "Word to compare (default: the longest that is shared).")
+    ] = None,
     out: Annotated[Path | None, options.output("FILE", FORMATS)] = None,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -64,57 +62,42 @@ def inspect(
     values |= {"compare": compare or None, "word": word}
 
     from glassformer.options import accepted
-    from glassformer.story.alignment import check_ending
+    from glassformer.story.figures import check_ending
     from glassformer.story.views import draw
     from glassformer.tasks import load
 
-    view = _chosen(view, over_time)
-    if out is not None:
-        check_ending(out)
-    if target is not None and not target.strip():
-        raise UsageError("--target is empty. Leave it out to align the model's own translation.")
-    predictor = load(run)
-    chosen = predictor.view(view, run)
-    show = getattr(predictor, chosen.method)
-    values = _narrowed(values, chosen.method, out)
-    known = accepted(values, show, f"the view {view or predictor.usual_view}")
-    given = _input(text, chosen.reads_file)
-    with noting_files():
-        found = show(given, **known)
-    note(*found.notes)
-    if out is not None:
-        draw(found, out)
-        typer.echo(f"wrote {out}", err=True)
-    if as_json or out is None:
-        print_result(found, as_json)
-
-
-def _chosen(view: str | None, over_time: bool | None) -> str | None:
     if over_time and view not in (None, OVER_TIME):
         raise UsageError(f"--over-time is a view of its own: leave out --view {view}.")
-    return OVER_TIME if over_time else view
-
-
-def _narrowed(values: dict[str, Any], method: str, out: Path | None) -> dict[str, Any]:
-    """The numbers of a story may be those of one layer or head; its page has all of them."""
-    given = {name: values[name] for name in ("layer", "head") if values[name] is not None}
-    if method != "inspect" or not given:
-        return values
-    if out is not None and out.suffix.lower() != ".json":
-        raise UsageError(
-            "the page of a story has all layers and heads. Leave out --layer and --head, or use "
-            "--view heads."
-        )
-    rest = {name: value for name, value in values.items() if name not in ("layer", "head")}
-    return rest | {f"{name}s": [number] for name, number in given.items()}
-
-
-def _input(content: str | None, is_file: bool) -> str:
-    if is_file:
-        if not content:
-            raise UsageError("no image. Pass the name of its file.")
-        return content
-    text = read_text(content)
-    if not text.strip():
+    name = OVER_TIME if over_time else view
+    ending = None if out is None else check_ending(out)
+    if target is not None and not target.strip():
+        raise UsageError("--target is empty. Leave it out to align the model's own translation.")
+    if words and ending == ".html":
+        raise UsageError("the page shows tokens. Leave out --words, or write .png, .svg or .json.")
+    predictor = load(run)
+    shown = predictor.view(name, run)
+    show = getattr(predictor, shown.method)
+    if shown.method == "inspect" and (layer, head) != (None, None):
+        # The numbers of a story may be those of one layer or head; its page has all of them.
+        if ending not in (None, ".json"):
+            raise UsageError(
+                "the page of a story has all layers and heads. Leave out --layer and --head, or "
+                "use --view heads."
+            )
+        for option in ("layer", "head"):
+            number = values.pop(option)
+            values[f"{option}s"] = None if number is None else [number]
+    known = accepted(values, show, f"the view {name or predictor.usual_view}")
+    if shown.reads_file and not text:
+        raise UsageError("no image. Pass the name of its file.")
+    content = str(text) if shown.reads_file else read_text(text)
+    if not content.strip():
         raise UsageError("the text is empty.")
-    return text
+    with noting_files():
+        result = show(content, **known)
+    note(*result.notes)
+    if out is not None:
+        draw(result, out)
+        typer.echo(f"wrote {out}", err=True)
+    if as_json or out is None:
+        print_result(result, as_json)

@@ -20,12 +20,13 @@ def show(
     *given: Any,
 ) -> None:
     """Call a verb of a painter, and draw or print what it returns."""
-    from glassformer.story.paintings import check_ending, draw
+    from glassformer.story.figures import check_ending
+    from glassformer.story.views import PAINTINGS, draw
 
     if out is None and not as_json:
         raise UsageError("images need a file. Pass --out FILE.png, or --json for their pixels.")
     if out is not None:
-        check_ending(out)
+        check_ending(out, PAINTINGS)
     with naming_options(predictor, settings), noting_files():
         found = getattr(predictor, verb)(*given, **settings)
     note(*found.notes)

@@ -6,7 +6,7 @@ is       0.10   0.80   0.10            and sum to one
 """
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.inspection.written_output import Array, WrittenOutput
-
-Spell = Callable[[Sequence[str]], str]
 
 _TOLERANCE = 1e-3  # single precision, and means over many heads
 
@@ -63,16 +61,14 @@ class Alignment(WrittenOutput):
             "alignment": self.weights.tolist(),
         }
 
-    def in_words(
-        self, source_starts: Sequence[bool], target_starts: Sequence[bool], spell: Spell = joined
-    ) -> "Alignment":
+    def in_words(self, source_starts: Sequence[bool], target_starts: Sequence[bool]) -> "Alignment":
         """The same for whole words; the starts are True for tokens that begin a word.
 
         A word of the output looks where its tokens look on average; a word of the source is looked
         at as much as all its tokens together. So rows still sum to one.
         """
-        columns = _starts(source_starts, len(self.source_tokens))
-        rows = _starts(target_starts, len(self.target_tokens))
+        columns = first_tokens(source_starts, len(self.source_tokens))
+        rows = first_tokens(target_starts, len(self.target_tokens))
         sizes = np.diff([*rows, len(self.target_tokens)])
 
         def merged(weights: Array) -> Array:
@@ -82,8 +78,8 @@ class Alignment(WrittenOutput):
 
         return replace(
             self,
-            source_tokens=_spelled(self.source_tokens, columns, spell),
-            target_tokens=_spelled(self.target_tokens, rows, spell),
+            source_tokens=spelled(self.source_tokens, columns),
+            target_tokens=spelled(self.target_tokens, rows),
             weights=merged(self.weights),
             heads=None if self.heads is None else merged(self.heads),
         )
@@ -101,15 +97,16 @@ class Alignment(WrittenOutput):
         )
 
 
-def _starts(begins: Sequence[bool], num_tokens: int) -> list[int]:
-    """The places where words begin. The first token always begins one."""
-    if len(begins) != num_tokens:
-        raise ValueError(f"{len(begins)} starts of words were given for {num_tokens} tokens")
-    return [place for place, is_start in enumerate(begins) if is_start or place == 0]
+def first_tokens(starts: Sequence[bool], num_tokens: int) -> list[int]:
+    """The positions at which words begin. The first token always begins one."""
+    if len(starts) != num_tokens:
+        raise ValueError(f"{len(starts)} starts of words were given for {num_tokens} tokens")
+    return [position for position, is_start in enumerate(starts) if is_start or position == 0]
 
 
-def _spelled(tokens: Sequence[str], starts: Sequence[int], spell: Spell) -> list[str]:
-    return [spell(tokens[start:end]) for start, end in pairwise([*starts, len(tokens)])]
+def spelled(tokens: Sequence[str], first: Sequence[int]) -> list[str]:
+    """The words that begin at these positions."""
+    return [joined(tokens[start:end]) for start, end in pairwise([*first, len(tokens)])]
 
 
 def _width(text: str) -> int:

@@ -119,6 +119,11 @@ def chosen(what: str, numbers: Sequence[int] | None, count: int) -> list[int]:
     return list(range(count)) if numbers is None else list(numbers)
 
 
+def layer_names(count: int) -> list[str]:
+    """The names of the states before the first layer and after each: "input", "layer 0", …"""
+    return ["input", *(f"layer {number}" for number in range(count - 1))]
+
+
 def stacks_of(model: nn.Module) -> dict[str, Stack]:
     """The stacks of blocks in a model, by the names of their places in it."""
     return {name: each for name, each in model.named_modules() if isinstance(each, Stack)}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.inspection.capture import Array
+from glassformer.inspection.capture import Array, layer_names
 from glassformer.inspection.directions import map_of
 from glassformer.tables import aligned
 from glassformer.wording import beginning
@@ -113,7 +113,6 @@ class Contexts:
 
     def text(self) -> str:
         """A row for each two uses, a column for each layer: the cosine of their vectors."""
-        names = ["input", *(f"layer {number}" for number in range(len(self.hidden) - 1))]
         rows = [
             [f"{a + 1} and {b + 1}", *(f"{layer[a, b]:.3f}" for layer in self.cosine)]
             for a, b in self.pairs
@@ -124,7 +123,7 @@ class Contexts:
                 f'"{self.word}" in {len(self.uses)} places:',
                 *listed,
                 "cosine of its vectors:",
-                aligned(["", *names], rows),
+                aligned(["", *layer_names(len(self.hidden))], rows),
             ]
         )
 

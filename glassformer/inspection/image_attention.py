@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.inspection.written_output import whose_attention
+from glassformer.inspection.written_output import Looking, whose_attention
 
 Array = npt.NDArray[np.floating[Any]]
 Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ImageAttention:
+class ImageAttention(Looking):
     """A grid of weights over an image."""
 
     view: str
@@ -28,12 +28,8 @@ class ImageAttention:
     """The label that the model gave it."""
     score: float
     """The probability of that label."""
-    chosen: tuple[int | None, int | None] = (None, None)
-    """The layer and the head of `weights`; None: the mean of all."""
     heads: list[Array] | None = None
     """(H, rows, columns) of every layer, if they are known."""
-    model: str | None = None
-    """The name of the model."""
     notes: tuple[str, ...] = ()
 
     @property

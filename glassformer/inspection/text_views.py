@@ -8,6 +8,7 @@ import numpy as np
 
 from glassformer.inspection.ablation import HeadEffects
 from glassformer.inspection.attribution import METHODS, Attribution
+from glassformer.inspection.capture import layer_names
 from glassformer.inspection.contexts import Contexts
 from glassformer.inspection.inspection import Inspection, Likely
 from glassformer.tables import aligned, html_notes, html_text
@@ -101,12 +102,11 @@ class LensView(TextView):
     def text(self) -> str:
         """A row for each token, a column for each layer: the likeliest token there."""
         layers = self.seen.lens
-        names = ["input", *(f"layer {number}" for number in range(len(layers) - 1))]
         rows = [
             [place, *(_shown(layer[number][0]) for layer in layers)]
             for number, place in enumerate(self.places)
         ]
-        return aligned(["token", *names], rows)
+        return aligned(["token", *layer_names(len(layers))], rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.alignment import first_tokens, spelled
 from glassformer.inspection.written_output import Array, WrittenOutput
 
 Pixels = NDArray[np.uint8]
@@ -26,13 +26,13 @@ class WordPlaces(WrittenOutput):
     image: str
     """The name of the image."""
     caption: str
+    pixels: Pixels
+    """(height, width, 1 or 3): the image to draw them on, in any size."""
     words: list[str]
     weights: Array
     """(W, rows, columns), each grid sums to one and covers the whole image."""
     heads: Array | None = None
     """(layers, heads, W, rows, columns)"""
-    pixels: Pixels | None = None
-    """(height, width, 1 or 3): the image to draw them on, in any size."""
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 3 or len(self.weights) != len(self.words):
@@ -75,24 +75,16 @@ class WordPlaces(WrittenOutput):
 def in_words(found: WordPlaces, starts: Sequence[bool]) -> WordPlaces:
     """The same for whole words, where `words` are tokens; the starts are True for tokens that begin
     a word. A word looks where its tokens look on average."""
-    rows, columns = found.grid
+    first = first_tokens(starts, len(found.words))
+    sizes = np.diff([*first, len(found.words)])[:, None, None]
 
-    def merged(weights: Array, names: list[str]) -> Alignment:
-        places = [str(place) for place in range(rows * columns)]
-        flat = weights.reshape(len(names), -1)  # (T, rows · columns)
-        tokens = Alignment(
-            source="", target="", source_tokens=places, target_tokens=names, weights=flat
-        )
-        return tokens.in_words([True] * len(places), starts)
+    def merged(weights: Array) -> Array:
+        mean: Array = np.add.reduceat(weights, first, axis=-3) / sizes
+        return mean  # (…, W, rows, columns)
 
-    whole = merged(found.weights, found.words)
-    shape = (len(whole.target_tokens), rows, columns)
-    heads = found.heads
-    if heads is not None:
-        each = [merged(w, found.words).weights for w in heads.reshape(-1, *found.weights.shape)]
-        heads = np.stack(each).reshape(
-            *heads.shape[:2], *shape
-        )  # (layers, heads, W, rows, columns)
     return replace(
-        found, words=whole.target_tokens, weights=whole.weights.reshape(shape), heads=heads
+        found,
+        words=spelled(found.words, first),
+        weights=merged(found.weights),
+        heads=None if found.heads is None else merged(found.heads),
     )

@@ -1,32 +1,51 @@
-"""What a model wrote, and whose attention is shown beside it."""
+"""Where a model looked for an answer, or for each word that it wrote."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from glassformer.inspection.inspection import Inspection
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WrittenOutput:
+class Looking:
+    """Attention to an input, and whose it is."""
+
+    weights: NDArray[np.floating[Any]]
+    """Shares of attention, which sum to one for the answer or for each word."""
+    chosen: tuple[int | None, int | None] = (None, None)
+    """The layer and the head of `weights`; None: the mean of all."""
+    model: str | None = None
+    """The name of the model."""
+    inspect: "Callable[[], Inspection] | None" = None
+    """Everything else that the model computed on the input, for a page."""
+
+    @property
+    def seen(self) -> "Inspection":
+        if self.inspect is None:
+            raise TypeError("what another program computed has no page")
+        return self.inspect()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WrittenOutput(Looking):
     """An output with the attention of each of its words."""
 
     name: ClassVar[str]
     """What kind of output it is."""
     weights: Array
-    """The attention of each word; its shares sum to one."""
     score: float | None = None
     """The log-probability of the output, by its length."""
     is_cut_off: bool = False
     """The output reached the maximum length before its end."""
     heads: Array | None = None
     """(layers, heads, …): the weights of each head, if they are known."""
-    chosen: tuple[int | None, int | None] = (None, None)
-    """The layer and the head of `weights`; None: the mean of all."""
-    model: str | None = None
-    """The name of the model that wrote it."""
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from glassformer.planning.estimate import BEST_RATIO, Estimate, Scaling, estimat
 from glassformer.planning.strategies import OVERLAP, memory
 from glassformer.planning.this_machine import this_machine
 from glassformer.planning.workload import check_model, workload
-from glassformer.story.scaling_picture import Point, check_picture, draw
+from glassformer.story.figures import check_ending
+from glassformer.story.scaling_picture import ENDINGS, Point, draw
 from glassformer.tables import Row, Table, html_table
 from glassformer.wording import counted, readable_size
 
@@ -162,7 +163,7 @@ def plan(
     training scales, .png or .svg.
     """
     if out is not None:
-        check_picture(Path(out))
+        check_ending(Path(out), ENDINGS)
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}. Pass the price of a device and hour in dollars.")
     for name, value in (("tokens", tokens), ("batch-tokens", batch_tokens)):

@@ -135,6 +135,7 @@ class CaptionPredictor(InspectsImages):
             heads=heads.unflatten(-1, grid).double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
+            inspect=lambda: Inspection(of_caption(self.model, known, image, original, ids)),
             pixels=at_most(original, LARGEST_PICTURE),
         )
         return in_words(found, word_starts(known.tokenizer, ids[1:])) if words else found

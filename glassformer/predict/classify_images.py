@@ -105,5 +105,6 @@ class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
             chosen=chosen,
             heads=heads,
             model=name_of(self.model),
+            inspect=lambda: self.inspect(image),
             notes=notes,
         )

@@ -24,6 +24,7 @@ from glassformer.evaluation.translation import (
 from glassformer.generation.beam import Trace
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.inspection import Inspection
 from glassformer.inspection.subject import Subject
 from glassformer.models import name_of
 from glassformer.models.translator import Translator
@@ -307,12 +308,18 @@ class TranslatePredictor(InspectsTranslations):
             heads=heads.double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
+            inspect=lambda: Inspection(
+                self._with_history(self._read(source, source_ids, target_ids))
+            ),
         )
         return found.in_words(word_starts(*read), word_starts(*wrote)) if words else found
 
     def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
         source_ids, target_ids, _ = self._pair(source, target)
+        return self._read(source, source_ids, target_ids)
+
+    def _read(self, source: str, source_ids: list[int], target_ids: list[int]) -> Subject:
         return of_translation(self.model, self.preprocessing, source, source_ids, target_ids)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:

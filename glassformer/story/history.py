@@ -3,18 +3,14 @@
 `history_data` is what the chapter draws from, in the story and on a page of its own.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer import __version__
-from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import UsageError
 from glassformer.inspection.capture import Array
 from glassformer.inspection.over_time import OverTime
-from glassformer.story.figures import drawing, written
-from glassformer.story.history_picture import history_figure
 from glassformer.story.packed_arrays import packed
 from glassformer.story.page import SHARED, assembled, part
 
@@ -27,18 +23,6 @@ SCRIPTS = (
 SHOWN_OPTIONS = 8  # of each prediction
 MOST_PIXELS = 64  # of a side of a map: of a longer text, some tokens share one
 MOST_BYTES = 40_000_000  # of the maps of a page
-
-
-def draw(found: OverTime, path: Path) -> None:
-    """Write the history to `path`, whole or not at all."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        write_json_line(path, found.as_json())
-    elif ending == ".html":
-        write_file(path, page(found))
-    else:
-        with drawing():
-            write_file(path, written(history_figure(found), ending.removeprefix(".")))
 
 
 def page(found: OverTime) -> str:

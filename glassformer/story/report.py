@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import write_file, write_json_line
-from glassformer.errors import UsageError
 from glassformer.story.comparison import Report, compared
+from glassformer.story.figures import check_ending
 from glassformer.story.page import assembled
 
 # One file for each kind of picture; `report.js` comes last and draws them.
@@ -14,11 +14,11 @@ PICTURES = (
     *("table", "curves", "confusion", "classes", "calibration", "trend", "histogram"),
     *("tagged", "tokens", "heat_maps", "places"),
 )
+ENDINGS = (".html", ".json")
 STYLES = ("page.css", "report.css")
 SCRIPTS = (
     "elements.js",
     "scales.js",
-    "heat_map.js",
     *(f"pictures/{name}.js" for name in PICTURES),
     "report.js",
 )
@@ -42,14 +42,7 @@ def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
 
 def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:
     """Write the report to `path`, whole or not at all."""
-    check_ending(path)
-    if path.suffix.lower() == ".json":
+    if check_ending(path, ENDINGS) == ".json":
         write_json_line(path, as_json(reports, names))
     else:
         write_file(path, page(reports, names))
-
-
-def check_ending(path: Path) -> None:
-    """Raise unless `path` ends like a report; called before any work is done."""
-    if path.suffix.lower() not in (".html", ".json"):
-        raise UsageError(f"{path}: the name must end in .html or .json.")

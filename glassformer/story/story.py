@@ -6,14 +6,12 @@ it computes the attention of a head when the reader looks at it. Large arrays ar
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
 from glassformer import __version__
-from glassformer.atomic_files import write_file, write_json_line
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import Array, Capture
 from glassformer.inspection.contexts import Contexts
@@ -35,6 +33,7 @@ from glassformer.story.picture_data import (
     layer_in_windows,
     picture_of,
 )
+from glassformer.wording import an
 
 STYLES = (
     *("page.css", "report.css", "story/story.css"),
@@ -70,24 +69,17 @@ MOST_LOGITS = 500_000  # of all predictions, up to which a page carries them
 NAMED = 20  # of the tokens of each prediction
 
 
-def draw(seen: Inspection, path: Path) -> None:
-    """Write the story to `path`, whole or not at all."""
-    ending = path.suffix.lower()
-    if ending == ".json":
-        write_json_line(path, seen.as_json())
-    elif ending == ".html":
-        write_file(path, page(seen))
-    else:
-        raise UsageError(
-            f"{path}: the story is a page. Let the name end in .html, or choose a picture with "
-            "--view."
-        )
-
-
-def page(seen: Inspection) -> str:
-    """One HTML page. Equal inspections give equal bytes."""
-    title = "The story of a text" if seen.subject.input_name == "text" else "The story of an image"
-    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, story_data(seen))
+def page(
+    seen: Inspection, chapter: str | None = None, layer: int | None = None, head: int | None = None
+) -> str:
+    """One HTML page, which opens at its beginning or at a chapter, and at a layer and a head. Equal
+    inspections give equal bytes."""
+    title = f"The story of {an(seen.subject.input_name)}"
+    data = story_data(seen)
+    if chapter is not None:
+        places = {"chapter": chapter, "layer": layer, "head": head}
+        data["address"] = {name: place for name, place in places.items() if place is not None}
+    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, data)
 
 
 def beams_of(seen: Inspection) -> dict[str, Any]:

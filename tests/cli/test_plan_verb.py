@@ -47,7 +47,7 @@ def test_this_machine_tonight(glassformer: Any) -> None:
         (["--preset", "nano", "--devices", "9999"], "for 9,999 devices"),
         (["--preset", "gpt2", "--device-kind", "toaster"], "Known kinds: t4"),
         (["--preset", "gpt2", "--device-kind", "a100", "--batch-tokens", "5"], "less than one"),
-        (["--preset", "gpt2", "--device-kind", "a100", "--out", "p.gif"], "ends in .png or .svg"),
+        (["--preset", "gpt2", "--device-kind", "a100", "--out", "p.gif"], "end in .png or .svg"),
         (["--preset", "gpt2", "--device-kind", "a100", "--set", "model.heads=3"], "heads"),
     ],
 )

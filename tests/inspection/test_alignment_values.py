@@ -45,13 +45,6 @@ def test_words_are_spelled_without_blanks_and_wordpiece_marks() -> None:
     assert joined([" "]) == " "
 
 
-def test_words_can_be_spelled_by_somebody_who_knows_better() -> None:
-    tokens = made(["<0xC3>", "<0xBC>", " b"], ["x", "y", "z"], WEIGHTS)
-    starts = [True, False, True]
-    words = tokens.in_words(starts, starts, spell=lambda some: "ü" if len(some) == 2 else "b")
-    assert words.source_tokens == ["ü", "b"]
-
-
 def test_starts_of_another_number_are_refused() -> None:
     with pytest.raises(ValueError, match="2 starts of words were given for 3 tokens"):
         made(["a", "b", "c"], ["x", "y", "z"], WEIGHTS).in_words([True] * 2, [True] * 3)

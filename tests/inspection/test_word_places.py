@@ -10,7 +10,8 @@ from glassformer.inspection.word_places import WordPlaces, in_words
 
 def found(words: list[str], seed: int = 0, **more: object) -> WordPlaces:
     weights = np.random.default_rng(seed).dirichlet(np.ones(6), len(words)).reshape(-1, 2, 3)
-    values: dict[str, object] = {"image": "dog.jpg", "caption": " ".join(words)}
+    pixels = np.zeros((4, 6, 3), np.uint8)
+    values: dict[str, object] = {"image": "dog.jpg", "caption": " ".join(words), "pixels": pixels}
     return WordPlaces(**(values | {"words": words, "weights": weights} | more))  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.inspection.image_attention import ImageAttention
-from glassformer.story.image_attention import draw
+from glassformer.story.views import draw
 
 
 @pytest.mark.parametrize("span", [0.9, 0.03, 0.004, 1e-5])

@@ -8,7 +8,7 @@ from PIL import Image
 
 from glassformer.errors import UsageError
 from glassformer.inspection.paintings import Completed, Paintings
-from glassformer.story.paintings import draw
+from glassformer.story.views import draw
 
 
 def flat(value: int, channels: int = 1) -> np.ndarray:

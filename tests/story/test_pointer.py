@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_families import write_page
+from page_families import captioner, picture, translator, vit, write_page
 from test_story_page import needs_chromium, predictor, story
 
 from glassformer.inspection.inspection import Inspection
 from glassformer.nn.observe import without_heads
 from glassformer.story.story import page
+from glassformer.story.views import draw
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 from chromium_pipe import Browser
@@ -124,6 +125,30 @@ def test_every_control_answers_the_pointer(browser: Browser, width: int, tmp_pat
     assert browser.value("document.documentElement.style.colorScheme") != before
     browser.leave()
     browser.wait(f"{SUM}.hidden")
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("view", "title", "picked"),
+    [
+        (lambda: translator().align("one two", "two", 1, 0), "Looking at the source", ["1", "0"]),
+        (lambda: vit().attention(picture(), 1, 1), "Attention", ["1", "1"]),
+        (lambda: captioner().look(picture(), "a red"), "Words and the picture", ["0", "0"]),
+    ],
+)
+def test_a_view_is_the_story_opened_at_its_chapter(
+    browser: Browser, view: Any, title: str, picked: list[str], tmp_path: Path
+) -> None:
+    draw(view(), tmp_path / "page.html")
+    browser.open((tmp_path / "page.html").as_uri())
+    current = "document.querySelector('nav [aria-current]')?.textContent"
+    browser.wait(f"{current} === {title!r}")
+    address = "new URLSearchParams(location.hash.slice(1))"
+    chosen = [f"{address}.get('{name}') ?? '0'" for name in ("layer", "head")]
+    assert [browser.value(each) for each in chosen] == picked
+    (tmp_path / "other.html").write_text((tmp_path / "page.html").read_text())
+    browser.open((tmp_path / "other.html").as_uri() + "#chapter=prediction")
+    browser.wait(f"{current} === 'Prediction'")
 
 
 @needs_chromium

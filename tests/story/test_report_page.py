@@ -2,20 +2,50 @@
 
 import json
 import re
+import shutil
 import subprocess
 from copy import deepcopy
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_alignment_pictures import HOSTILE, Outline, needs_node
+from test_alignment_pictures import HOSTILE
 
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Chapter
 from glassformer.story.page import part
 from glassformer.story.report import PICTURES, as_json, draw, page
 
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 NAMES = [f"class {number}" for number in range(60)]
+
+
+class Outline(HTMLParser):
+    """The elements of a page, and what stands in its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.addresses: list[str] = []
+        self.scripts: list[str] = []
+        self.is_in_script = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.addresses += [value or "" for key, value in attrs if key in ("src", "href")]
+        self.is_in_script = tag == "script"
+        if self.is_in_script:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_in_script = False
+
+    def handle_data(self, data: str) -> None:
+        if self.is_in_script:
+            self.scripts[-1] += data
 
 
 def chapters(labels: list[str], text: str) -> list[dict[str, Any]]:

@@ -209,7 +209,7 @@ function readAddress(address) {
 }
 
 const isLive = Boolean(data.live);
-const opened = globalThis.location?.hash ?? "";
+const opened = globalThis.location?.hash || (data.address ? `#${new URLSearchParams(data.address)}` : "");
 if (isLive) fromAddress({ text: 0, off: 0 }, opened);
 addThemeButton(document.getElementById("top"));
 if (embedded.server) showStories((found) => show(sceneOf(found)), (part) => show({ ...scene, ...part }), showNothing);
