@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizer_samples import KINDS, TEXT, llama, trained
 
 from glassformer.errors import GlassformerError
-from glassformer.text import chunks, word_cache, word_table
+from glassformer.text import chunks, word_cache
 from glassformer.text.chunks import LongText
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.word_cache import ids_of
@@ -40,7 +40,7 @@ def test_texts_encode_like_each_of_them_as_a_whole(kind, texts, size):
 def test_words_are_forgotten_without_harm(kind, monkeypatch):
     monkeypatch.setattr(word_cache, "_CHARACTERS_AT_ONCE", 50)
     monkeypatch.setattr(word_cache, "_MOST", 5)
-    monkeypatch.setattr(word_table, "_LONGEST", 3)
+    monkeypatch.setattr(word_cache, "_LONGEST", 3)
     tokenizer = trained(kind)
     assert encoded(tokenizer, [TEXT]) == [*tokenizer.encode(TEXT), tokenizer.end_of_text]
 

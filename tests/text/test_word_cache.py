@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
-from glassformer.text import word_cache, word_table
+from glassformer.text import word_cache
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
 from glassformer.text.tokenizers import Kind, Tokenizer
 from glassformer.text.word_cache import WordCache
@@ -49,12 +49,12 @@ def test_the_ids_are_the_same(tokenizer: Tokenizer, texts: list[str]) -> None:
 
 def test_words_are_forgotten(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_cache, "_MOST", 20)
-    monkeypatch.setattr(word_table, "_LONGEST", 4)
+    monkeypatch.setattr(word_cache, "_LONGEST", 4)
     cache = WordCache(tokenizer)
     for number in range(100):
         texts = [f"to be {number} or {number + 1}", " to be"]
         assert cache.encode_batch(texts) == tokenizer.encode_batch(texts)
-        assert len(cache._table) < 30
+        assert len(cache) < 30
 
 
 def test_a_failure_is_not_remembered() -> None:
@@ -71,18 +71,6 @@ def test_characters_are_never_cut_wrongly(length: int) -> None:
     tokenizer = train_tokenizer("char", ["to be"])
     text = ("to be " * length)[:length].strip()
     assert WordCache(tokenizer).encode_batch(["to", text]) == tokenizer.encode_batch(["to", text])
-
-
-@given(batches=st.lists(st.lists(TEXTS, max_size=5), max_size=4), slot_bits=st.integers(1, 3))
-def test_words_that_share_a_slot_are_told_apart(
-    tokenizer: Tokenizer, batches: list[list[str]], slot_bits: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_table, "_SLOT_BITS", slot_bits)
-        patch.setattr(word_table, "_LONGEST", 30)
-        cache = WordCache(tokenizer)
-        for texts in batches * 2:
-            assert cache.encode_batch(texts) == tokenizer.encode_batch(texts)
 
 
 def test_words_of_any_length_and_with_nuls_are_told_apart() -> None:
