@@ -10,9 +10,7 @@ a few lines can expand to gigabytes.
 """
 
 from collections.abc import Collection, Iterator
-
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser, ParseError
+from xml.parsers import expat
 
 from glassformer.data.labels import listed
 from glassformer.data.text_files import DataPath, EmptyError, open_bytes
@@ -21,7 +19,7 @@ from glassformer.wording import cause, counted
 
 _PIECE = 1 << 16  # bytes parsed at a time
 _CODES = ("bpt", "ept", "ph", "it", "ut")  # formatting codes; <hi> is not one: it only marks words
-_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_XML_LANGUAGE = "http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(
@@ -113,7 +111,7 @@ def _sides(
 
 
 class _Units:
-    """Parser target that collects the units of a file, with their texts in some languages."""
+    """Collects the units of a file as it is parsed, with their texts in some languages."""
 
     def __init__(self, path: DataPath, wanted: Collection[str]) -> None:
         self.root = ""
@@ -123,7 +121,12 @@ class _Units:
         self.units: list[tuple[int, dict[str, str]]] = []
         """The line of each unit since the last time, and its text in each wanted language."""
         self.path = path
-        self.parser = DefusedXMLParser(target=self)
+        self.parser = expat.ParserCreate(namespace_separator="}")
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._data
+        self.parser.EntityDeclHandler = self._refuse_entity
+        self.parser.SkippedEntityHandler = self._refuse_unknown_entity
         self._wanted = wanted
         self._language = ""
         self._words: list[str] | None = None  # of the current segment
@@ -131,7 +134,7 @@ class _Units:
 
     @property
     def line(self) -> int:
-        return int(self.parser.parser.CurrentLineNumber)
+        return self.parser.CurrentLineNumber
 
     def matching(self, wanted: str | None) -> list[str]:
         """The languages that match `wanted`: exactly, else all with the same first part."""
@@ -140,7 +143,7 @@ class _Units:
             return [tag]
         return [language for language in self.languages if _primary(language) == _primary(tag)]
 
-    def start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
         _, _, tag = name.rpartition("}")  # without its namespace
         self.root = self.root or tag
         if tag == "header":
@@ -161,11 +164,11 @@ class _Units:
         elif tag in _CODES:
             self._depth_of_codes += 1
 
-    def data(self, text: str) -> None:
+    def _data(self, text: str) -> None:
         if self._words is not None and not self._depth_of_codes:
             self._words.append(text)
 
-    def end(self, name: str) -> None:
+    def _end(self, name: str) -> None:
         _, _, tag = name.rpartition("}")  # without its namespace
         if tag in _CODES:
             self._depth_of_codes -= 1
@@ -174,7 +177,18 @@ class _Units:
                 self.units[-1][1].setdefault(self._language, "".join(self._words or []))
             self._words = None
 
-    def taken(self, is_last: bool) -> list[tuple[int, dict[str, str]]]:
+    def _refuse_entity(self, *declaration: object) -> None:
+        raise GlassformerError(
+            f"{self.path}:{self.line} declares a custom entity, which is refused because it can "
+            "expand to gigabytes. Export the file without entities."
+        )
+
+    def _refuse_unknown_entity(self, name: str, is_parameter: bool) -> None:
+        """With a reference to a DTD, which is not read, expat would leave out the entity."""
+        if not is_parameter:
+            raise _invalid(self.path, self.line, f"undefined entity &{name};")
+
+    def complete(self, is_last: bool) -> list[tuple[int, dict[str, str]]]:
         """The units that are complete: all but the last, which may go on."""
         place = len(self.units) if is_last else max(0, len(self.units) - 1)
         done, self.units = self.units[:place], self.units[place:]
@@ -187,24 +201,21 @@ def _parsed(found: _Units) -> Iterator[tuple[int, dict[str, str]]]:
     with open_bytes(path) as raw:
         try:
             while piece := raw.read(_PIECE):
-                found.parser.feed(piece)
-                yield from found.taken(is_last=False)
-            found.parser.close()
-            yield from found.taken(is_last=True)
-        except ParseError as error:
-            line, _ = error.position
-            reason = str(error).partition(":")[0]
-            raise GlassformerError(
-                f"{path}:{line}: invalid XML ({reason}). Correct it, or export the file again."
-            ) from None
-        except DefusedXmlException:
-            raise GlassformerError(
-                f"{path}:{found.line} declares a custom entity, which is refused because it can "
-                "expand to gigabytes. Export the file without entities."
-            ) from None
+                found.parser.Parse(piece, False)
+                yield from found.complete(is_last=False)
+            found.parser.Parse(b"", True)
+            yield from found.complete(is_last=True)
+        except expat.ExpatError as error:
+            raise _invalid(path, error.lineno, expat.ErrorString(error.code)) from None
         except (LookupError, ValueError) as error:  # an encoding that the parser cannot read
             raise GlassformerError(f"{path}: {cause(error)}. Save it as UTF-8.") from None
     if found.root != "tmx":
         raise GlassformerError(
             f"{path} is not a translation memory: it begins with <{found.root}>, not <tmx>."
         )
+
+
+def _invalid(path: DataPath, line: int, reason: str) -> GlassformerError:
+    return GlassformerError(
+        f"{path}:{line}: invalid XML ({reason}). Correct it, or export the file again."
+    )

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-from defusedxml import ElementTree
 from page_scripts import script
 from test_alignment_pictures import HOSTILE
 from test_story_page import needs_chromium, predictor, shown

@@ -5,10 +5,10 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from defusedxml import ElementTree
 from page_scripts import script
 from test_story_page import LIVE, masked_predictor, needs_chromium, predictor, shown, story
 from translators import translator
