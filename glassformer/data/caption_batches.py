@@ -21,7 +21,7 @@ from torch import Tensor
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels
 from glassformer.data.padded_batches import Rows, end_to_end
-from glassformer.data.row_files import Array, stored_rows, write_columns, write_rows
+from glassformer.data.rows import Array, stored_rows, write_columns, write_rows
 
 
 class CaptionBatch(NamedTuple):

@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.data.content import bytes_key
 from glassformer.data.image_files import (
     FoundImage,
     ImageFinder,
     ImagesConfig,
 )
-from glassformer.data.image_split import hold_out
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored
 from glassformer.data.images import Pixels, Size
 from glassformer.data.labelled_images import ChooseSize, store_parts
 from glassformer.data.reading_report import collecting
+from glassformer.data.split import USUAL, Items, split_labelled
 from glassformer.errors import GlassformerError
 
 
@@ -39,9 +40,16 @@ class CaptionedImage:
     number: int
     captions: tuple[str, ...]
     source: str
-    digest: bytes
+    content: bytes
     """A hash of its pixels, before they were resized."""
     store: ImageStore
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    def key(self, seed: int) -> int:
+        return bytes_key(self.content, seed)
 
     @property
     def input(self) -> Pixels:
@@ -73,23 +81,30 @@ def read_captioned_images(
     `choose` decides their size if the config does not."""
     finder = ImageFinder("caption", config.image_column, config.caption_column, config.encoding)
     captions: list[dict[str, list[str]]] = [{}, {}, {}]
-    paths = (config.paths, config.validation_paths, config.test_paths)
 
     def finding(part: int) -> Callable[[], Iterable[FoundImage]]:
-        return lambda: _each_once(finder, paths[part], captions[part])
+        return lambda: _each_once(finder, config.parts[part], captions[part])
 
     with collecting() as happened:
         stored = store_parts(config, [finding(part) for part in range(3)], folder, choose)
     store = ImageStore(folder / IMAGES)
-    training, validation, test = (
-        [_captioned(each, said, store) for each in images]
-        for images, said in zip(stored, captions, strict=True)
-    )
-    chosen, held_out, held, leaked = hold_out(config, seed, training, validation, test)
-    notes = [*happened.notes(), *leaked]
+    items: list[Items[CaptionedImage]] = []
+    for paths, images, said in zip(config.parts, stored, captions, strict=True):
+        items.append(Items(paths, "image", seed))
+        items[-1].extend(_captioned(each, said, store) for each in images)
+    split = split_labelled(*items, config.validation_fraction or USUAL)
     image, caption = finder.columns or (None, None)
-    words = (f"columns: {finder.words}",) if finder.words else ()
-    return CaptionSplit(chosen, held_out, test, held, notes, store, image, caption, words)
+    return CaptionSplit(
+        split.training,
+        split.validation,
+        split.test,
+        split.held_out,
+        [*happened.notes(), *split.notes],
+        store,
+        image,
+        caption,
+        (f"columns: {finder.words}",) if finder.words else (),
+    )
 
 
 def read_captions(

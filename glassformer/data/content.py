@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.text.chunks import SIZE, has_single_blanks, pieces_of
 
 

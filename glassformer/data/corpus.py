@@ -64,6 +64,20 @@ class CorpusConfig(Config):
         return self.paths
 
 
+class LabelledConfig(CorpusConfig):
+    """Which labelled data to train on, and which to validate on."""
+
+    label_column: str | None = None
+    """The column of the labels (null: detected by name and content)."""
+    test_paths: Names = ()
+    """Test data: the best model is evaluated on it once, at the end of training."""
+
+    @property
+    def parts(self) -> tuple[Names, Names, Names]:
+        """The files to train, to validate and to test on."""
+        return self.paths, self.validation_paths, self.test_paths
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text, and where it was read."""

@@ -12,18 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.content import among, long_content_key
+from glassformer.data.content import long_content_key
 from glassformer.data.corpus import CorpusConfig, stream_documents
-from glassformer.data.holding_out import USUAL
 from glassformer.data.reading_report import collecting
-from glassformer.data.row_files import Array
-from glassformer.data.text_store import Mask, TextPart, TextStore
+from glassformer.data.rows import Mask, TextPart, TextStore
+from glassformer.data.split import SLACK, USUAL, Groups, Keys, choose, repeated, verb
 from glassformer.errors import GlassformerError
 from glassformer.wording import counted, readable_size
 
 MANY = 10  # different documents; with at least this many, whole ones are held out
 _BLANK = "one end is only whitespace"
-_SLACK = 1.5  # the held-out part may exceed the wanted size by this factor
 _TINY = 100  # bytes of text that are too few, wherever its whitespace is
 _NEAR = 2**20  # bytes in which the end of a line or of a word is looked for
 
@@ -50,18 +48,15 @@ def read_corpus(config: CorpusConfig, seed: int, folder: Path) -> Split:
         for document in stream_documents(config.validation_paths, *options):
             store.add(document.parts)
     if not config.validation_paths:
-        found = split(store, config.validation_fraction or USUAL, seed, source)
-        found.notes[:0] = happened.notes()
-        return found
+        parts = split(store, config.validation_fraction or USUAL, seed, source)
+        parts.notes[:0] = happened.notes()
+        return parts
     keys = _keys_of(store, seed)
-    notes = happened.notes()
-    if both := int(among(keys[num_training:], keys[:num_training]).sum()):
-        verb = "occurs" if both == 1 else "occur"
-        where = f"in the validation data also {verb} in training"
-        notes.append(f"{counted(both, 'document')} {where}")
+    training, validation = keys[:num_training], keys[num_training:]
+    leaks = repeated(validation, "document", "validation", [training], "training")
     is_held_out = np.arange(len(store)) >= num_training
     held_out = f"all of {', '.join(config.validation_paths)}"
-    return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out, notes)
+    return _whole_documents(store, is_held_out, held_out, [*happened.notes(), *leaks])
 
 
 def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
@@ -73,66 +68,44 @@ def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
     what = source if number == 1 else counted(number, "document")
     if store.places[-1] < 2:
         raise _cannot_hold_out(what, "too short")
-    keys = _keys_of(store, seed) if number > 1 else np.zeros(1, np.uint64)
-    ordered = np.sort(keys)
-    num_different = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
-    if number > num_different == 1:
+    groups = Groups.of(_keys_of(store, seed) if number > 1 else np.zeros(1, np.uint64))
+    if number > len(groups) == 1:
         raise _cannot_hold_out(what, "all have the same content")
     single: list[int] = []  # documents without a copy, if there are few
-    if num_different < MANY:
-        different, counts = np.unique(keys, return_counts=True)
-        single = np.flatnonzero(np.isin(keys, different[counts == 1])).tolist()
+    if len(groups) < MANY:
+        single = np.sort(groups.order[groups.starts[groups.sizes == 1]]).tolist()
     if single:
-        found = _hold_out_end(store, fraction, single, what)
+        parts = _hold_out_end(store, fraction, single, what)
     else:
-        found = _hold_out_documents(store, fraction, keys)
-    if copies := number - num_different:
-        verb = "repeats" if copies == 1 else "repeat"
-        found.notes.append(
-            f"{counted(copies, 'document')} {verb} another, ignoring case and whitespace; equal "
-            "documents stay on the same side of the split"
+        parts = _hold_out_documents(store, fraction, groups)
+    if copies := number - len(groups):
+        parts.notes.append(
+            f"{counted(copies, 'document')} {verb(copies, 'repeat')} another, ignoring case and "
+            "whitespace; equal documents stay on the same side of the split"
         )
-    return found
+    return parts
 
 
-def _keys_of(store: TextStore, seed: int) -> Array:
+def _keys_of(store: TextStore, seed: int) -> Keys:
     """A number for each document: random, but the same for equal content."""
     keys = (long_content_key(text.parts, seed) for text in store.all().texts())
     return np.fromiter(keys, np.uint64, len(store))
 
 
-def _hold_out_documents(store: TextStore, fraction: float, keys: Array) -> Split:
-    """Choose random groups of equal documents until `fraction` of the text is reached, skipping
-    those that are too large."""
+def _hold_out_documents(store: TextStore, fraction: float, groups: Groups) -> Split:
+    """Hold out random groups of equal documents, about `fraction` of the text."""
     sizes, total = np.diff(store.places), int(store.places[-1])
-    enough = fraction * total
-    for part in (min(1, 3 * fraction), 1):  # to sort a part of ten million keys is usually enough
-        # Keys are random, and so is their order.
-        numbers = np.flatnonzero(keys <= np.uint64(part * (2**64 - 2**12)))
-        _, groups = np.unique(keys[numbers], return_inverse=True)
-        group_sizes = np.bincount(groups, weights=sizes[numbers]).astype(np.int64)
-        is_chosen = _first_that_fit(group_sizes, enough)
-        if group_sizes[is_chosen].sum() >= enough:
-            break
-    if not is_chosen.any():  # every group is large
-        is_chosen[group_sizes.argmin()] = True
-    is_held_out = np.zeros(len(store), np.bool_)
-    is_held_out[numbers[is_chosen[groups]]] = True
+    group_sizes = np.add.reduceat(sizes[groups.order], groups.starts)
+    everything, enough = np.arange(len(groups), dtype=np.int32), fraction * total
+    is_held_out = groups.mask(choose(everything, group_sizes, enough, SLACK * enough))
     share = f"{100 * int(sizes[is_held_out].sum()) / total:.2g}% of the text"
     number = np.count_nonzero(is_held_out)
     held_out = f"{number:,} of {counted(len(store), 'document')}, {share}"
-    return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out)
+    return _whole_documents(store, is_held_out, held_out, [])
 
 
-def _first_that_fit(sizes: Array, enough: float) -> Mask:
-    is_chosen, total = np.zeros(len(sizes), np.bool_), 0
-    for number in np.flatnonzero(sizes <= _SLACK * enough):
-        if total + sizes[number] <= _SLACK * enough:
-            is_chosen[number] = True
-            total += int(sizes[number])
-        if total >= enough:
-            break
-    return is_chosen
+def _whole_documents(store: TextStore, is_held_out: Mask, held_out: str, notes: list[str]) -> Split:
+    return Split(TextPart(store, ~is_held_out), TextPart(store, is_held_out), held_out, notes)
 
 
 def _hold_out_end(store: TextStore, fraction: float, single: list[int], what: str) -> Split:

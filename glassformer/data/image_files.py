@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from glassformer.config import ImageSize
 from glassformer.data.archives import Member
+from glassformer.data.corpus import LabelledConfig
 from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
 from glassformer.data.label_folders import labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
 from glassformer.data.npz_files import read_arrays
 from glassformer.data.reading_report import report
-from glassformer.data.splits import LabelledConfig
 from glassformer.data.tables import (
     TABLE_ENDINGS,
     Row,
@@ -255,9 +255,7 @@ def find_images(
     def finding(paths: Sequence[str]) -> Callable[[], Iterable[FoundImage]]:
         return lambda: finder.find(paths) if paths else ()
 
-    return finder, [
-        finding(each) for each in (config.paths, config.validation_paths, config.test_paths)
-    ]
+    return finder, [finding(paths) for paths in config.parts]
 
 
 def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:

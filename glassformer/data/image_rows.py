@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause
 

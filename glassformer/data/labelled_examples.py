@@ -30,7 +30,6 @@ from glassformer.data.folders import files_for
 from glassformer.data.headerless_files import advice_for_tabs, headerless_table
 from glassformer.data.label_columns import indicators, is_set, named_labels, unpacked
 from glassformer.data.label_folders import labelled_by_folder, named_one_by_one
-from glassformer.data.labelled_items import Items
 from glassformer.data.labels import (
     LABEL_COLUMNS,
     joined,
@@ -38,6 +37,7 @@ from glassformer.data.labels import (
     one_name,
 )
 from glassformer.data.reading_report import UNRECOGNISED, collecting, report
+from glassformer.data.split import Items
 from glassformer.data.tables import (
     TABLE_ENDINGS,
     Row,
@@ -86,6 +86,13 @@ class Example(NamedTuple):
 class Labelled:
     """The examples of files, the columns they were read from, and notes on what was left out."""
 
+    wanted_text: tuple[str, ...] = ()
+    """The columns of the text, and the column or columns of the labels, where they are named."""
+    wanted_label: str | None = None
+    label_separator: str | None = None
+    encoding: str = "utf-8"
+    chat_template: Sequence[str] = TEMPLATE
+    may_lack_header: bool = True
     examples: Any = field(default_factory=list)
     """A list, or the `into` of `read_examples`."""
     text_column: tuple[str, ...] = ()
@@ -98,108 +105,53 @@ class Labelled:
     """How the columns of tables are used, in words, each with the first such table."""
     first_list: str | None = None
     """The place of the first list of labels, which makes the data multi-label."""
+    _num_blank: int = 0
+    """How many rows have no text."""
+    _first_blank: str = ""
+    """The place of the first one."""
+    _num_single: int = 0
+    """How many labels are not in a list."""
+    _has_joined: bool = False
+    """Whether a cell contains several labels, joined or as a list."""
+    _is_ever_set: dict[str, bool] = field(default_factory=dict)
+    """Of each column of 0 and 1: whether it contains a 1."""
+    _names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Labels by how they are written: most rows have one of few."""
 
     @property
     def is_multi_label(self) -> bool:
         return self.first_list is not None
 
+    def _read_all(self, names: Sequence[str]) -> None:
+        with collecting() as happened:
+            with reading(names[0] if names else ""):
+                in_folders = named_one_by_one(names, self.encoding)
+            self._read_folders(in_folders)
+            for name in () if in_folders else names:
+                with reading(name):
+                    self._read(name)
+        self.notes += happened.notes()
+        if not len(self.examples):
+            raise EmptyError(f"{', '.join(names)} contains no labelled text.")
+        self.notes += self._oddities()
 
-def read_examples(
-    paths: Iterable[str],
-    text_column: Sequence[str] = (),
-    label_column: str | None = None,
-    encoding: str = "utf-8",
-    chat_template: Sequence[str] = TEMPLATE,
-    into: Items[Example] | None = None,
-    may_lack_header: bool | None = None,
-    label_separator: str | None = None,
-) -> Labelled:
-    """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
-    to what is given, one by one. A file without a header is recognised (None: unless columns are
-    named)."""
-    check_encoding(encoding)
-    names = list(paths)
-    found = Labelled() if into is None else Labelled(into)
-    if may_lack_header is None:
-        may_lack_header = not (text_column or label_column)
-    reader = _Reader(
-        tuple(text_column),
-        label_column,
-        label_separator,
-        encoding,
-        chat_template,
-        found,
-        may_lack_header,
-    )
-    with collecting() as happened:
-        with reading(names[0] if names else ""):
-            in_folders = named_one_by_one(names, encoding)
-        reader.read_folders(in_folders)
-        for name in () if in_folders else names:
-            with reading(name):
-                reader.read(name)
-    found.notes += happened.notes()
-    if not len(found.examples):
-        raise EmptyError(f"{', '.join(names)} contains no labelled text.")
-    if reader.num_blank:
-        number = counted(reader.num_blank, "example")
-        found.notes.append(f"left out: {number} without text (first: {reader.first_blank})")
-    if label_separator is not None and not reader.has_joined:
-        found.notes.append(f'no label contains the separator "{label_separator}"')
-    if found.is_multi_label and reader.num_single and label_separator is None:
-        found.notes.append(
-            f"{reader.num_single:,} of {counted(len(found.examples), 'example')} have a single "
-            f"label, the others a list (first: {found.first_list}): all are treated as "
-            "multi-label data"
-        )
-    if unset := [name for name, is_set in reader.is_ever_set.items() if not is_set]:
-        found.notes.append(
-            f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
-        )
-    return found
+    def _oddities(self) -> Iterator[str]:
+        """What the rows had together that may be a mistake."""
+        if self._num_blank:
+            number = counted(self._num_blank, "example")
+            yield f"left out: {number} without text (first: {self._first_blank})"
+        if self.label_separator is not None and not self._has_joined:
+            yield f'no label contains the separator "{self.label_separator}"'
+        if self.is_multi_label and self._num_single and self.label_separator is None:
+            yield (
+                f"{self._num_single:,} of {counted(len(self.examples), 'example')} have a single "
+                f"label, the others a list (first: {self.first_list}): all are treated as "
+                "multi-label data"
+            )
+        if unset := [name for name, is_set in self._is_ever_set.items() if not is_set]:
+            yield f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
 
-
-def read_texts(
-    paths: Iterable[str],
-    text_column: Sequence[str] = (),
-    encoding: str = "utf-8",
-    usual: Sequence[str] = (),
-    chat_template: Sequence[str] = TEMPLATE,
-) -> Iterator[Document]:
-    """The texts of files, with or without labels. The `usual` columns are used in tables with a
-    header if no others are named."""
-    for name in paths:
-        with reading(name):
-            table = None if text_column else headerless_table(local_path(name), encoding)
-        if table is None:
-            yield from read_documents([name], text_column or usual, encoding, chat_template)
-        else:
-            yield from (Document(row.values["text"], row.place) for row in table.rows)
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads one path after the other and collects the examples."""
-
-    text_column: tuple[str, ...]
-    label_column: str | None
-    label_separator: str | None
-    encoding: str
-    chat_template: Sequence[str]
-    found: Labelled
-    may_lack_header: bool
-    num_blank: int = 0
-    """How many rows have no text."""
-    first_blank: str = ""
-    """The place of the first one."""
-    num_single: int = 0
-    """How many labels are not in a list."""
-    has_joined: bool = False
-    """Whether a cell contains several labels, joined or as a list."""
-    is_ever_set: dict[str, bool] = field(default_factory=dict)
-    """Of each column of 0 and 1: whether it contains a 1."""
-
-    def read(self, name: str) -> None:
+    def _read(self, name: str) -> None:
         files = files_for(name)
         if files is None:
             self._read_table(name)
@@ -209,7 +161,7 @@ class _Reader:
         texts = labelled_by_folder(name, texts)
         if texts:
             self._note_unused(name, files, texts, "that are not directly in a label folder")
-            self.read_folders(texts)
+            self._read_folders(texts)
         elif tables:
             why = "that are neither tables nor in a label folder"
             self._note_unused(name, files, tables, why)
@@ -223,7 +175,7 @@ class _Reader:
                 f"text files for each label. Add, for example, {name}/good and {name}/bad."
             )
 
-    def read_folders(self, texts: list[DataPath]) -> None:
+    def _read_folders(self, texts: list[DataPath]) -> None:
         for file in texts:
             try:
                 (document,) = read_documents([str(file)], encoding=self.encoding)
@@ -234,7 +186,7 @@ class _Reader:
             else:
                 report().read(file)
                 label = one_name(file.parent.name)
-                self.found.examples.append(Example(document.text, (label,), document.source))
+                self.examples.append(Example(document.text, (label,), document.source))
 
     def _note_unused(
         self, name: str, files: Sequence[DataPath], used: Collection[DataPath], why: str
@@ -242,37 +194,37 @@ class _Reader:
         kept = {*used}
         if rest := [file for file in files if file not in kept]:
             number = counted(len(rest), "file")
-            self.found.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
+            self.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
 
     def _leave_out(self, place: str) -> None:
-        self.num_blank += 1
-        self.first_blank = self.first_blank or place
+        self._num_blank += 1
+        self._first_blank = self._first_blank or place
 
     def _read_table(self, name: str) -> None:
         path = local_path(name)
         if self.may_lack_header and (pairs := headerless_table(path, self.encoding)):
             order = ", ".join(pairs.columns)
-            self.found.notes.append(f"{path} has no header; its columns are read as {order}")
+            self.notes.append(f"{path} has no header; its columns are read as {order}")
             self._read_rows(pairs.rows, ("text",), ("label",))
             return
         if path.is_file() and not is_table(path, self.encoding):
             raise _of_another_kind(path, self.encoding)
         table = with_chats(open_table(name, self.encoding), self.chat_template)
         texts, labels = self._columns(table)
-        if self.found.label_column is None:
+        if self.label_column is None:
             is_clear = len(labels) == 1 or not any("," in name for name in labels)
-            self.found.text_column = texts
-            self.found.label_column = ",".join(labels) if is_clear else self.label_column
-            self.found.has_names = table.has_names
+            self.text_column = texts
+            self.label_column = ",".join(labels) if is_clear else self.wanted_label
+            self.has_names = table.has_names
         role = "label" if len(labels) == 1 else "labels"
         words = columns_in_words(table, {"text": texts, role: labels})
-        self.found.columns.setdefault(words, name)
+        self.columns.setdefault(words, name)
         self._read_rows(table.rows, texts, labels)
 
     def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text and label columns: those asked for, else detected by name and content."""
-        labels = named_labels(table, self.label_column)
-        given = text_columns(table, self.text_column) if self.text_column else ()
+        labels = named_labels(table, self.wanted_label)
+        given = text_columns(table, self.wanted_text) if self.wanted_text else ()
         if both := [label for label in labels if label in given]:
             raise used_twice(table, both[0], "text", "label")
         if len(labels) > 1:
@@ -299,51 +251,87 @@ class _Reader:
     def _read_rows(
         self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
     ) -> None:
+        labels_of = self._listed_labels
         if len(columns) > 1:
-            self._read_indicators(rows, texts, columns)
-            return
-        (label,) = columns
-        known: dict[str, tuple[str, ...]] = {}  # most rows have one of few labels
+            self._is_ever_set = dict.fromkeys(columns, False) | self._is_ever_set
+            labels_of = self._set_labels
         for row in rows:
-            text, place = joined_text(row, texts), row.place
-            if not text:
-                self._leave_out(place)
-                continue
-            value = row.get(label)
-            if isinstance(value, str) and value in known:
-                self.num_single += 1
-                self.found.examples.append(Example(text, known[value], place))
-                continue
-            several = unpacked(value, self.label_separator)
-            if self.label_separator is not None:
-                is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
-                self.has_joined = self.has_joined or is_joined
-            if isinstance(several, list):
-                self.found.first_list = self.found.first_list or place
+            if text := joined_text(row, texts):
+                self.examples.append(Example(text, labels_of(row, columns), row.place))
             else:
-                self.num_single += 1
-                several = [several]
-            names = (label_name(each, place, f'column "{label}"') for each in several)
-            labels = tuple(dict.fromkeys(names))
-            if isinstance(value, str) and [value] == several and len(known) < MANY:
-                known[value] = labels
-            self.found.examples.append(Example(text, labels, place))
-
-    def _read_indicators(
-        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
-    ) -> None:
-        """Rows with a column for each label: 1 where a text has it, else 0."""
-        self.is_ever_set = dict.fromkeys(columns, False) | self.is_ever_set
-        for row in rows:
-            text = joined_text(row, texts)
-            if not text:
                 self._leave_out(row.place)
-                continue
-            self.found.first_list = self.found.first_list or row.place
-            found = [name for name in columns if is_set(row, name)]
-            self.is_ever_set |= dict.fromkeys(found, True)
-            labels = tuple(dict.fromkeys(map(one_name, found)))
-            self.found.examples.append(Example(text, labels, row.place))
+
+    def _set_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Those whose columns contain 1; the others contain 0."""
+        self.first_list = self.first_list or row.place
+        names = [name for name in columns if is_set(row, name)]
+        self._is_ever_set |= dict.fromkeys(names, True)
+        return tuple(dict.fromkeys(map(one_name, names)))
+
+    def _listed_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The label, or the list of labels, in a column."""
+        (column,) = columns
+        value = row.get(column)
+        if isinstance(value, str) and value in self._names:
+            self._num_single += 1
+            return self._names[value]
+        several = unpacked(value, self.label_separator)
+        if self.label_separator is not None:
+            is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
+            self._has_joined = self._has_joined or is_joined
+        if isinstance(several, list):
+            self.first_list = self.first_list or row.place
+        else:
+            self._num_single += 1
+            several = [several]
+        names = (label_name(each, row.place, f'column "{column}"') for each in several)
+        labels = tuple(dict.fromkeys(names))
+        if isinstance(value, str) and [value] == several and len(self._names) < MANY:
+            self._names[value] = labels
+        return labels
+
+
+def read_examples(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    chat_template: Sequence[str] = TEMPLATE,
+    into: Items[Example] | None = None,
+    may_lack_header: bool | None = None,
+    label_separator: str | None = None,
+) -> Labelled:
+    """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
+    to what is given, one by one. A file without a header is recognised (None: unless columns are
+    named)."""
+    check_encoding(encoding)
+    if may_lack_header is None:
+        may_lack_header = not (text_column or label_column)
+    found = Labelled(
+        tuple(text_column), label_column, label_separator, encoding, chat_template, may_lack_header
+    )
+    if into is not None:
+        found.examples = into
+    found._read_all(list(paths))
+    return found
+
+
+def read_texts(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    encoding: str = "utf-8",
+    usual: Sequence[str] = (),
+    chat_template: Sequence[str] = TEMPLATE,
+) -> Iterator[Document]:
+    """The texts of files, with or without labels. The `usual` columns are used in tables with a
+    header if no others are named."""
+    for name in paths:
+        with reading(name):
+            table = None if text_column else headerless_table(local_path(name), encoding)
+        if table is None:
+            yield from read_documents([name], text_column or usual, encoding, chat_template)
+        else:
+            yield from (Document(row.values["text"], row.place) for row in table.rows)
 
 
 def _of_another_kind(path: DataPath, encoding: str) -> UsageError:

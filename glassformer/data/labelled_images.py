@@ -1,4 +1,4 @@
-"""Labelled images: read, resized into one file, and split.
+"""Images, with labels or without: read, resized into one file, and split.
 
     images/cat/7.png  →  ImageExample(7, ("cat",), "images/cat/7.png")  →  …
 
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.data.content import bytes_key
-from glassformer.data.holding_out import USUAL
 from glassformer.data.image_files import (
     FoundImage,
     ImageFinder,
@@ -24,9 +23,8 @@ from glassformer.data.image_files import (
 )
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored, headers
 from glassformer.data.images import Pixels, Size
-from glassformer.data.labelled_items import Items, check_kinds
 from glassformer.data.reading_report import collecting
-from glassformer.data.splits import LabelledSplit, split_labelled
+from glassformer.data.split import USUAL, Items, LabelledSplit, check_kinds, split_labelled
 from glassformer.errors import GlassformerError
 
 Sizes = npt.NDArray[np.int64]
@@ -58,7 +56,7 @@ class ImageExample:
 
 
 @dataclass(frozen=True)
-class LabelledImages:
+class SplitImages:
     """The split, and the images that its examples refer to by number."""
 
     split: LabelledSplit[ImageExample]
@@ -69,6 +67,11 @@ class LabelledImages:
         """The columns of a table, as preprocessing remembers them."""
         image = self.split.text_column[0] if self.split.text_column else None
         return {"image_column": image, "label_column": self.split.label_column}
+
+
+def numbers_of(images: Sequence[ImageExample]) -> npt.NDArray[np.int64]:
+    """Their numbers in the store."""
+    return np.array([image.number for image in images], dtype=np.int64)
 
 
 def median_size(multiple: int = 1, most: int = MOST_BY_DEFAULT) -> ChooseSize:
@@ -82,23 +85,26 @@ def median_size(multiple: int = 1, most: int = MOST_BY_DEFAULT) -> ChooseSize:
     return choose
 
 
-def read_labelled_images(
-    config: ImagesConfig, seed: int, folder: Path, choose: ChooseSize
-) -> LabelledImages:
+def read_split_images(
+    config: ImagesConfig,
+    seed: int,
+    folder: Path,
+    choose: ChooseSize,
+    role: Role | None = "label",
+) -> SplitImages:
     """All images, resized, in a store in `folder`, split as the config says. `choose` decides their
-    size if the config does not."""
-    finder, parts = find_images(config, "label")
+    size if the config does not. Without a role, they have no labels."""
+    finder, parts = find_images(config, role)
     with collecting() as happened:
         stored = store_parts(config, parts, folder, choose)
         store = ImageStore(folder / IMAGES)
         items = [
             _items(paths, images, seed, store)
-            for paths, images in zip(
-                (config.paths, config.validation_paths, config.test_paths), stored, strict=True
-            )
+            for paths, images in zip(config.parts, stored, strict=True)
         ]
     training, validation, test = items
-    check_kinds(training)
+    if role is not None:
+        check_kinds(training)
     split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     columns = finder.columns or (None, None)
     split = replace(
@@ -108,7 +114,7 @@ def read_labelled_images(
         columns=[f"columns: {finder.words}"] if finder.words else [],
         notes=[*happened.notes(), *split.notes],
     )
-    return LabelledImages(split, store)
+    return SplitImages(split, store)
 
 
 def store_parts(
@@ -154,7 +160,7 @@ def read_images(
 def _items(
     paths: Sequence[str], images: Sequence[Stored], seed: int, store: ImageStore
 ) -> Items[Any]:
-    items: Items[ImageExample] = Items(paths, "image", "image", [], seed)
+    items: Items[ImageExample] = Items(paths, "image", seed)
     items.extend(_example(each, store) for each in images)
     if paths and not images:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")

@@ -7,10 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from glassformer.data.content import normalised
-from glassformer.data.disk_list import DiskList
-from glassformer.data.holding_out import fraction_of
+from glassformer.data.corpus import LabelledConfig
 from glassformer.data.labelled_examples import Example, Labelled, read_examples
-from glassformer.data.labelled_items import Items, check_classes, check_kinds
 from glassformer.data.labels import (
     SHOWN,
     in_order,
@@ -19,7 +17,15 @@ from glassformer.data.labels import (
     one_name,
 )
 from glassformer.data.reading_report import explaining
-from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.rows import DiskList
+from glassformer.data.split import (
+    Items,
+    LabelledSplit,
+    check_classes,
+    check_kinds,
+    fraction_of,
+    split_labelled,
+)
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
 
@@ -41,11 +47,9 @@ def read_labelled(
     parts: list[Items[Example]] = []
     read: list[Labelled] = []
     options = config.text_column, config.label_column, config.encoding, config.chat_template
-    for paths in (config.paths, config.validation_paths, config.test_paths):
-        store: list[Example] | DiskList[Example] = []
-        if folder is not None:
-            store = DiskList(folder, Example)
-        parts.append(Items(paths, "example", "text", store, seed))
+    for paths in config.parts:
+        store = None if folder is None else DiskList(folder, Example)
+        parts.append(Items(paths, "example", seed, store, body="text"))
         read.append(
             read_examples(paths, *options, parts[-1], label_separator=config.label_separator)
             if paths

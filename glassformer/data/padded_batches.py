@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.data.row_files import Array, stored_rows, write_columns, write_rows
+from glassformer.data.rows import Array, stored_rows, write_columns, write_rows
 
 POOL = 64  # batches that are sorted by length together
 IGNORED = -100  # a target that the loss ignores: torch's default

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.padded_batches import Batches, Rows, end_to_end
-from glassformer.data.row_files import ENDING, Array, stored_rows, write_columns
+from glassformer.data.rows import ENDING, Array, stored_rows, write_columns
 
 _ROWS_AT_ONCE = 10_000
 

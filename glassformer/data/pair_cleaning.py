@@ -11,9 +11,10 @@ from struct import Struct
 
 import numpy as np
 
-from glassformer.data.content import among, content_key
+from glassformer.data.content import content_key
 from glassformer.data.pair_files import Pair
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array, Mask
+from glassformer.data.split import Groups, Keys, choose
 from glassformer.text.tokenizer_sample import num_bytes
 from glassformer.wording import counted
 
@@ -146,31 +147,9 @@ class Cleaner:
 # --- splitting ---
 
 
-def held_out(keys: Array, wanted: int) -> Array:
-    """Which pairs are held out: about so many, and none with the same source as another.
-
-    Sources come in the order of their keys, which is random. One with more pairs than are still
-    wanted is skipped; if all have too many, the one with the fewest is held out. At least one
-    source is left for training.
-    """
-    sources, sizes = np.unique(keys, return_counts=True)
-    chosen = _fitting(sizes, wanted)
-    if not len(chosen):
-        chosen = np.array([sizes.argmin()])
-    if len(chosen) == len(sources):
-        chosen = chosen[:-1]
-    return among(keys, sources[chosen])
-
-
-def _fitting(sizes: Array, room: int) -> Array:
-    """The places of sizes, taken in order, that together fit into the room; others are skipped."""
-    found, first = [np.empty(0, np.int64)], 0
-    while room > 0:
-        fitting = first + np.flatnonzero(sizes[first:] <= room)[:room]  # each is at least one
-        taken = fitting[sizes[fitting].cumsum() <= room]
-        found.append(taken)
-        if len(taken) == len(fitting):
-            break
-        room -= int(sizes[taken].sum())
-        first = int(fitting[len(taken)]) + 1
-    return np.concatenate(found)
+def held_out(keys: Keys, wanted: int) -> Mask:
+    """Which pairs are held out: at most so many unless all sources have more, and none with the
+    same source as another. At least one source is left for training."""
+    groups = Groups.of(keys)
+    chosen = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]
+    return groups.mask(chosen[:-1] if len(chosen) == len(groups) else chosen)

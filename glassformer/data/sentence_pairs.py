@@ -19,12 +19,11 @@ from pydantic import Field, model_validator
 
 from glassformer.config import Config, Names
 from glassformer.data.content import among
-from glassformer.data.disk_list import DiskList
 from glassformer.data.pair_cleaning import BLANK, USUAL_RATIO, Cleaner, PairFacts, held_out
 from glassformer.data.pair_files import Pair as Pair
 from glassformer.data.pair_files import PairReader
 from glassformer.data.reading_report import collecting
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array, DiskList
 from glassformer.data.text_files import check_encoding
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
@@ -146,7 +145,7 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 "only in case, whitespace or Unicode normalization; such pairs are kept, on the "
                 "same side of the split"
             )
-        training, validation = kept[~is_held_out], pairs.taken(kept[is_held_out])
+        training, validation = kept[~is_held_out], pairs.take(kept[is_held_out])
         described = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
     else:
         training, (validation, validated) = kept, _validation(reader, config, seed, folder)
@@ -157,7 +156,7 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
             )
         described = f"all of {', '.join(config.validation_names)}"
     return PairSplit(
-        training=pairs.taken(training),
+        training=pairs.take(training),
         validation=validation,
         held_out=described,
         notes=reader.notes,
@@ -189,7 +188,7 @@ def _validation(
     if not len(cleaner.kept):
         where = ", ".join(config.validation_names)
         raise GlassformerError(f"{where} has no pair with both sides. Provide validation pairs.")
-    return pairs.taken(cleaner.kept), facts["source"][cleaner.kept]
+    return pairs.take(cleaner.kept), facts["source"][cleaner.kept]
 
 
 def pairs_of(

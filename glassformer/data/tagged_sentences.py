@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice, starmap
 
 from glassformer.data.content import content_key
+from glassformer.data.corpus import LabelledConfig
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
-from glassformer.data.holding_out import USUAL
-from glassformer.data.labelled_items import Items
 from glassformer.data.labels import in_order, one_name
 from glassformer.data.reading_report import collecting
-from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.split import USUAL, Items, LabelledSplit, split_labelled
 from glassformer.data.tables import columns_in_words, open_table
 from glassformer.data.tagged_tables import is_tagged_table, table_sentences, tagged_columns
 from glassformer.data.text_files import (
@@ -77,8 +76,8 @@ def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
     options = config.label_column, config.encoding, config.text_column
     parts: list[Items[Sentence]] = []
     with collecting() as happened:
-        for paths in (config.paths, config.validation_paths, config.test_paths):
-            parts.append(Items(paths, "sentence", "sentence", [], seed, is_per_word=True))
+        for paths in config.parts:
+            parts.append(Items(paths, "sentence", seed, is_per_word=True))
             parts[-1].extend(read_sentences(paths, *options))
     training, validation, test = parts
     if len(tags := training.labels) < 2:

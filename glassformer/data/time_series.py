@@ -17,11 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.data.content import bytes_key
-from glassformer.data.holding_out import USUAL
-from glassformer.data.labelled_items import Items, check_classes, check_kinds
+from glassformer.data.corpus import LabelledConfig
 from glassformer.data.labels import LABEL_COLUMNS, as_number, label_name
 from glassformer.data.npz_files import read_npz_series
-from glassformer.data.splits import LabelledConfig, LabelledSplit, split_labelled
+from glassformer.data.split import (
+    USUAL,
+    Items,
+    LabelledSplit,
+    check_classes,
+    check_kinds,
+    split_labelled,
+)
 from glassformer.data.tables import TEXT_COLUMNS, Row, Table, column, columns_in_words, open_table
 from glassformer.data.text_files import ending, local_path, reading
 from glassformer.errors import GlassformerError
@@ -78,12 +84,11 @@ class _Columns:
 def read_series_split(config: LabelledConfig, seed: int) -> LabelledSplit[Series]:
     """All time series, split as the config says."""
     # Read in one go, so that all parts have the same features in the same order.
-    kinds = config.paths, config.validation_paths, config.test_paths
-    names = [name for paths in kinds for name in paths]
+    names = [name for paths in config.parts for name in paths]
     found = iter(_read_each(names, config.label_column, config.encoding))
     parts: list[Items[Series]] = []
-    for paths in kinds:
-        parts.append(Items(paths, "sequence", "sequence", [], seed))
+    for paths in config.parts:
+        parts.append(Items(paths, "sequence", seed))
         parts[-1].extend(series for _ in paths for series in next(found))
     training, validation, test = parts
     check_kinds(training)

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 from glassformer.data.labels import joined
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows, sorted_batches
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.confusion import Counts, of_counts
 from glassformer.evaluation.evaluating import evaluating, tracked

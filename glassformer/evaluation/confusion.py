@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.evaluation.chapter import Chapter
 
 Counts = dict[str, dict[str, int]]  # true → predicted → how often; without zeros

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.chapter import Chapter, Examination, affordable, of_rows, spread
 from glassformer.evaluation.evaluating import evaluating

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.token_windows import Ids, ValidationWindows
 from glassformer.evaluation.chapter import Chapter, Examination, affordable
 from glassformer.evaluation.evaluating import evaluating

@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.config import read_yaml
 from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.padded_batches import LabelledRows
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.classification import Classification, judge, read_logits
 from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from glassformer.config import Count
 from glassformer.data.images import Pixels
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import UsageError
 from glassformer.evaluation.painting import PaintResult, evaluate_painting
 from glassformer.generation.logits import Sampling

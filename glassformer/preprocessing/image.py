@@ -16,7 +16,7 @@ from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Decoded, Pixels, read_image, resized, with_channels
 from glassformer.data.labelled_images import ImageExample, read_images
 from glassformer.data.reading_report import report
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.text_files import local_path, missing
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs

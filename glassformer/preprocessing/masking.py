@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.preprocessing.word_starts import begins_word
 

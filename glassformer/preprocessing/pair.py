@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from glassformer.config import Config
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.preprocessing.preprocessing import Preprocessing, tokenizer_field
 from glassformer.preprocessing.text_input import TextInput
 from glassformer.text.framing import START, encode_texts, readable

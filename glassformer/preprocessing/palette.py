@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.preprocessing.image import ImageInput, ImageInputs
 from glassformer.text.word_cache import id_type
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Count
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
 

@@ -20,15 +20,14 @@ from torch import Tensor
 from glassformer import __version__
 from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array, JsonLines
 from glassformer.data.run_copies import (
     OF_EXAMPLES,
-    KeptTexts,
     keep_examples,
     keep_series,
     keep_texts,
 )
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.split import LabelledSplit
 from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.baseline import TfidfBaseline
@@ -183,7 +182,7 @@ class ClassifyDataset(labelled_rows.LabelledDataset):
         self.validation = LabelledRows.load(folder / VALIDATION)
         self.is_multi_label: bool = self.model_config.multi_label
         self.unit = self.preprocessing.unit
-        self.texts = KeptTexts(folder / VALIDATION_TEXTS)
+        self.texts = JsonLines(folder / VALIDATION_TEXTS)
 
     def shown(self, number: int) -> str:
         """A held-out input for people: its text, or a few words about it."""

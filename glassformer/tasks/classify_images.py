@@ -29,7 +29,7 @@ from glassformer.data.labelled_images import (
     ChooseSize,
     Sizes,
     median_size,
-    read_labelled_images,
+    read_split_images,
 )
 from glassformer.data.labels import targets_of
 from glassformer.evaluation.baseline import PixelBaseline, small
@@ -190,7 +190,7 @@ def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
         )
     if given.num_channels is None and (channels := recipe.architecture().num_channels) is not None:  # type: ignore[attr-defined]
         given = given.model_copy(update={"num_channels": channels})
-    found = read_labelled_images(given, recipe.training.seed, folder, choose)
+    found = read_split_images(given, recipe.training.seed, folder, choose)
     found = replace(found, split=with_kept_labels(recipe, found.split))
     split, store = found.split, found.store
     height, width = store.size
@@ -326,9 +326,7 @@ def pixel_baseline(
     known, _ = predictor.known(test, "the data")
     with TemporaryDirectory() as folder:
         config = recipe.data.model_copy(update=size)
-        split = read_labelled_images(
-            config, recipe.training.seed, Path(folder), median_size()
-        ).split
+        split = read_split_images(config, recipe.training.seed, Path(folder), median_size()).split
         check_labels(split, labels)
         images = [small(each.input) for each in split.training]
     hashes = [each.content.hex() for each in split.training]

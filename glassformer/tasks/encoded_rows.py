@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glassformer.data.labels import targets_of
-from glassformer.data.row_files import ENDING, Array, write_columns, write_rows
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.rows import ENDING, Array, write_columns, write_rows
+from glassformer.data.split import LabelledSplit
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from glassformer.checkpoint.open import Source, open_preprocessing
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.labels import in_order, joined, spelled_as
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.image import ImageInputs

@@ -16,10 +16,11 @@ from torch.nn import functional as F
 
 from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
+from glassformer.data.corpus import LabelledConfig
 from glassformer.data.labels import listed_with_counts, one_name
 from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
-from glassformer.data.row_files import Array
-from glassformer.data.splits import LabelledConfig, LabelledSplit
+from glassformer.data.rows import Array
+from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.classification import WEIGH_CLASSES, is_uneven
 from glassformer.models import row

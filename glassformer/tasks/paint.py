@@ -17,11 +17,16 @@ from torch import Tensor
 from glassformer.config import Config, Count
 from glassformer.data.augmentation import moved
 from glassformer.data.image_files import ImagesConfig
-from glassformer.data.image_split import ImageSplit, read_image_split
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
-from glassformer.data.labelled_images import Sizes, median_size
-from glassformer.data.row_files import Array
+from glassformer.data.labelled_images import (
+    Sizes,
+    SplitImages,
+    median_size,
+    numbers_of,
+    read_split_images,
+)
+from glassformer.data.rows import Array
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination, spread
 from glassformer.evaluation.evaluating import evaluating
@@ -86,12 +91,12 @@ class PaintRecipe(Recipe):
 class PaintSource(Source):
     """Images in a store, split, and their palette."""
 
-    split: ImageSplit
+    images: SplitImages
     preprocessing: PalettePreprocessing
 
     @property
     def num_items(self) -> int:
-        return len(self.split.training) * self.preprocessing.num_pixels
+        return len(self.images.split.training) * self.preprocessing.num_pixels
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         height, width = self.preprocessing.image_size
@@ -104,13 +109,13 @@ class PaintSource(Source):
         }
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
-        split = self.split
-        for name, numbers in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            _write_ids(folder / name, split.store, numbers, self.preprocessing)
-        np.save(folder / VALIDATION_NUMBERS, split.validation)
-        if len(split.test):
-            images = (split.store[int(number)] for number in split.test)
-            write_npz(folder / TEST, images, [""] * len(split.test))
+        split, store = self.images.split, self.images.store
+        for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
+            _write_ids(folder / name, store, numbers_of(part), self.preprocessing)
+        np.save(folder / VALIDATION_NUMBERS, numbers_of(split.validation))
+        if split.test:
+            pixels = (image.input for image in split.test)
+            write_npz(folder / TEST, pixels, [""] * len(split.test))
 
 
 def _write_ids(
@@ -135,8 +140,9 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
     elif data.image_size is None and recipe.model.get("image_size") is not None:
         size = recipe.architecture().size  # type: ignore[attr-defined]
         data = data.model_copy(update={"image_size": size})
-    split = read_image_split(data, recipe.training.seed, folder, choose)
-    store, grey = split.store, split.store.num_channels == 1
+    images = read_split_images(data, recipe.training.seed, folder, choose, role=None)
+    split, store, numbers = images.split, images.store, numbers_of(images.split.training)
+    grey = store.num_channels == 1
     height, width = store.size
     kind = "greyscale" if grey else "colour"
     say_data(
@@ -144,20 +150,20 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
         split,
         say,
         split.columns,
-        f"; test set, used once at the end: {len(split.test):,}" if len(split.test) else "",
+        f"; test set, used once at the end: {len(split.test):,}" if split.test else "",
     )
     if known is not None:
-        preprocessing = known.changed(image_column=split.image_column)
+        preprocessing = known.changed(image_column=images.columns["image_column"])
     else:
         preprocessing = PalettePreprocessing.of(
             store,
-            split.training,
+            numbers,
             data.palette or (GREYS if grey else COLORS),
             recipe.training.seed,
-            image_column=split.image_column,
+            image_column=images.columns["image_column"],
         )
-    say(_about_palette(store, split.training, preprocessing))
-    return PaintSource(split, preprocessing)
+    say(_about_palette(store, numbers, preprocessing))
+    return PaintSource(images, preprocessing)
 
 
 def _choose(say: Say) -> Any:

@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.checkpoint.open import open_preprocessing
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageRows
-from glassformer.data.labelled_images import read_labelled_images
+from glassformer.data.labelled_images import read_split_images
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.chapter import Chapter, Examination
 from glassformer.evaluation.classification import (
@@ -87,7 +87,7 @@ def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
         raise UsageError(f"the model paints {height}×{width} pixels. Leave out --image-size.")
     update = {"image_size": kind.image_size, "num_channels": kind.num_channels}
     data = recipe.data.model_copy(update=update)
-    found = read_labelled_images(data, recipe.training.seed, folder, lambda _: kind.image_size)
+    found = read_split_images(data, recipe.training.seed, folder, lambda _: kind.image_size)
     split = found.split
     what = f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}"
     say_split(what, split, say)

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.data.padded_batches import Buckets
 from glassformer.data.pair_batches import PairBuckets
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import UsageError
 from glassformer.tasks.task import Batches, Dataset
 from glassformer.wording import counted

@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.data.image_rows import ImageRows
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
-from glassformer.data.labelled_images import LabelledImages
+from glassformer.data.labelled_images import SplitImages, numbers_of
 from glassformer.data.labels import targets_of
 from glassformer.data.text_files import local_path
 from glassformer.tasks.recipe import Recipe
@@ -37,7 +37,7 @@ class ImageDataset(Dataset):
 class LabelledImageSource(Source):
     """Images in a store, each with one label, split."""
 
-    images: LabelledImages
+    images: SplitImages
     preprocessing: Any
 
     @property
@@ -48,9 +48,9 @@ class LabelledImageSource(Source):
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         split, store = self.images.split, self.images.store
         for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            numbers = np.array([each.number for each in part], dtype=np.int64)
             targets = targets_of(part, split.labels, is_multi_label=False)
-            ImageRows(store, numbers, np.array(targets, dtype=np.int32)).save(folder / name)
+            rows = ImageRows(store, numbers_of(part), np.array(targets, dtype=np.int32))
+            rows.save(folder / name)
         if split.test:
             labels = [each.labels[0] for each in split.test]
             write_npz(folder / TEST, (each.input for each in split.test), labels)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.labels import spelled_as
 from glassformer.data.padded_batches import IGNORED, LabelledBatch, LabelledRows
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.run_copies import OF_SENTENCES, keep_sentences, kept_sentences
 from glassformer.data.tag_schemes import Scheme, find_scheme
 from glassformer.data.tagged_sentences import Sentence, TaggedConfig, read_tagged

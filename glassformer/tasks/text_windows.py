@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.data.corpus import CorpusConfig, columns_of
 from glassformer.data.corpus_split import Split, read_corpus
-from glassformer.data.text_store import TextPart
+from glassformer.data.rows import TextPart
 from glassformer.data.token_windows import Windows, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing

@@ -21,7 +21,7 @@ from glassformer.data.pair_batches import (
     write_pairs,
 )
 from glassformer.data.pair_files import Pair
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.sentence_pairs import PairsConfig, PairSplit, read_pairs
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of

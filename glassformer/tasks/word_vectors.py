@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Config, Count
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.data.token_windows import open_tokens
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Chapter, Examination

@@ -10,11 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from written_files import written
 
-from glassformer.data import corpus_split, text_store
+from glassformer.data import corpus_split, rows
 from glassformer.data.content import normalised
 from glassformer.data.corpus import CorpusConfig
 from glassformer.data.corpus_split import MANY, Split, read_corpus, split
-from glassformer.data.text_store import TextPart, TextStore
+from glassformer.data.rows import TextPart, TextStore
 from glassformer.errors import GlassformerError
 
 
@@ -105,7 +105,7 @@ def test_copies_of_a_document_are_counted_and_stay_together() -> None:
 
 
 def test_long_copies_are_recognised_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_store, "_AT_ONCE", 1000)
+    monkeypatch.setattr(rows, "_AT_ONCE", 1000)
     long = "Once upon\ta time, é " * 500
     result = halves(long, *different(3), long.upper().replace(" ", "\n"), fraction=0.4)
     training, validation = sides(result)

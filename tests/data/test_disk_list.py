@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.disk_list import DiskList
 from glassformer.data.labelled_examples import Example
+from glassformer.data.rows import DiskList
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)
 EXAMPLES = st.lists(
@@ -38,7 +38,7 @@ def test_reading_and_writing_may_take_turns(tmp_path: Path) -> None:
 def test_some_items_are_a_list_again(tmp_path: Path) -> None:
     examples = [Example("word " * (n % 7), (), str(n)) for n in range(100)]
     numbers = random.Random(0).sample(range(100), 40)
-    some = DiskList(tmp_path, Example, examples).taken(np.array(numbers))
+    some = DiskList(tmp_path, Example, examples).take(np.array(numbers))
     assert list(some) == [examples[number] for number in numbers]
     assert (len(some), some[-1]) == (40, examples[numbers[-1]])
     assert list(some[5:7]) == [examples[number] for number in numbers[5:7]]

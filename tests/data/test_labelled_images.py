@@ -16,19 +16,19 @@ from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_store import ImageStore, write_npz
 from glassformer.data.images import resized
 from glassformer.data.labelled_images import (
-    LabelledImages,
+    SplitImages,
     median_size,
     read_images,
-    read_labelled_images,
+    read_split_images,
 )
 from glassformer.errors import GlassformerError, UsageError
 
 
-def read(folder: Path, *paths: Path | str, **options: object) -> LabelledImages:
+def read(folder: Path, *paths: Path | str, **options: object) -> SplitImages:
     values = {"paths": tuple(map(str, paths))} | options
     folder.mkdir(exist_ok=True)
     config = ImagesConfig.model_validate(values)
-    return read_labelled_images(config, 0, folder, median_size(4))
+    return read_split_images(config, 0, folder, median_size(4))
 
 
 def test_a_folder_for_each_class(tmp_path: Path) -> None:

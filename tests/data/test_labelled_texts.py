@@ -8,7 +8,7 @@ from written_files import written
 
 from glassformer.data.labelled_examples import Example
 from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 
 

@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data.content import bytes_key, normalised
-from glassformer.data.disk_list import DiskList
-from glassformer.data.holding_out import SLACK, Groups, held_out
 from glassformer.data.labelled_examples import Example
-from glassformer.data.labelled_items import Items
-from glassformer.data.splits import split_labelled
+from glassformer.data.rows import DiskList
+from glassformer.data.split import SLACK, Groups, Items, held_out, split_labelled
 from glassformer.errors import GlassformerError
 
 
@@ -48,8 +46,8 @@ ROWS = st.lists(st.tuples(TEXTS, st.sets(st.sampled_from("abc"), max_size=2)), m
 
 
 def items_of(rows: list[tuple[str, set[str]]], seed: int, folder: Path | None) -> Items[Example]:
-    store = [] if folder is None else DiskList(folder, Example)
-    items = Items(["rows"], "example", "text", store, seed)
+    store = None if folder is None else DiskList(folder, Example)
+    items = Items(["rows"], "example", seed, store, body="text")
     items.extend(
         Example(text, tuple(sorted(labels)), f"rows:{n}") for n, (text, labels) in enumerate(rows)
     )

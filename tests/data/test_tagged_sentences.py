@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.splits import LabelledSplit
+from glassformer.data.split import LabelledSplit
 from glassformer.data.tagged_sentences import Sentence, TaggedConfig, read_tagged
 from glassformer.errors import GlassformerError
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data import text_store
-from glassformer.data.text_store import TextPart, TextStore
+from glassformer.data import rows
+from glassformer.data.rows import TextPart, TextStore
 
 
 def joined(part: TextPart) -> list[str]:
@@ -20,8 +20,8 @@ def joined(part: TextPart) -> list[str]:
 @given(st.lists(st.text(max_size=40), max_size=20), st.integers(4, 50), st.randoms())
 def test_texts_are_read_as_they_were_added(texts: list[str], at_once: int, random: Random) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_store, "_AT_ONCE", at_once)
-        patch.setattr(text_store, "_MANY", 3)
+        patch.setattr(rows, "_AT_ONCE", at_once)
+        patch.setattr(rows, "_MANY", 3)
         store = TextStore(Path(folder))
         for text in texts:
             store.add(text)  # in parts of one character
