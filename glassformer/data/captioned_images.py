@@ -92,7 +92,8 @@ def read_captioned_images(
     for paths, images, said in zip(config.parts, stored, captions, strict=True):
         items.append(Items(paths, "image", seed))
         items[-1].extend(_captioned(each, said, store) for each in images)
-    split = split_labelled(*items, config.validation_fraction or USUAL)
+    training, validation, test = items
+    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     image, caption = finder.columns or (None, None)
     return CaptionSplit(
         split.training,

@@ -19,6 +19,7 @@ LONGEST = 8 * SIZE  # characters in which there is no safe cut
 # Only spaces that all regex engines agree on: U+001C is one in Python but not in Oniguruma.
 _CUT = re.compile(r"\S(?=[ \t\r\n])")
 # From one safe cut to the next. Other spaces do not end a word, nor does the end of the text.
+_PLAIN_WORD = re.compile(r"\s*\S+|\s+")  # where there are no other spaces
 _WORD = re.compile(r"\s*\S+(?:[^\S \t\r\n]\s*\S+)*(?:[^\S \t\r\n]\s*\Z)?|\s+")
 
 
@@ -41,7 +42,8 @@ def words_of(text: str) -> list[str]:
     if text.isprintable() and "  " not in text:  # all its spaces are single blanks: a faster way
         words = text.replace(" ", "\0 ").split("\0")
         return words if words[0] else words[1:]  # empty if the text is, or begins with a blank
-    return _WORD.findall(text)
+    is_plain = text.replace("\n", " ").replace("\t", " ").isprintable()
+    return (_PLAIN_WORD if is_plain else _WORD).findall(text)
 
 
 def pieces_of(texts: Iterable[str], size: int = SIZE, longest: int = LONGEST) -> Iterator[str]:

@@ -43,38 +43,41 @@ class WordCache:
         self._ids: dict[str, bytes] = {}
         self._lock = Lock()  # for models that several threads use
 
-    def __len__(self) -> int:
-        """The number of words that are remembered."""
-        return len(self._ids)
-
     def encode(self, texts: Sequence[str]) -> list[bytes]:
         """The ids of each text, in bytes."""
-        split = [self._words(text) for text in texts]
+        ids: list[bytes] = []
+        split: list[list[str]] = []
+        size = 0
         with self._lock:
-            if len(self._ids) > _MOST:
-                self._ids.clear()
-            words = dict.fromkeys(chain.from_iterable(split))
-            new = [word for word in words if word not in self._ids]
-            encoded: list[bytes] = []
-            for first in range(0, len(new), _WORDS_AT_ONCE):
-                encoded += self._encoded(new[first : first + _WORDS_AT_ONCE])
-            self._ids.update(zip(new, encoded, strict=True))
-            ids = [b"".join(map(self._ids.__getitem__, words)) for words in split]
-            for word in new:
-                if len(word) > _LONGEST:
-                    del self._ids[word]
-        return ids
+            for text in texts:
+                split.append(self._words(text))
+                size += len(text)
+                if size >= SIZE:  # few words at a time, so that they are still in the CPU's cache
+                    ids += self._ids_of(split)
+                    split, size = [], 0
+            return ids + self._ids_of(split)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text."""
         return [np.frombuffer(ids, self.dtype).tolist() for ids in self.encode(texts)]
 
-    def _encoded(self, words: Sequence[str]) -> list[bytes]:
-        """The ids of each word, from the library."""
-        encoded = self._tokenizer.encode_batch(words)
-        ids = np.array([*chain.from_iterable(encoded)], self.dtype).tobytes()
-        ends = accumulate((len(each) * self.dtype.itemsize for each in encoded), initial=0)
-        return [ids[start:end] for start, end in pairwise(ends)]
+    def _ids_of(self, split: Sequence[Sequence[str]]) -> list[bytes]:
+        """The ids of each text, of which the words are given."""
+        if len(self._ids) > _MOST:
+            self._ids.clear()
+        new = sorted(set[str]().union(*split).difference(self._ids))
+        for first in range(0, len(new), _WORDS_AT_ONCE):
+            words = new[first : first + _WORDS_AT_ONCE]
+            encoded = self._tokenizer.encode_batch(words)
+            stored = np.array([*chain.from_iterable(encoded)], self.dtype).tobytes()
+            ends = accumulate((len(each) * self.dtype.itemsize for each in encoded), initial=0)
+            ids = (stored[start:end] for start, end in pairwise(ends))
+            self._ids.update(zip(words, ids, strict=True))
+        found = [b"".join(map(self._ids.__getitem__, words)) for words in split]
+        for word in new:
+            if len(word) > _LONGEST:
+                del self._ids[word]
+        return found
 
     def _words(self, text: str) -> list[str]:
         """The text in parts that can be encoded one by one."""
