@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.evaluation.chapter import Answer, Chapter, Examination
 from glassformer.evaluation.evaluating import evaluating, held_out, tracked
 from glassformer.evaluation.losses import next_token_loss

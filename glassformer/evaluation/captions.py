@@ -14,7 +14,7 @@ import torch
 
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows
 from glassformer.data.padded_batches import sorted_batches
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.evaluation.answers import (
     AnswerResult,
     PoorAnswer,

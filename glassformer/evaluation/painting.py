@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.losses import next_token_loss
 from glassformer.evaluation.result import Result

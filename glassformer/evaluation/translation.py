@@ -9,7 +9,7 @@ import torch
 
 from glassformer.data.padded_batches import Rows, end_to_end, sorted_batches
 from glassformer.data.pair_batches import PairedRows
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.answers import (
     AnswerResult,

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Config
-from glassformer.data.row_files import Array
+from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.answers import hidden_and_targets
 from glassformer.evaluation.chapter import affordable, spread
