@@ -66,11 +66,8 @@ class Capture:
         """Queries (L, H, T, d), keys and values (L, G, S, d) of the attention to the memory."""
         if not self.cross_vectors:
             return None
-        return (
-            _stacked([heard[-3][self.heads] for heard in self.cross_vectors]),
-            _stacked([heard[-2] for heard in self.cross_vectors]),
-            _stacked([heard[-1] for heard in self.cross_vectors]),
-        )
+        queries, keys, values = zip(*(heard[-3:] for heard in self.cross_vectors), strict=True)
+        return _stacked([query[self.heads] for query in queries]), _stacked(keys), _stacked(values)
 
     @property
     def bias(self) -> Array | None:

@@ -252,15 +252,8 @@ class Inspection:
 
     def as_json(self) -> dict[str, Any]:
         """Every number behind the pictures, unrounded."""
-        found: dict[str, Any] = {
-            "model": self.subject.model,
-            self.subject.input_name: self.subject.text,
-            "tokens": self.tokens,
-            "ids": self.stream.ids,
-            "num_tokens_left_out": self.subject.num_left_out,
-            "predicts": self.subject.predicts,
-            "predictions": [asdict(each) for each in self.predictions],
-        }
+        found = self.subject.as_json()
+        found["predictions"] = [asdict(prediction) for prediction in self.predictions]
         if self.vector is not None:
             found["vector"] = self.vector.tolist()
         if self.has_layers:

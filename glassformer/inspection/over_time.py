@@ -148,16 +148,7 @@ class OverTime:
     def as_json(self) -> dict[str, Any]:
         """Every number behind the pictures, unrounded."""
         subject = self.subject
-        found: dict[str, Any] = {
-            "model": subject.model,
-            "text": subject.text,
-            "tokens": self.tokens,
-            "ids": subject.streams[-1].ids,
-            "num_tokens_left_out": subject.num_left_out,
-            "predicts": subject.predicts,
-            "steps": self.steps,
-            "followed": self.followed,
-        }
+        found = subject.as_json() | {"steps": self.steps, "followed": self.followed}
         if self.layers:
             found |= {"layers": self.layers, "heads": self.heads}
         for stream in subject.streams[:-1]:

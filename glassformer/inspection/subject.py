@@ -183,6 +183,17 @@ class Subject:
         """The key of the input in JSON."""
         return "text" if self.streams[0].picture is None else "image"
 
+    def as_json(self) -> dict[str, Any]:
+        """What was read, and what a prediction is about."""
+        return {
+            "model": self.model,
+            self.input_name: self.text,
+            "tokens": self.streams[-1].tokens,
+            "ids": self.streams[-1].ids,
+            "num_tokens_left_out": self.num_left_out,
+            "predicts": self.predicts,
+        }
+
     @property
     def notes(self) -> tuple[str, ...]:
         remarks = (*self.remarks, *filter(None, map(_unknown_words, self.streams)))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import UsageError
+from glassformer.inspection.capture import chosen
 from glassformer.inspection.rollout import Array, LayerAttention, spread
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.nn.attention import MultiHeadAttention
@@ -52,17 +52,10 @@ def _layer(
 def chosen_map(maps: Sequence[Array], layer: int | None, head: int | None) -> Array:
     """(rows, columns): of one layer and head; without `layer` or `head`, the mean of all. Layers
     with a coarser grid are spread over the finest."""
-    if layer is not None:
-        _check("layer", layer, len(maps))
-        maps = maps[layer : layer + 1]
-    if head is not None:
-        _check("head", head, min(len(heads) for heads in maps))
+    layers = chosen("layer", None if layer is None else [layer], len(maps))
+    maps = [maps[number] for number in layers]
+    heads = None if head is None else chosen("head", [head], min(map(len, maps)))
     grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
-    chosen = [heads.mean(axis=0) if head is None else heads[head] for heads in maps]
-    mean: Array = np.mean([spread(each, grid) for each in chosen], axis=0)
+    means = [spread(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
+    mean: Array = np.mean(means, axis=0)
     return mean
-
-
-def _check(name: str, number: int, most: int) -> None:
-    if not 0 <= number < most:
-        raise UsageError(f"there is no {name} {number}: the last one is {most - 1}.")

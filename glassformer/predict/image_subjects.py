@@ -1,7 +1,6 @@
 """Models with an image, as `inspection` looks at them: classifiers, captioners and painters."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from glassformer.predict.search_tree import Search
 from glassformer.predict.subjects import entry_of
 from glassformer.predict.word_alignment import shown_tokens
 from glassformer.preprocessing.caption import CaptionPreprocessing
-from glassformer.preprocessing.image import ImageInput, ImageInputs, ImagePreprocessing
+from glassformer.preprocessing.image import ImageInput, ImagePreprocessing
 from glassformer.preprocessing.palette import PalettePreprocessing
 
 LARGEST_PICTURE = 640  # pixels of the longer side of an image on which attention is drawn
@@ -41,13 +40,14 @@ def of_image(
     model: ImageClassifier, preprocessing: ImagePreprocessing, image: ImageInput
 ) -> Subject:
     """An image that a classifier reads: one label for all of it."""
-    original, small, pixels = _read(model, preprocessing, image)
-    stacks, layers = stacks_of(model), model.layers
+    original = preprocessing.original(image).pixels  # (H, W, C)
+    small = resized(original, preprocessing.image_size)
+    pixels = preprocessing.pixels(np.stack([small])).to(model.device)
+    layers, stack = model.layers, next(iter(stacks_of(model).values()), None)
     grid = layers[0][1]  # of the first layer, which is the finest
-    stack = next(iter(stacks.values()), None)
     positions = _module(model, "encoder.positions")
-    picture = _picture(preprocessing, image, original, small, grid, model.num_extra)
-    picture = _with_positions(_with_surroundings(picture, model), positions, stack)
+    name = preprocessing.shown(image)
+    picture = _picture(model, name, original, small, grid, positions, stack, model.num_extra)
     in_windows = [(each, own) for each, own in layers if isinstance(each, WindowAttention)]
     read_out = getattr(model, "read_out", None)
     return Subject(
@@ -94,9 +94,9 @@ def of_caption(
     pixels = preprocessing.pixels(np.stack([small])).to(model.device)
     tokenizer, stacks = preprocessing.tokenizer, stacks_of(model)
     encoder, decoder = stacks.get("encoder.blocks"), stacks.get("decoder")
-    picture = _picture(preprocessing, image, original, small, model.grid)
     of_places = _module(model, "encoder.positions") or _module(model, "positions")
-    picture = _with_positions(_with_surroundings(picture, model), of_places, encoder)
+    name = preprocessing.shown(image)
+    picture = _picture(model, name, original, small, model.grid, of_places, encoder)
     row = torch.tensor([[*ids[:-1]]], device=model.device)
     caption = preprocessing.decode(ids[1:])
     of_words = None if decoder is None else _module(model, "positions")
@@ -160,9 +160,8 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
     ids = [preprocessing.start, *map(int, colours[:-1])]
     (painted,) = preprocessing.pixels(colours[None])  # (H, W, C)
     grid = preprocessing.image_size
-    picture = _picture(preprocessing, image, original, painted, grid, 1, "pixel")
-    stack = next(iter(stacks_of(model).values()))
-    picture = _with_positions(picture, model.positions, stack)
+    stack, name = next(iter(stacks_of(model).values())), preprocessing.shown(image)
+    picture = _picture(model, name, original, painted, grid, model.positions, stack, 1, "pixel")
     row = torch.tensor([ids], device=model.device)
 
     def colour(id: int) -> str:
@@ -204,26 +203,28 @@ def of_painting(model: ImageGPT, preprocessing: PalettePreprocessing, image: Ima
 # --- parts ---
 
 
-def _read(
-    model: Any, preprocessing: ImagePreprocessing, image: ImageInput
-) -> tuple[Pixels, Pixels, Tensor]:
-    """The original, what is left of it in the size of the model, and the model's input."""
-    original = preprocessing.original(image).pixels  # (H, W, C)
-    small = resized(original, preprocessing.image_size)
-    return original, small, preprocessing.pixels(np.stack([small])).to(model.device)
-
-
 def _picture(
-    preprocessing: ImageInputs,
-    image: ImageInput,
+    model: nn.Module,
+    name: str,
     original: Pixels,
     small: Pixels,
     grid: tuple[int, int],
+    positions: Any,
+    stack: Stack | None,
     num_extra: int = 0,
     unit: Literal["patch", "pixel"] = "patch",
 ) -> Picture:
+    """An image, what the model read of it, and what is added to each of its places."""
+    if stack is None:  # convolutions have learned positions, or none
+        table = getattr(getattr(positions, "table", None), "weight", None)
+        added = None if table is None else table.detach()
+    else:
+        # Of pixels, the last one is only predicted.
+        count = num_extra + grid[0] * grid[1] - (unit == "pixel")
+        width, device = stack.attentions[0].query.in_features, next(stack.parameters()).device
+        added = position_vectors(positions, count, width, device)
     return Picture(
-        name=preprocessing.shown(image),
+        name=name,
         size=(original.shape[0], original.shape[1]),
         image=data_uri(at_most(original, LARGEST_PICTURE)),
         seen=data_uri(at_most(small, LARGEST_PICTURE)),
@@ -231,25 +232,10 @@ def _picture(
         grid=grid,
         num_extra=num_extra,
         unit=unit,
+        positions=added,
+        has_learned_positions=isinstance(positions, LearnedPositions),
+        reads_around=any(isinstance(each, ConvolutionalEmbedding) for each in model.modules()),
     )
-
-
-def _with_surroundings(picture: Picture, model: nn.Module) -> Picture:
-    """Whether a patch is computed from its own pixels alone."""
-    reads_around = any(isinstance(each, ConvolutionalEmbedding) for each in model.modules())
-    return replace(picture, reads_around=reads_around)
-
-
-def _with_positions(picture: Picture, positions: Any, stack: Stack | None) -> Picture:
-    """What is added to each token."""
-    picture = replace(picture, has_learned_positions=isinstance(positions, LearnedPositions))
-    table = getattr(getattr(positions, "table", None), "weight", None)
-    if stack is None:  # convolutions have learned positions, or none
-        return replace(picture, positions=None if table is None else table.detach())
-    last = picture.num_places - (picture.unit == "pixel")  # the last pixel is only predicted
-    width, device = stack.attentions[0].query.in_features, next(stack.parameters()).device
-    vectors = position_vectors(positions, picture.num_extra + last, width, device)
-    return replace(picture, positions=vectors)
 
 
 def _size(model: nn.Module) -> int:

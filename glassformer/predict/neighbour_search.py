@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.capture import capturing, stacks_of
-from glassformer.inspection.neighbours import Array, Flags, Ids, Lexicon, attend
+from glassformer.inspection.neighbours import Array, Flags, Lexicon, attend
 from glassformer.predict.neighbours import Neighbour, Neighbours, NeighbourStep
 from glassformer.predict.predictor import Predictor
 from glassformer.preprocessing.skip_gram import are_words
@@ -21,6 +21,9 @@ from glassformer.text.tokenizers import Tokenizer
 RARE = 5  # occurrences in the training data; below this, a vector has hardly been trained
 SIMILAR = 3  # spellings that an error suggests
 COMMON = 20_000  # words in which they are sought first
+
+MakeStep = Callable[..., NeighbourStep]
+"""A name and a vector → the step, with the words that are near there."""
 
 
 class Place(NamedTuple):
@@ -65,23 +68,30 @@ class NeighbourFinder(Predictor):
             )
         vector = self.lexicon.vectors[ids].mean(axis=0)  # (D,)
         before = self.lexicon.similarities(vector)
-        search = _Search(self, before, np.array(ids), top)
-        steps = [search.step("alone", vector)]
+
+        def step(name: str, vector: Array, **more: Any) -> NeighbourStep:
+            similarities = self.lexicon.similarities(vector)
+            near = self.lexicon.nearest(similarities, top, np.array(ids)).tolist()
+            named = tuple(
+                Neighbour(self.tokenizer.token(id), float(similarities[id]), float(before[id]))
+                for id in near
+            )
+            return NeighbourStep(name, vector, named, **more)
+
+        steps = [step("alone", vector)]
         if context is not None:
             place = self._located(word, context)
             notes += place.notes
-            steps += self._in_context(search, place, temperature)
+            steps += self._in_context(step, place, temperature)
         return Neighbours(
             word, tuple(steps), context, temperature, tuple(notes + self._doubts(ids))
         )
 
-    def _in_context(
-        self, search: "_Search", place: Place, temperature: float
-    ) -> list[NeighbourStep]:
+    def _in_context(self, step: MakeStep, place: Place, temperature: float) -> list[NeighbourStep]:
         ids, positions = self._attended(place)
         words = self.lexicon.vectors[ids]  # (T, D)
         found = attend(words, words[positions].mean(axis=0), temperature)
-        plain = search.step(
+        plain = step(
             "attention",
             found.vector,
             tokens=self._tokens(ids),
@@ -91,13 +101,13 @@ class NeighbourFinder(Predictor):
             weights=found.weights,
             scale=found.scale,
         )
-        return [plain, *self._layers(search, place)]
+        return [plain, *self._layers(step, place)]
 
     def _attended(self, place: Place) -> tuple[list[int], list[int]]:
         """The ids of the context that attention without parameters sees, and the word's places."""
         return place.ids, place.positions
 
-    def _layers(self, search: "_Search", place: Place) -> list[NeighbourStep]:
+    def _layers(self, step: MakeStep, place: Place) -> list[NeighbourStep]:
         """The word after each block of a Transformer; nothing for other models."""
         stacks = list(stacks_of(self.model).values())
         if len(stacks) != 1:
@@ -117,9 +127,8 @@ class NeighbourFinder(Predictor):
         for number, (hidden, attention) in enumerate(states, 1):  # (T, D), (H, T, T)
             heads = attention[:, positions].mean(axis=1)  # (H, T)
             vector = hidden[positions].mean(axis=0)
-            weights = {"weights": heads.mean(axis=0), "heads": heads}
-            places = {"tokens": tokens, "places": tuple(positions)}
-            steps.append(search.step(f"layer {number}", vector, **weights, **places))
+            more = {"tokens": tokens, "places": tuple(positions), "heads": heads}
+            steps.append(step(f"layer {number}", vector, weights=heads.mean(axis=0), **more))
         return steps
 
     def _framed(self, ids: list[int]) -> tuple[list[int], int]:
@@ -199,24 +208,6 @@ class NeighbourFinder(Predictor):
         if len(found) > 1:
             notes.append(f'the context contains "{word}" {len(found)} times: the last one is used')
         return Place(ids, positions, notes)
-
-
-class _Search:
-    """Steps for one word: similarities are compared with those of the word alone."""
-
-    def __init__(self, finder: NeighbourFinder, before: Array, own: Ids, top: int) -> None:
-        self._finder, self._before, self._own, self._top = finder, before, own, top
-
-    def step(self, name: str, vector: Array, **more: Any) -> NeighbourStep:
-        lexicon = self._finder.lexicon
-        similarities = lexicon.similarities(vector)
-        near = tuple(
-            Neighbour(
-                self._finder.tokenizer.token(id), float(similarities[id]), float(self._before[id])
-            )
-            for id in lexicon.nearest(similarities, self._top, self._own).tolist()
-        )
-        return NeighbourStep(name, vector, near, **more)
 
 
 def _check(word: str, context: str | None, top: int, temperature: float) -> None:

@@ -25,16 +25,12 @@ from glassformer.inspection.subject import Subject
 from glassformer.nn.attention import merge_projections
 from glassformer.predict.predictor import Predictor
 from glassformer.runtime.threads import check_wanted
-from glassformer.wording import an, cause
+from glassformer.wording import an
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (
     "the run has no snapshots of its weights. Train with --set training.snapshots=12 to keep some"
 )
-
-
-class _NoHistoryError(UsageError):
-    """In words without a path, for a page."""
 
 
 class LooksBack(Predictor):
@@ -58,13 +54,11 @@ class LooksBack(Predictor):
         """
         layers, heads = (None if number is None else [number] for number in (layer, head))
         subject = self._subject(text, **options)
-        try:
-            found = self._looked_back(subject, layers, heads)
-            if not found.moments:
-                raise _NoHistoryError(_NO_SNAPSHOTS)
-        except _NoHistoryError as error:
-            raise UsageError(f"{self.folder or subject.model}: {cause(error)}.") from None
-        return found
+        why = self._no_history(subject)
+        history = None if why else self._looked_back(subject, layers, heads)
+        if history is None or not history.moments:
+            raise UsageError(f"{self.folder or subject.model}: {why or _NO_SNAPSHOTS}.")
+        return history
 
     def _with_history(self, subject: Subject) -> Subject:
         """The subject of a single inspection, whose page looks back, too."""
@@ -93,9 +87,8 @@ class LooksBack(Predictor):
     ) -> OverTime:
         """Without moments, if the run has curves but no snapshots."""
         folder, again = self.folder, subject.again
-        why = self._no_history(subject)
-        if why or folder is None or again is None:
-            raise _NoHistoryError(why)
+        if folder is None or again is None:
+            raise TypeError("only a model in a run folder has a history")
         record = Record(curves_of(read_metrics(folder / METRICS)), read_samples(folder))
         files = snapshots_of(folder)
         device = next(self.model.parameters()).device

@@ -36,7 +36,6 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
     tokenizer = preprocessing.tokenizer
     whole = [*tokenizer.begins_with, *tokenizer.encode(not_empty(text))]
     ids = whole[-model.context_length :]
-    row = torch.tensor([ids], device=model.device)
     search = Search(
         decoder=model,
         prompt=ids,
@@ -44,23 +43,19 @@ def of_language(model: LanguageModel, preprocessing: TextPreprocessing, text: st
         device=model.device,
         prefer_complete=False,
     )
-    return Subject(
-        model=name_of(model),
-        text=text,
-        streams=(_stream(model, "text", tokenizer, ids, is_causal=True),),
-        run=lambda: model(row)[0],
-        run_rows=lambda: model(row),
-        name_of=tokenizer.token,
+    return _of_text(
+        model,
+        preprocessing,
+        text,
+        ids,
+        is_causal=True,
         predicts="next",
         actual=[*ids[1:], None],
-        separator=_separator(tokenizer),
         search=lambda: search.tree(tokenizer.token),
         write=lambda: tokenizer.decode(replace(search, steps=WRITTEN_STEPS).greedy_ids()),
         again=lambda other: of_language(other, preprocessing, text),
         num_left_out=len(whole) - len(ids),
         part_left_out="beginning",
-        preprocessing=preprocessing,
-        **_inside(model),
     )
 
 
@@ -70,24 +65,24 @@ def of_masked(
     """A text that a masked language model reads; each position predicts its own token, which is
     known unless it is masked. `whole` are the tokens of the text."""
     not_empty(text)
-    frame, tokenizer = preprocessing.frame(model.context_length), preprocessing.tokenizer
+    frame, mask = preprocessing.frame(model.context_length), preprocessing.mask
     ids = list(frame.put(whole))
-    row = torch.tensor([ids], device=model.device)
-    return Subject(
-        model=name_of(model),
-        text=text,
-        streams=(_stream(model, "text", tokenizer, ids, body="encoder."),),
-        run=lambda: model(row)[0],
-        run_rows=lambda: model(row),
-        name_of=tokenizer.token,
+    last = _last(ids, frame)
+    actual = [
+        id if len(frame.before) <= position <= last and id != mask else None
+        for position, id in enumerate(ids)
+    ]
+    return _of_text(
+        model,
+        preprocessing,
+        text,
+        ids,
+        "encoder.",
         predicts="same",
-        actual=_known_tokens(ids, frame, preprocessing.mask),
-        separator=_separator(tokenizer),
+        actual=actual,
         again=lambda other: of_masked(other, preprocessing, text, whole),
-        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
-        focus=ids.index(mask) if (mask := preprocessing.mask) in ids else _last(ids, frame),
-        preprocessing=preprocessing,
-        **_inside(model, "encoder."),
+        num_left_out=_num_left_out(whole, frame),
+        focus=ids.index(mask) if mask in ids else last,
     )
 
 
@@ -96,26 +91,26 @@ def of_vector(
 ) -> Subject:
     """A text that an encoder without an output layer turns into one vector. Of a text longer than
     `limit`, the beginning is read, as `embed` does it."""
-    tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(limit)
+    frame = preprocessing.frame(limit)
     (whole,) = preprocessing.encode([not_empty(text)])
     ids = [*frame.before, *whole[: frame.room], *frame.after] or [0]
     row = torch.tensor([ids], device=model.device)
-    inside = _inside(model, "encoder.") | {"module": None, "read_out": None}
-    return Subject(
-        model=name_of(model),
-        text=text,
-        streams=(_stream(model, "text", tokenizer, ids, body="encoder."),),
+    return _of_text(
+        model,
+        preprocessing,
+        text,
+        ids,
+        "encoder.",
         run=lambda: model.embed(row),
-        name_of=tokenizer.token,
+        run_rows=None,
         predicts="vector",
         actual=(),
-        separator=_separator(tokenizer),
-        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        num_left_out=_num_left_out(whole, frame),
         part_left_out="end",
         focus=0,
         first_token=_last(ids, frame),
-        preprocessing=preprocessing,
-        **inside,
+        module=None,
+        read_out=None,
     )
 
 
@@ -125,20 +120,21 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     (row,), _ = preprocessing.rows([whole], model.context_length)
     ids = [int(id) for id in row]
     inputs = torch.tensor([ids], device=model.device)
+    is_tagger = isinstance(model, TokenTagger)
+    read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
+    tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(model.context_length)
 
     def run_rows() -> Tensor:
         logits = model(inputs) / model.temperature  # (B, C), or (B, T, C) for a tagger
         return logits[:, None] if logits.dim() == 2 else logits
 
-    body = f"{model.body_name}." if model.body_name else ""
-    is_tagger = isinstance(model, TokenTagger)
-    read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
-    tokenizer = preprocessing.tokenizer
-    frame = preprocessing.frame(model.context_length)
-    return Subject(
-        model=name_of(model),
-        text=text,
-        streams=(_stream(model, "text", tokenizer, ids, is_causal=model.is_causal, body=body),),
+    return _of_text(
+        model,
+        preprocessing,
+        text,
+        ids,
+        f"{model.body_name}." if model.body_name else "",
+        is_causal=model.is_causal,
         run=lambda: run_rows()[0],
         run_rows=None if model.caveat else run_rows,
         read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
@@ -148,12 +144,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         predicts="same" if is_tagger else "whole",
         actual=[None] * (len(ids) if is_tagger else 1),
         again=lambda other: of_labels(other, preprocessing, text),
-        num_left_out=max(0, len(whole) - (frame.room or len(whole))),
+        num_left_out=_num_left_out(whole, frame),
         focus=_last(ids, frame) if is_tagger else 0,
-        separator=_separator(tokenizer),
-        embedding=_token_table(model, tokenizer),
-        positions=_part(model, "positions"),
-        entry=entry_of(model),
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
         contributions=None if model.caveat else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
@@ -161,9 +153,9 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         reads_letters=getattr(model.config, "char_ngrams", 0) > 0,
         bias=(model.head.bias / model.temperature).detach().cpu().numpy(),
         has_several_labels=model.config.multi_label,
+        num_vectors=tokenizer.vocab_size,  # a bag has some for sequences of tokens as well
         # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
         module=None if model.caveat else model,
-        preprocessing=preprocessing,
         remarks=(model.caveat,) if model.caveat else (),
     )
 
@@ -180,9 +172,19 @@ def of_translation(
     tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
-    source = _stream(model, "source", preprocessing.source, source_ids, "encoder")
-    written = _stream(model, "target", tokenizer, ids[:-1], "decoder", "source", is_causal=True)
-    taps = () if "decoder" in stacks else model.taps
+    source = _stream(model, "source", preprocessing.source, source_ids, stack=stacks.get("encoder"))
+    written = _stream(
+        model,
+        "target",
+        tokenizer,
+        ids[:-1],
+        stack=stacks.get("decoder"),
+        is_causal=True,
+        embedding=model.target_embedding,
+        memory="source",
+        memory_taps=() if "decoder" in stacks else model.taps,
+        memory_score=getattr(model, "score_kind", ""),
+    )
     search = Search(
         decoder=model,
         prompt=ids[:1],
@@ -195,15 +197,7 @@ def of_translation(
     return Subject(
         model=name_of(model),
         text=text,
-        streams=(
-            source,
-            replace(
-                written,
-                memory_taps=taps,
-                memory_score=getattr(model, "score_kind", ""),
-                embedding=model.target_embedding,
-            ),
-        ),
+        streams=(source, written),
         run=lambda: model(*rows)[0],
         run_rows=lambda: model(*rows),
         name_of=tokenizer.token,
@@ -223,10 +217,59 @@ def of_translation(
     )
 
 
-def _known_tokens(ids: Sequence[int], frame: Frame, mask: int) -> list[int | None]:
-    """The tokens of the text; None for those that frame it, and where it is masked."""
-    first, last = len(frame.before), len(ids) - len(frame.after)
-    return [id if first <= n < last and id != mask else None for n, id in enumerate(ids)]
+def _of_text(
+    model: Any,
+    preprocessing: TextPreprocessing,
+    text: str,
+    ids: list[int],
+    body: str = "",
+    is_causal: bool = False,
+    num_vectors: int | None = None,
+    **more: Any,
+) -> Subject:
+    """A text that a model reads in one stream; `body` is the place of the embedding in the model.
+    More values are those of the subject, also in place of the usual ones."""
+    tokenizer = preprocessing.tokenizer
+    row = torch.tensor([ids], device=model.device)
+    modules = dict(model.named_modules())
+    table = modules.get(f"{body}embedding")
+    weight = getattr(table, "weight", None)
+    stream = _stream(
+        model,
+        "text",
+        tokenizer,
+        ids,
+        stack=next(iter(stacks_of(model).values()), None),
+        is_causal=is_causal,
+        embedding=table if isinstance(table, Embedding) else None,
+    )
+    usual: dict[str, Any] = {
+        "run": lambda: model(row)[0],
+        "run_rows": lambda: model(row),
+        "name_of": tokenizer.token,
+        "module": model,
+        "embedding": None if weight is None else weight[:num_vectors],
+        "positions": modules.get(f"{body}positions"),
+        "read_out": getattr(model, "read_out", None),
+    }
+    return Subject(
+        model=name_of(model),
+        text=text,
+        streams=(stream,),
+        separator=_separator(tokenizer),
+        entry=entry_of(model),
+        preprocessing=preprocessing,
+        **usual | more,
+    )
+
+
+def _stream(model: Any, name: str, tokenizer: Tokenizer, ids: list[int], **more: Any) -> Stream:
+    tokens = [tokenizer.token(id) for id in ids]
+    return Stream(name, tokens, ids, tokenizer=tokenizer, is_rotary=is_rotary(model), **more)
+
+
+def _num_left_out(whole: Sequence[int], frame: Frame) -> int:
+    return max(0, len(whole) - (frame.room or len(whole)))
 
 
 def not_empty(text: str) -> str:
@@ -246,49 +289,6 @@ def _separator(tokenizer: Tokenizer) -> str:
     return "" if tokenizer.keeps_spacing else " "
 
 
-def _stream(
-    model: Any,
-    name: str,
-    tokenizer: Tokenizer,
-    ids: list[int],
-    stack: str | None = None,
-    memory: str | None = None,
-    is_causal: bool = False,
-    body: str = "",
-) -> Stream:
-    """`stack` is the place of the blocks in the model; None: the first there are. `body` is the
-    place of the embedding."""
-    stacks = stacks_of(model)
-    blocks = next(iter(stacks.values()), None) if stack is None else stacks.get(stack)
-    table = dict(model.named_modules()).get(f"{body}embedding")
-    embedding = table if isinstance(table, Embedding) else None
-    tokens = [tokenizer.token(id) for id in ids]
-    return Stream(
-        name,
-        tokens,
-        ids,
-        blocks,
-        memory=memory,
-        tokenizer=tokenizer,
-        is_causal=is_causal,
-        is_rotary=is_rotary(model),
-        embedding=embedding,
-    )
-
-
-def _inside(model: Any, body: str = "") -> dict[str, Any]:
-    """The parts of a language model that a reader may look at."""
-    modules = dict(model.named_modules())
-    embedding = modules.get(f"{body}embedding")
-    return {
-        "module": model,
-        "embedding": getattr(embedding, "weight", None),
-        "positions": modules.get(f"{body}positions"),
-        "entry": entry_of(model),
-        "read_out": getattr(model, "read_out", None),
-    }
-
-
 def entry_of(model: Any) -> Entry:
     """How the tokens of the last stream enter a model that knows its wiring."""
     wired = getattr(model, "wiring", None)
@@ -306,17 +306,6 @@ def entry_of(model: Any) -> Entry:
 
 def _does_something(model: Any, name: str | None) -> bool:
     return name is not None and not isinstance(model.get_submodule(name), nn.Identity)
-
-
-def _part(model: Labeller, name: str) -> Any:
-    """A part of the body of a labeller, or of itself if it has no body."""
-    return getattr(model.body or model, name, None)
-
-
-def _token_table(model: Labeller, tokenizer: Tokenizer) -> Tensor | None:
-    """(V, D) the vectors of the tokens; a bag of words has some for sequences of them as well."""
-    weight = getattr(_part(model, "embedding"), "weight", None)
-    return None if weight is None else weight[: tokenizer.vocab_size]
 
 
 def _read_out(

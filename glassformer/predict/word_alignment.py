@@ -15,6 +15,7 @@ from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Chapter
 from glassformer.evaluation.translation import PoorTranslation
 from glassformer.inspection.alignment import Alignment
+from glassformer.inspection.capture import chosen
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.translator import Translator
 from glassformer.nn.observe import listening
@@ -49,11 +50,9 @@ def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Te
 
 def chosen_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
     """(T, S): those of one layer and head; without `layer` or `head`, the mean of all."""
-    for name, number, most in (("layer", layer, heads.size(0)), ("head", head, heads.size(1))):
-        if number is not None and not 0 <= number < most:
-            raise UsageError(f"there is no {name} {number}: the last one is {most - 1}.")
-    heads = heads if layer is None else heads[layer : layer + 1]
-    return (heads if head is None else heads[:, head : head + 1]).mean(dim=(0, 1))
+    layers = chosen("layer", None if layer is None else [layer], heads.size(0))
+    own = chosen("head", None if head is None else [head], heads.size(1))
+    return heads[layers][:, own].mean(dim=(0, 1))
 
 
 def shown_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

@@ -34,70 +34,72 @@ CELL, LEAST, WIDEST = 1.1, 0.35, 14.0  # inches: of a painted image, at least, a
 LINE = "#d62728"  # where painting began
 
 
-def attention_picture(found: ImageAttention) -> Sheet:
+def attention_picture(looking: ImageAttention) -> Sheet:
     """The image, and beside it the image with the weights."""
     # In grey, and dim where it was not looked at.
-    dim = np.repeat(coloured(found.pixels).mean(axis=2, keepdims=True) * 0.51, 3, axis=2)
-    sheet, (left, right) = image_strip([found.pixels, dim.astype(np.uint8)], 2, 3.6, (0.2, 0))
-    name_image(left, PurePath(found.image).name, 11)
-    name_image(right, f"{found.label} {percent(found.score, 0)}", 11)
-    highest, (height, width) = float(found.weights.max()), found.size
+    dim = np.repeat(coloured(looking.pixels).mean(axis=2, keepdims=True) * 0.51, 3, axis=2)
+    sheet, (left, right) = image_strip([looking.pixels, dim.astype(np.uint8)], 2, 3.6, (0.2, 0))
+    name_image(left, PurePath(looking.image).name, 11)
+    name_image(right, f"{looking.label} {percent(looking.score, 0)}", 11)
+    highest, (height, width) = float(looking.weights.max()), looking.size
     style: dict[str, Any] = {
         "cmap": glowing(),
         "vmin": 0,
         "vmax": highest,
         "interpolation": "nearest",
     }
-    weights = right.imshow(found.weights, extent=(0, width, height, 0), aspect="auto", **style)
-    _frame(right, found.size, found.weights.shape, found.peak, "white")
+    weights = right.imshow(looking.weights, extent=(0, width, height, 0), aspect="auto", **style)
+    _frame(right, looking.size, looking.weights.shape, looking.peak, "white")
     # As many digits as tell the marks of the scale apart, a fifth of it or less from each other.
     digits = max(1, ceil(-log10(max(highest, 1e-7) / 5)) - 2)
     scale = sheet.scale(weights, "attention weight", sheet.high, digits)
     scale.set_facecolor("#3a3a3a")  # as the image below the weights
-    sheet.write(found.about(), 0, sheet.high + 0.1, va="top")
+    sheet.write(looking.about(), 0, sheet.high + 0.1, va="top")
     return sheet
 
 
-def words_picture(found: WordPlaces) -> Sheet:
+def words_picture(looking: WordPlaces) -> Sheet:
     """The image, and for each word the image with a light where the word looked."""
     from matplotlib.patheffects import withStroke
 
-    picture = scaled_up(found.pixels, LEAST_PIXELS)
-    lit = [spotlight(picture, weights) for weights in found.weights]
+    picture = scaled_up(looking.pixels, LEAST_PIXELS)
+    lit = [spotlight(picture, weights) for weights in looking.weights]
     sheet, (_, *places) = image_strip([picture, *lit], PER_ROW, 1.9, (0.1, 0.34))
     for axes, word, weights, peak in zip(
-        places, found.words, found.weights, found.peaks(), strict=True
+        places, looking.words, looking.weights, looking.peaks(), strict=True
     ):
         name_image(axes, word, 11, 16)
-        _frame(axes, picture.shape[:2], found.grid, peak, ORANGE)
+        _frame(axes, picture.shape[:2], looking.grid, peak, ORANGE)
         style: dict[str, Any] = {"fontsize": 7, "color": "white", "va": "bottom", "ha": "right"}
         outline = [withStroke(linewidth=1.5, foreground=INK)]  # readable on any image
         share = f"{weights[peak]:.0%}"
         axes.text(0.98, 0.02, share, transform=axes.transAxes, path_effects=outline, **style)
-    sheet.write(shortened(visible(found.caption), 90) if found.caption else "(empty)", 0, -0.35, 12)
-    sheet.write(found.about(), 0, sheet.high + 0.1, 8, va="top")
+    sheet.write(
+        shortened(visible(looking.caption), 90) if looking.caption else "(empty)", 0, -0.35, 12
+    )
+    sheet.write(looking.about(), 0, sheet.high + 0.1, 8, va="top")
     return sheet
 
 
-def paintings_picture(found: Paintings) -> Sheet:
+def paintings_picture(paintings: Paintings) -> Sheet:
     """New images in a square; or a row for each completed one: the original, what was given, and
     the paintings."""
-    if not found.completed:
-        columns = ceil(sqrt(len(found.images)))
-        return image_strip(found.images, columns, _cell(columns))[0]
-    columns = len(found.rows[0][1])
-    images = [image for _, row in found.rows for image in row]
+    if not paintings.completed:
+        columns = ceil(sqrt(len(paintings.images)))
+        return image_strip(paintings.images, columns, _cell(columns))[0]
+    columns = len(paintings.rows[0][1])
+    images = [image for _, row in paintings.rows for image in row]
     sheet, places = image_strip(images, columns, _cell(columns))
     for number, axes in enumerate(places):
         row, column = divmod(number, columns)
-        completed = found.completed[row]
+        completed = paintings.completed[row]
         if column > 1:
             edge = completed.num_rows
             width = completed.original.shape[1]
             axes.plot([0, width], [edge, edge], color=LINE, linewidth=0.8)
         if row == 0:
             name_image(axes, {0: "original", 1: "given"}.get(column, f"painted {column - 1}"), 8)
-        if column == 0 and len(found.rows) > 1:
+        if column == 0 and len(paintings.rows) > 1:
             name = shortened(visible(PurePath(completed.name).name), 18)
             axes.set_ylabel(name, fontsize=7)
     return sheet

@@ -1,5 +1,6 @@
 """What a page shows of an image: the picture with its grid, and attention in windows of it."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,9 @@ def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
     places = place_facts(seen, stream)
     if places is not None and places["similar"] is not None:
         places["similar"] = packed(places["similar"])
-    return {
-        "name": picture.name,
-        "image": picture.image,
-        "size": list(picture.size),
-        "seen": picture.seen,
-        "seen_size": list(picture.seen_size),
-        "grid": list(picture.grid),
-        "num_extra": picture.num_extra,
-        "unit": picture.unit,
-        "adds_positions": picture.positions is not None,
-        "has_learned_positions": picture.has_learned_positions,
-        "reads_around": picture.reads_around,
-        "places": places,
-    }
+    shown = {each.name: getattr(picture, each.name) for each in fields(picture)}
+    shown["adds_positions"] = shown.pop("positions") is not None
+    return shown | {"places": places}
 
 
 def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:

@@ -139,17 +139,17 @@ def prediction_picture(view: PredictionView) -> Sheet:
 
 def attribution_picture(view: AttributionView) -> Sheet:
     """A row for each token, a column of bars for each method."""
-    found = view.found
-    rows = np.flatnonzero(found.is_read)
+    attribution = view.found
+    rows = np.flatnonzero(attribution.is_read)
     if len(rows) > MOST_CELLS:
         raise UsageError(
             f"the bars of {len(rows):,} tokens do not fit into a picture. Use a text of at most "
             f"{MOST_CELLS} tokens, or write .json."
         )
     wide = 1.75
-    sheet = Sheet(wide * len(found.methods), max(0.5, 0.26 * len(rows)))
+    sheet = Sheet(wide * len(attribution.methods), max(0.5, 0.26 * len(rows)))
     names = labels_of([view.tokens[row] for row in rows])
-    for number, (method, values) in enumerate(found.methods.items()):
+    for number, (method, values) in enumerate(attribution.methods.items()):
         axes = sheet.axes(number * wide, 0, 0.92 * wide)
         most = max(float(np.abs(values[rows]).max(initial=0)), 1e-12)
         shares = values[rows] / most
@@ -159,13 +159,14 @@ def attribution_picture(view: AttributionView) -> Sheet:
         unit = "" if method in ("attention", "rollout") else " nats"
         about = f"{METHODS[method]}\nup to {most:.2g}{unit}"
         axes.set_title(about, fontsize=8)
+    difference = attribution.logprob - attribution.baseline_logprob
     completeness = (
         f"baseline: {BASELINE}; integrated gradients sum to "
-        f"{found.integrated_gradients.sum():.3f} of {found.logprob - found.baseline_logprob:.3f} "
-        f"nats (error {abs(found.error):.1e})"
+        f"{attribution.integrated_gradients.sum():.3f} of {difference:.3f} nats "
+        f"(error {abs(attribution.error):.1e})"
     )
     sheet.write(completeness, 0, sheet.high + 0.22, 8, va="top")
-    (option,), p = labels_of([found.token], 20), percent(math.exp(found.logprob))
+    (option,), p = labels_of([attribution.token], 20), percent(math.exp(attribution.logprob))
     where = f"{view.seen.subject.model} {_place(view)}"
     about = f"what the prediction of {where} rests on: “{option}”, {p}"
     sheet.title(view.seen.subject.text, about, 0.54)
@@ -174,16 +175,16 @@ def attribution_picture(view: AttributionView) -> Sheet:
 
 def contexts_picture(view: ContextsView) -> Sheet:
     """Left, the way of each vector through the layers; right, how alike they are after each."""
-    found = view.contexts
-    if len(found.uses) > len(COLOURS):
+    contexts = view.contexts
+    if len(contexts.uses) > len(COLOURS):
         raise UsageError(
-            f'"{found.word}" stands in {len(found.uses)} places, and a picture shows at most '
+            f'"{contexts.word}" stands in {len(contexts.uses)} places, and a picture shows at most '
             f"{len(COLOURS)}. Use fewer sentences, or write .json."
         )
     sheet = Sheet(9.5, 3.6)
     ways, alike = sheet.axes(wide=4.75), sheet.axes(5.7, 0, 3.8, 3.17)
-    places, share = found.places
-    for number, name in enumerate(found.names):
+    places, share = contexts.places
+    for number, name in enumerate(contexts.names):
         x, y = places[:, number].T
         colour = COLOURS[number]
         ways.plot(x, y, "o-", color=colour, linewidth=1.5, markersize=3.5)
@@ -195,23 +196,23 @@ def contexts_picture(view: ContextsView) -> Sheet:
     ways.set_title(about, fontsize=8)
     below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.03), "handletextpad": 0}
     ways.legend(frameon=False, fontsize=9, **below)
-    steps = range(len(found.hidden))
+    steps = range(len(contexts.hidden))
     lines = [
         Curve(
             steps,
-            found.cosine[:, a, b].tolist(),
+            contexts.cosine[:, a, b].tolist(),
             colour=COLOURS[a],
             style={"marker": "o", "markersize": 5, "mfc": COLOURS[b], "mec": COLOURS[b]},
         )
-        for a, b in found.pairs
+        for a, b in contexts.pairs
     ]
     names = layer_names(len(steps))
     if len(names) > 6:
         names[1:] = map(str, range(len(names) - 1))
     title = "cosine of each two of them: a line of one colour, dots of the other"
     curves(alike, lines, title, (steps, names))
-    title = f"“{found.word}” in {len(found.uses)} places"
-    sheet.title(title, f"its vectors in {found.model}, layer by layer", 0.32)
+    title = f"“{contexts.word}” in {len(contexts.uses)} places"
+    sheet.title(title, f"its vectors in {contexts.model}, layer by layer", 0.32)
     return sheet
 
 
