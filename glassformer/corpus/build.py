@@ -34,6 +34,7 @@ from glassformer.corpus.languages import check_languages
 from glassformer.corpus.linked_pages import check_links, write_linked
 from glassformer.corpus.links import LINKS, check_free
 from glassformer.corpus.near_duplicates import DropDuplicates
+from glassformer.corpus.outcomes import EXTRA
 from glassformer.corpus.page_outcomes import KEPT, Outcomes
 from glassformer.corpus.page_step import ReadPages
 from glassformer.corpus.personal_data import scrubbed_in
@@ -218,7 +219,7 @@ class _Build:
         if number := outcomes.counts["page/brotli"]:
             notes.append(
                 f"{counted(number, 'page')} could not be decompressed. Run "
-                f"{install('glassformer[corpus]')}, which brings brotli, and build again."
+                f"{install(EXTRA)}, which brings brotli, and build again."
             )
         if not kept:
             notes.append("no document was kept. The report shows which rules dropped the pages.")

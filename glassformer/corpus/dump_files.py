@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from glassformer.corpus.outcomes import EXTRA
 from glassformer.data.folders import every_file, is_group
 from glassformer.data.text_files import DataPath, local_path, missing
-from glassformer.errors import GlassformerError
-from glassformer.wording import cause, install
+from glassformer.errors import GlassformerError, require
+from glassformer.wording import cause
 
 COMPRESSIONS = (".zst", ".gz")
 JSON_LINES, TABLES = (".jsonl", ".ndjson", ""), (".csv", ".tsv")  # "": RS_2013-08.zst
@@ -99,12 +100,9 @@ class _Unzstd(io.RawIOBase):
     was cut off; this one raises EOFError."""
 
     def __init__(self, raw: BinaryIO, path: DataPath) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise GlassformerError(
-                f"{path} requires zstandard. Run {install('glassformer[corpus]')}."
-            ) from None
+        require("zstandard", problem=f"{path} requires zstandard.", to_install=EXTRA)
+        import zstandard
+
         self._raw, self._path, self._error = raw, path, zstandard.ZstdError
         self._unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
         self._frame: Any = None  # the one that is being read

@@ -5,7 +5,6 @@ continues with those that are not. datatrove reports at length: what it prints g
 """
 
 import contextlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.corpus.local_tasks import LocalTasks
-from glassformer.errors import GlassformerError, UsageError
-from glassformer.wording import install
+from glassformer.corpus.outcomes import EXTRA
+from glassformer.errors import GlassformerError, UsageError, require
 
 Kind = Literal["local", "slurm", "ray"]
 Progress = Callable[[str, int, int], None]
@@ -33,10 +32,6 @@ _POLL = 0.3  # seconds between two looks at the finished tasks
 _SLURM_POLL = 5.0
 
 
-def nothing(step: str, done: int, total: int) -> None:
-    """Report no progress."""
-
-
 class Executor:
     """Where the work is done. As a context, it ends its worker processes."""
 
@@ -45,7 +40,7 @@ class Executor:
         kind: Kind = "local",
         workers: int = 1,
         options: dict[str, Any] | None = None,
-        progress: Progress = nothing,
+        progress: Progress | None = None,
     ) -> None:
         self.kind, self.workers, self.options = kind, workers, options or {}
         self.progress = progress
@@ -59,12 +54,15 @@ class Executor:
 
     def run(self, name: str, step: Any, num_tasks: int, logs: Path) -> None:
         """Run `step` once for each task that is not finished, and wait for all of them."""
+        from loguru import logger
+
         folder = logs / name
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "datatrove.log").open("a") as log, _watched(self, name, folder, num_tasks):
+        watched = _watched(self.progress, name, folder, num_tasks)
+        with (folder / "datatrove.log").open("a") as log, watched:
             with contextlib.redirect_stderr(log), contextlib.redirect_stdout(log):
                 executor = self.prepared(step, num_tasks, folder)
-                _without_terminal_logs()
+                logger.remove()  # what it prints on the terminal
                 if self.kind == "local":
                     self._local.run(executor, executor.get_incomplete_ranks(), folder)
                 else:
@@ -122,15 +120,9 @@ def make_executor(
                 "there is no Slurm here (no sbatch). Run it on a login node of the cluster, or "
                 "pass --executor local."
             )
-    if kind == "ray" and importlib.util.find_spec("ray") is None:
-        raise GlassformerError(f"--executor ray needs Ray. Install it with {install('ray')}.")
-    return Executor(kind, workers, options, progress or nothing)
-
-
-def _without_terminal_logs() -> None:
-    from loguru import logger
-
-    logger.remove()
+    if kind == "ray":
+        require("ray", problem="--executor ray needs Ray.")
+    return Executor(kind, workers, options, progress)
 
 
 def _is_queued(job: Any) -> bool:
@@ -145,31 +137,28 @@ def _num_finished(folder: Path) -> int:
 
 
 @contextlib.contextmanager
-def _watched(executor: Executor, name: str, folder: Path, num_tasks: int) -> Iterator[None]:
+def _watched(progress: Progress | None, name: str, folder: Path, num_tasks: int) -> Iterator[None]:
     """Report the progress of a step while it runs."""
+    if progress is None:
+        yield
+        return
     is_over = threading.Event()
 
     def watch() -> None:
         while not is_over.wait(_POLL):
-            executor.progress(name, _num_finished(folder), num_tasks)
+            progress(name, _num_finished(folder), num_tasks)
 
     thread = threading.Thread(target=watch, daemon=True)
-    if executor.progress is not nothing:
-        thread.start()
+    thread.start()
     try:
         yield
     finally:
         is_over.set()
-        if thread.is_alive():
-            thread.join()
-            executor.progress(name, num_tasks, num_tasks)
+        thread.join()
+        progress(name, num_tasks, num_tasks)
 
 
 def check_packages() -> None:
     """Raise if the packages that build a corpus are not installed."""
     needed = ("datatrove", "trafilatura", "lxml_html_clean", "py3langid", "xxhash", "regex")
-    if any(importlib.util.find_spec(name) is None for name in needed):
-        raise GlassformerError(
-            "building a corpus needs further packages. Install them with "
-            f"{install('glassformer[corpus]')}."
-        )
+    require(*needed, problem="building a corpus needs further packages.", to_install=EXTRA)

@@ -25,14 +25,14 @@ from glassformer.corpus.fetch_progress import FetchProgress
 from glassformer.corpus.frontier import Frontier, Link
 from glassformer.corpus.http_request import PAGES, REDIRECTS, Client
 from glassformer.corpus.links import LINKS
-from glassformer.corpus.outcomes import HTTP, OUTCOMES, UNREACHABLE, FetchError, described
+from glassformer.corpus.outcomes import EXTRA, HTTP, OUTCOMES, UNREACHABLE, FetchError, described
 from glassformer.corpus.page_store import LARGEST_FILE, PageStore
 from glassformer.corpus.politeness import MOST_REDIRECTS, Politeness, redirected
 from glassformer.corpus.urls import BadUrlError, Url, parse_url
 from glassformer.corpus.warc_records import Page
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import GlassformerError, UsageError, require
 from glassformer.folder_lock import locked
-from glassformer.wording import cause, install
+from glassformer.wording import cause
 
 _GRACE = 3.0  # seconds for workers to end
 _FEW = 5  # links that say the same, if there are no more
@@ -108,7 +108,7 @@ def fetch_pages(
 ) -> Fetched:
     """Fetch the pages of the links in a folder into the folder `out`, or continue with it. With
     `retry`, links that could not be reached are tried again."""
-    _check_installed()
+    require("warcio", problem="pages are written by warcio.", to_install=EXTRA)
     file = links / LINKS if links.is_dir() else links
     digest, total = _examined(file)
     total = total if settings.limit is None else min(total, settings.limit)
@@ -126,15 +126,6 @@ def fetch_pages(
             store.close()
         store.complete()
     return Fetched(sum(store.counts.values()), dict(store.counts))
-
-
-def _check_installed() -> None:
-    try:
-        import warcio.warcwriter  # noqa: F401
-    except ImportError:
-        raise GlassformerError(
-            f"pages are written by warcio. Run {install('glassformer[corpus]')}."
-        ) from None
 
 
 def _examined(file: Path) -> tuple[str, int]:

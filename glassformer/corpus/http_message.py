@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 from glassformer.corpus.brotli_body import BrotliBody, DamagedBrotliError, has_brotli
+from glassformer.corpus.outcomes import EXTRA
 from glassformer.wording import counted, install
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
@@ -84,7 +85,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     if body.lstrip()[:1] == b"<":  # markup that was stored decoded
         return body
     if encoding == "br" and not has_brotli():
-        raise BodyError("brotli", f"Run {install('glassformer[corpus]')}")
+        raise BodyError("brotli", f"Run {install(EXTRA)}")
     raise BodyError("compression", f"Content-Encoding {encoding[:40]}")
 
 

@@ -1,5 +1,7 @@
 """What became of a link: each one ends in exactly one outcome."""
 
+EXTRA = "glassformer[corpus]"  # what installs all packages of a corpus
+
 OUTCOMES = {
     "fetched": "pages in the WARC files",
     "robots": "forbidden by the site's robots.txt",

@@ -10,8 +10,8 @@ import string
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from glassformer.errors import GlassformerError
-from glassformer.wording import install
+from glassformer.corpus.outcomes import EXTRA
+from glassformer.errors import require
 
 LONGEST_URL = 2_000  # characters
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -162,12 +162,9 @@ def _host(name: str) -> str:
 def _in_ascii(name: str) -> str:
     """A host name as browsers ask for it: by IDNA 2008 and UTS 46, non-transitional. Python's own
     codec is of IDNA 2003, in which straße.de is strasse.de, which may be somebody else's."""
-    try:
-        import idna
-    except ImportError:
-        raise GlassformerError(
-            f"{name}: host names beyond ASCII require idna. Run {install('glassformer[corpus]')}."
-        ) from None
+    problem = f"{name}: host names beyond ASCII require idna."
+    require("idna", problem=problem, to_install=EXTRA)
+    import idna
 
     def label(text: str) -> str:
         try:

@@ -15,8 +15,8 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.errors import GlassformerError
-from glassformer.wording import install
+from glassformer.corpus.outcomes import EXTRA
+from glassformer.errors import GlassformerError, require
 
 LONGEST_HEADER = 2**16  # bytes of all lines before the content
 RECORD = b"WARC/"
@@ -99,12 +99,9 @@ class _Zstandard:
     skippable = tuple(bytes((number, 0x2A, 0x4D, 0x18)) for number in range(0x50, 0x60))
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise GlassformerError(
-                f"{path} requires zstandard. Run {install('glassformer[corpus]')}."
-            ) from None
+        require("zstandard", problem=f"{path} requires zstandard.", to_install=EXTRA)
+        import zstandard
+
         self._error = zstandard.ZstdError
         options: dict[str, Any] = {"max_window_size": _LARGEST_WINDOW}
         file.seek(0)

@@ -2,7 +2,6 @@
 and encoders."""
 
 from abc import ABC, abstractmethod
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,14 +10,14 @@ import torch
 
 from glassformer.atomic_files import write_file
 from glassformer.checkpoint.model_folder import Saved
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, require
 from glassformer.pretrained.ctranslate2_spec import differences, spec_of
 from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.exported_inputs import TARGET, write_inputs
 from glassformer.pretrained.hub_inputs import TOKENIZER
 from glassformer.pretrained.model_cards import MOST, PROMPT, card, code, known_text, program
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.wording import an, install
+from glassformer.wording import an
 
 SIGN = "model.bin"
 LENGTHS = (1, 8, 23)  # of the texts that are compared
@@ -155,10 +154,7 @@ ENGINES: dict[str, type[Engine]] = {"gpt": Generator, "translator": Translator, 
 
 def write_ctranslate2(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the model. Returns what it is for CTranslate2, and notes."""
-    if find_spec("ctranslate2") is None:
-        raise GlassformerError(
-            f"CTranslate2's files are written by ctranslate2. Run {install('ctranslate2')}."
-        )
+    require("ctranslate2", problem="CTranslate2's files are written by ctranslate2.")
     engine = _engine(saved)
     spec = spec_of(saved.model)
     write_inputs(folder, saved)

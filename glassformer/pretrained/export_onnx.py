@@ -4,7 +4,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from glassformer.atomic_files import write_file, write_json
 from glassformer.checkpoint.model_folder import Saved
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, require
 from glassformer.pretrained.differences import refuse_if_wrong, size
 from glassformer.pretrained.exported_inputs import write_inputs
 from glassformer.pretrained.model_cards import card, code
 from glassformer.pretrained.onnx_graphs import Graph, OnnxModel, onnx_model
 from glassformer.pretrained.onnx_usage import usage
-from glassformer.wording import an, cause, install
+from glassformer.wording import an, cause
 
 CONFIG = "config.json"
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -28,16 +27,15 @@ LARGEST = 2**30  # bytes of weights in one file: a protocol buffer has at most 2
 
 def write_onnx(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the graphs of a model. Returns their names, and no notes."""
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise GlassformerError(
-            f"ONNX is written and compared with {', '.join(PACKAGES)}. Run {install(*missing)}."
-        )
+    require(*PACKAGES, problem=f"ONNX is written and compared with {', '.join(PACKAGES)}.")
     model = _model(saved)
     write_json(folder / CONFIG, write_inputs(folder, saved))
     graphs = model.graphs()
     for graph in graphs:
         _write(graph, folder / graph.file)
-    write_file(folder / "README.md", _card(saved, graphs, rest))
+    about = f"{an(saved.name, 'A')} as ONNX"
+    text = "\n\n".join([code(usage(saved)), *map(_table, graphs)])
+    write_file(folder / "README.md", card(saved.name, about, text, rest))
     return f"{saved.name} in {' and '.join(graph.file for graph in graphs)}", []
 
 
@@ -100,24 +98,14 @@ def _write(graph: Graph, path: Path) -> None:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """The exporter warns about packages that are not needed, and about itself."""
-    loggers = [logging.getLogger(f"torch.onnx{part}") for part in ("", "._internal.exporter")]
-    loggers += [logging.getLogger("onnxscript"), logging.getLogger("onnx_ir")]
-    before = [logger.level for logger in loggers]
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-
-
-def _card(saved: Saved, graphs: list[Graph], rest: str) -> str:
-    tables = "\n\n".join(map(_table, graphs))
-    text = f"{code(usage(saved))}\n\n{tables}"
-    return card(saved.name, f"{an(saved.name, 'A')} as ONNX", text, rest)
+        logging.disable(before)
 
 
 def _table(graph: Graph) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from glassformer.atomic_files import read_json
 from glassformer.checkpoint.missing_folder import is_hub_name
-from glassformer.errors import GlassformerError
-from glassformer.wording import cause, install
+from glassformer.errors import GlassformerError, require
+from glassformer.wording import cause
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # Weights as pickle, and those of other frameworks, are not downloaded.
@@ -37,13 +37,13 @@ def pinned(source: str) -> str:
 
 def downloaded(source: str) -> Path:
     """The folder in the cache that holds the model of this name, perhaps `@revision`."""
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        raise GlassformerError(
-            f"{source} is not a local folder. To load it from the Hugging Face hub, run "
-            f"{install('huggingface_hub')}."
-        ) from None
+    require(
+        "huggingface_hub",
+        problem=f"{source} is not a local folder. Models of the Hugging Face hub are loaded by "
+        "huggingface_hub.",
+    )
+    from huggingface_hub import constants
+
     return _snapshot(source, constants.HF_HUB_CACHE)
 
 

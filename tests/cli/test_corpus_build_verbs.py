@@ -63,7 +63,7 @@ def test_no_text_of_a_page_becomes_markup_of_the_report(
         (("--language", "any", "--language", "en"), "any cannot be combined"),
         (("--quality", "none", "--quality", "c4"), "none cannot be combined"),
         (("--links", "nowhere"), "nowhere contains no links.jsonl."),
-        (("--executor", "ray"), "needs Ray. Install it with"),
+        (("--executor", "ray"), "needs Ray. Run"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(

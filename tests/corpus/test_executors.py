@@ -38,7 +38,7 @@ def test_ray_and_slurm_that_are_missing_are_named_with_their_cure(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(GlassformerError, match=r"needs Ray\. Install it with .*pip install ray"):
+    with pytest.raises(GlassformerError, match=r"needs Ray\. Run .*pip install ray"):
         make_executor("ray")
     with pytest.raises(GlassformerError, match="there is no Slurm here"):
         make_executor("slurm", 2, SLURM)

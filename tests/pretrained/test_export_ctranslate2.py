@@ -15,7 +15,6 @@ import glassformer
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained import export_ctranslate2
 from glassformer.text.framing import BERT_TOKENS, START
 
 
@@ -126,6 +125,6 @@ def test_other_models_and_a_missing_package_are_refused(
     path = a_model(tmp_path / "c", "classifier", preprocessing, **CLS)
     with pytest.raises(GlassformerError, match=r"runs gpt, translator, bert\. Use --format onnx"):
         glassformer.export_model(path, "ctranslate2", tmp_path / "out")
-    monkeypatch.setattr(export_ctranslate2, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(GlassformerError, match="pip install ctranslate2"):
         glassformer.export_model(a_gpt(tmp_path / "gpt"), "ctranslate2", tmp_path / "out")

@@ -25,7 +25,6 @@ from glassformer.models import row
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained import export_onnx
 from glassformer.pretrained.onnx_graphs import onnx_model
 from glassformer.text.framing import BERT_TOKENS, START
 
@@ -160,7 +159,7 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, name: str) -> None:
 def test_what_is_missing_is_installed_with_one_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_onnx, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(GlassformerError, match="pip install onnx onnxruntime onnxscript"):
         glassformer.export_model(a_gpt(tmp_path / "gpt"), "onnx", tmp_path / "out")
 
