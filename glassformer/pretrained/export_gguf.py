@@ -85,7 +85,11 @@ def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, 
             f"{' and '.join(assumed)}. llama.cpp and glassformer read it correctly"
         )
     write_file(folder / FILE, metadata, tensors)
-    write_text(folder / "README.md", _card(layout, saved, rest, dtype))
+    prompt = '"Once upon a time"'
+    commands = f"llama-cli -m {FILE} -p {prompt}\nglassformer generate {FILE} {prompt}"
+    usage = f"{code(commands, 'sh')}\n\nThe weights are stored in {dtype}."
+    about = f"A {layout.architecture} for llama.cpp"
+    write_text(folder / "README.md", card(saved.name, about, usage, rest))
     return f"{layout.architecture} in {dtype}", notes
 
 
@@ -241,11 +245,3 @@ def _type(name: str, tensor: Tensor, dtype: str) -> str:
     if kind == "F16" and not float(tensor.abs().max()) <= LARGEST_HALF:
         raise GlassformerError(f"{name} has values that are too large for F16. Use --dtype F32.")
     return kind
-
-
-def _card(layout: Layout, saved: Saved, rest: str, dtype: str) -> str:
-    commands = (
-        f'llama-cli -m {FILE} -p "Once upon a time"\nglassformer generate {FILE} "Once upon a time"'
-    )
-    usage = f"{code(commands, 'sh')}\n\nThe weights are stored in {dtype}."
-    return card(saved.name, f"A {layout.architecture} for llama.cpp", usage, rest)

@@ -107,7 +107,10 @@ def write_as(
     if not getattr(model.config, "has_head", True):
         _write_modules(folder, model.config)
     write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
-    write_file(folder / "README.md", _card(layout, saved, rest))
+    usage = code(transformers_usage(layout, model, saved.preprocessing))
+    about = an(layout.architecture, "A")
+    readme = card(saved.name, about, usage, rest, library_name="transformers")
+    write_file(folder / "README.md", readme)
     return layout.architecture, notes
 
 
@@ -161,9 +164,3 @@ def _write_modules(folder: Path, config: Any) -> None:
     )
     length = config.sentence_length or config.context_length
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": length})
-
-
-def _card(layout: Layout, saved: Saved, rest: str) -> str:
-    usage = code(transformers_usage(layout, saved.model, saved.preprocessing))
-    about = an(layout.architecture, "A")
-    return card(saved.name, about, usage, rest, library_name="transformers")

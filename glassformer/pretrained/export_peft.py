@@ -218,12 +218,9 @@ def _whole_modules(layout: Layout, model: Any) -> list[str]:
     for name in outside:
         parts = name.split(".")[:-1]
         modules = (".".join(parts[: end + 1]) for end in range(len(parts)))
-        found[next(each for each in modules if not _contains(each, inside))] = None
+        whole = (each for each in modules if not any(x.startswith(f"{each}.") for x in inside))
+        found[next(whole)] = None
     return list(found)
-
-
-def _contains(module: str, names: list[str]) -> bool:
-    return any(name.startswith(f"{module}.") for name in names)
 
 
 def _newest(layer: str, layout: Layout) -> str:

@@ -148,13 +148,8 @@ def _rule_of(file: dict[str, Any]) -> str | None:
     """The name of the rule by which a tokenizer.json cuts words; None: GGUF has none for it."""
     if file["model"]["type"] != "BPE" or file["model"]["byte_fallback"]:
         return None
-    same = (rule for rule in RULES if _cuts(file) == _cuts(_file_of(rule)))
-    return next(same, None)
-
-
-def _file_of(rule: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_backend([], [], rule).to_str())
-    return found
+    ours = {rule: json.loads(_backend([], [], rule).to_str()) for rule in RULES}
+    return next((rule for rule, example in ours.items() if _cuts(file) == _cuts(example)), None)
 
 
 def _cuts(file: dict[str, Any]) -> Any:

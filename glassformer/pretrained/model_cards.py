@@ -22,8 +22,10 @@ def card(title: str, about: str, usage: str, rest: str, **metadata: Any) -> str:
     had. Its metadata (licence, languages, data) stay, except those that are given."""
     had, text = _split(rest)
     had.pop("library_name", None)  # of the tool that the model was for before
-    tags = _unique(had.get("tags"), metadata.pop("tags", ()), "glassformer")
-    head = yaml.safe_dump(had | metadata | {"tags": tags}, sort_keys=False, allow_unicode=True)
+    before = had.get("tags") or []
+    tags = [*(before if isinstance(before, list) else [before]), *metadata.pop("tags", ())]
+    metadata["tags"] = [*dict.fromkeys(map(str, [*tags, "glassformer"]))]
+    head = yaml.safe_dump(had | metadata, sort_keys=False, allow_unicode=True)
     return (
         f"---\n{head}---\n\n# {title}\n\n{about}, exported with glassformer {__version__}.\n\n"
         f"{usage.strip()}\n\n{_below(text)}".rstrip()
@@ -76,12 +78,6 @@ def _split(text: str) -> tuple[dict[str, Any], str]:
     return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
 
 
-def _unique(*parts: Any) -> list[str]:
-    """Tags, each once."""
-    lists = (each if isinstance(each, list | tuple) else [each] for each in parts if each)
-    return [*dict.fromkeys(str(tag) for tags in lists for tag in tags)]
-
-
 def _below(text: str) -> str:
     """An older card as a part of a new one: its title is no longer one, and the commands that were
     meant for the folder that it described are left out."""
@@ -96,13 +92,10 @@ def _lowered(lines: Iterable[str], extra: str) -> Iterator[str]:
         if block or is_fence:
             block.append(line)
             if is_fence and len(block) > 1:
-                if not _is_trial(block[1:-1]):
+                is_trial = all(inner.startswith("glassformer ") for inner in block[1:-1])
+                if not (is_trial and block[1:-1]):
                     yield from block
                 block = []
         else:
             yield f"{extra}{line}" if re.match("#{1,5} ", line) else line
     yield from block  # that was never closed
-
-
-def _is_trial(lines: list[str]) -> bool:
-    return bool(lines) and all(line.startswith("glassformer ") for line in lines)

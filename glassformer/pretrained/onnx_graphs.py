@@ -103,6 +103,16 @@ class OnnxModel(ABC):
     def _fits(self, length: int) -> int:
         return min(length, self.model.context_length or length)
 
+    def _with_mask(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Rows of texts or series and a mask, after which only the first row is of full length."""
+        rows, length = next(iter(values.values())).shape[:2]
+        lengths = torch.linspace(length, 1, rows).round()[:, None]
+        return values | {"attention_mask": (torch.arange(length) < lengths).long()}
+
+    def _images(self, rows: int) -> dict[str, Tensor]:
+        shape = (rows, self.config.channels, *self.config.size)
+        return {"pixel_values": torch.randn(shape, generator=_random())}
+
 
 # --- decoders ---
 
@@ -167,13 +177,10 @@ class OnePass(OnnxModel):
         return [Graph("model.onnx", function, inputs, axes, self._outputs())]
 
     def _inputs(self, rows: int, length: int) -> dict[str, Tensor]:
-        if getattr(self.config, "num_features", None) is not None:
-            shape = (rows, length, self.config.num_features)
-            values = {"input_values": torch.randn(shape, generator=_random())}
-        else:
-            values = {"input_ids": self._ids(rows, length)}
-        lengths = torch.linspace(length, 1, rows).round()[:, None]  # of each row
-        return values | {"attention_mask": (torch.arange(length) < lengths).long()}
+        if getattr(self.config, "num_features", None) is None:
+            return self._with_mask({"input_ids": self._ids(rows, length)})
+        series = torch.randn(rows, length, self.config.num_features, generator=_random())
+        return self._with_mask({"input_values": series})
 
     def _outputs(self) -> list[str]:
         return ["logits"]
@@ -212,8 +219,7 @@ class Images(OnePass):
     is_image = True
 
     def _inputs(self, rows: int, length: int) -> dict[str, Tensor]:
-        shape = (rows, self.config.channels, *self.config.size)
-        return {"pixel_values": torch.randn(shape, generator=_random())}
+        return self._images(rows)
 
     def _compute(self, *inputs: Tensor) -> Any:
         (pixels,) = inputs
@@ -226,10 +232,13 @@ class Images(OnePass):
 class EncoderDecoder(OnnxModel):
     """Two graphs: one that reads the source, and one that writes with a cache."""
 
+    is_image = False
+
     def graphs(self) -> list[Graph]:
-        length = self._fits(SOURCE)
-        source = self._source(ROWS, length)
-        memory = _cache(self.config, ROWS, self._places(length), "memory")
+        source = self._source(ROWS, self._fits(SOURCE))
+        with torch.no_grad():
+            states = self._encode(*source.values())
+        memory = self._memory([torch.zeros(state.shape) for state in states])
         cache = _cache(self.config, ROWS, PAST, "past_key_values")
         mask = self._mask(source)
         inputs = {"input_ids": self._ids(ROWS, NEW, target=True), **mask, **memory, **cache}
@@ -241,37 +250,31 @@ class EncoderDecoder(OnnxModel):
         ]
         reads = _Function(self.model, self._encode)
         writes = _Function(self.model, self._decode)
+        read_axes: list[Axes] = [
+            {0: "batch"} if self.is_image else {0: "batch", 1: "source"} for _ in source
+        ]
         return [
-            Graph("encoder.onnx", reads, source, self._source_axes(), [*memory]),
+            Graph("encoder.onnx", reads, source, read_axes, [*memory]),
             Graph("decoder.onnx", writes, inputs, axes, _written(cache)),
         ]
 
     def _source(self, rows: int, length: int) -> dict[str, Tensor]:
-        lengths = torch.linspace(length, 1, rows).round()[:, None]
-        mask = (torch.arange(length) < lengths).long()
-        return {"input_ids": self._ids(rows, length), "attention_mask": mask}
-
-    def _source_axes(self) -> list[Axes]:
-        return [{0: "batch", 1: "source"}] * 2
-
-    def _places(self, length: int) -> int:
-        return length
+        return self._with_mask({"input_ids": self._ids(rows, length)})
 
     def _mask(self, source: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {"encoder_attention_mask": source["attention_mask"]}
+        return {} if self.is_image else {"encoder_attention_mask": source["attention_mask"]}
 
-    def _encode(self, source: Tensor, mask: Tensor | None = None) -> list[Tensor]:
-        real = () if mask is None else (mask.bool(),)
-        memory = self.model.encode(source, *real)
+    def _memory(self, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+        return dict(zip(_names(self.config, "memory"), tensors, strict=True))
+
+    def _encode(self, source: Tensor, *mask: Tensor) -> list[Tensor]:
+        memory = self.model.encode(source, *(each.bool() for each in mask))
         return [each for layer in memory.layers for each in (layer.key, layer.value)]
 
-    def _decode(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        ids, mask, *rest = inputs
-        return self._decoded(ids, mask.bool()[:, None, None], rest)
-
-    def _decoded(
-        self, ids: Tensor, mask: Tensor | None, rest: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
+    def _decode(self, ids: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        mask = None
+        if not self.is_image:
+            mask, rest = rest[0].bool()[:, None, None], rest[1:]
         number = len(rest) // 2
         remembered, past = rest[:number], rest[number:]
         layers = zip(remembered[::2], remembered[1::2], strict=True)
@@ -283,10 +286,9 @@ class EncoderDecoder(OnnxModel):
         for rows, length in TRIED:
             source = self._source(rows, self._fits(length + 2))
             target = self._ids(rows, self._fits(length), target=True)
-            expected = self.model(source_of(source), target, *_as_bool(source))
-            memory = dict(
-                zip(_names(self.config, "memory"), run("encoder.onnx", source), strict=True)
-            )
+            first, *mask = source.values()
+            expected = self.model(first, target, *(each.bool() for each in mask))
+            memory = self._memory(run("encoder.onnx", source))
             cache = _cache(self.config, rows, 0, "past_key_values")
             found = []
             for part in target.split(max(1, target.size(1) // 2), dim=1):
@@ -300,31 +302,10 @@ class EncoderDecoder(OnnxModel):
 class Captions(EncoderDecoder):
     """The source is an image."""
 
+    is_image = True
+
     def _source(self, rows: int, length: int) -> dict[str, Tensor]:
-        shape = (rows, self.config.channels, *self.config.size)
-        return {"pixel_values": torch.randn(shape, generator=_random())}
-
-    def _source_axes(self) -> list[Axes]:
-        return [{0: "batch"}]
-
-    def _places(self, length: int) -> int:
-        rows, columns = self.model.grid
-        return rows * columns
-
-    def _mask(self, source: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {}
-
-    def _decode(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        ids, *rest = inputs
-        return self._decoded(ids, None, rest)
-
-
-def source_of(inputs: Mapping[str, Tensor]) -> Tensor:
-    return next(iter(inputs.values()))
-
-
-def _as_bool(source: Mapping[str, Tensor]) -> list[Tensor]:
-    return [source["attention_mask"].bool()] if "attention_mask" in source else []
+        return self._images(rows)
 
 
 def _random() -> torch.Generator:
