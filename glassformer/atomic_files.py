@@ -132,11 +132,16 @@ def files_beside_manifest(path: Path) -> list[str]:
     """The names of the files in a folder that its manifest does not list."""
     if not path.is_dir():
         return []
+    return sorted({each.name for each in path.iterdir()} - {*read_manifest(path), MANIFEST})
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a folder; empty if there is none, or if it is damaged."""
     try:
-        listed = set(json.loads((path / MANIFEST).read_text()))
-    except (OSError, ValueError, TypeError, RecursionError):
-        listed = set()
-    return sorted({each.name for each in path.iterdir()} - listed - {MANIFEST})
+        values = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def discard(path: Path) -> None:

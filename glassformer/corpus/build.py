@@ -34,7 +34,7 @@ from glassformer.corpus.languages import check_languages
 from glassformer.corpus.linked_pages import check_links, write_linked
 from glassformer.corpus.links import LINKS, check_free
 from glassformer.corpus.near_duplicates import DropDuplicates
-from glassformer.corpus.outcomes import EXTRA
+from glassformer.corpus.outcomes import EXTRA, in_columns
 from glassformer.corpus.page_outcomes import KEPT, Outcomes
 from glassformer.corpus.page_step import ReadPages
 from glassformer.corpus.personal_data import scrubbed_in
@@ -66,12 +66,9 @@ class Corpus:
         return {"corpus": str(self.folder)} | counts | {"shards": len(self.manifest["shards"])}
 
     def text(self) -> str:
-        rows = [("pages read", self.manifest["read"])]
-        rows += [
-            (name.replace("_", " "), count) for name, count in self.manifest["dropped"].items()
-        ]
-        rows.append(("documents kept", self.manifest["kept"]))
-        return "\n".join(f"{name:<36}{count:>12,}" for name, count in rows)
+        read, kept = self.manifest["read"], self.manifest["kept"]
+        dropped = ((rule, count, "") for rule, count in self.manifest["dropped"].items())
+        return in_columns(("pages read", read, ""), *dropped, ("documents kept", kept, ""))
 
 
 def build(

@@ -24,8 +24,16 @@ from glassformer.corpus.addresses import Network
 from glassformer.corpus.fetch_progress import FetchProgress
 from glassformer.corpus.frontier import Frontier, Link
 from glassformer.corpus.http_request import PAGES, REDIRECTS, Client
-from glassformer.corpus.links import LINKS
-from glassformer.corpus.outcomes import EXTRA, HTTP, OUTCOMES, UNREACHABLE, FetchError, described
+from glassformer.corpus.links import LINKS, link_in
+from glassformer.corpus.outcomes import (
+    EXTRA,
+    HTTP,
+    OUTCOMES,
+    UNREACHABLE,
+    FetchError,
+    described,
+    in_columns,
+)
 from glassformer.corpus.page_store import LARGEST_FILE, PageStore
 from glassformer.corpus.politeness import MOST_REDIRECTS, Politeness, redirected
 from glassformer.corpus.urls import BadUrlError, Url, parse_url
@@ -90,12 +98,8 @@ class Fetched:
 
     def text(self) -> str:
         outcomes: dict[str, int] = self.as_json()["outcomes"]
-        rows = [("links", self.links, "")]
-        rows += [(name, count, described(name)) for name, count in outcomes.items() if count]
-        return "\n".join(
-            f"{name.replace('_', ' '):<20}{count:>12,}  {about}".rstrip()
-            for name, count, about in rows
-        )
+        rows = ((name, count, described(name)) for name, count in outcomes.items() if count)
+        return in_columns(("links", self.links, ""), *rows)
 
 
 def fetch_pages(
@@ -205,7 +209,7 @@ class _Fetch:
                     return
                 if number < len(done) and done[number]:
                     continue
-                text = _url_in(line, f"{self._file}:{number + 1}")
+                text = link_in(line, f"{self._file}:{number + 1}")["url"]
                 try:
                     yield Link(number, text, parse_url(text))
                 except BadUrlError as error:
@@ -253,13 +257,3 @@ def _check_online(counts: Counter[str], enough: int = _ENOUGH) -> None:
             f"none of {total:,} links can be reached. Check the connection of this "
             "machine, then run the same command with --retry."
         )
-
-
-def _url_in(line: bytes, place: str) -> str:
-    try:
-        text = json.loads(line)["url"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = None
-    if not isinstance(text, str):
-        raise GlassformerError(f'{place}: not a link. Write each line as {{"url": "…"}}.')
-    return text

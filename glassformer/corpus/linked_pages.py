@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from glassformer.corpus.links import LINKS
+from glassformer.corpus.links import LINKS, link_in
 from glassformer.corpus.page_outcomes import write_lines
 from glassformer.corpus.urls import BadUrlError, parse_url
 from glassformer.errors import GlassformerError
@@ -44,7 +44,7 @@ def write_linked(links: Path, redirects: dict[str, str], path: Path) -> None:
     pages: Linked = {}
     for link in _read_links(links / LINKS):
         about = {name: link[name] for name in _SAVED if link.get(name) is not None}
-        key = key_of(str(link["url"]))
+        key = key_of(link["url"])
         for _ in range(_MOST_REDIRECTS + 1):
             pages.setdefault(key, about)
             if key not in redirects:
@@ -72,13 +72,6 @@ def _read_links(path: Path) -> Iterable[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
-                try:
-                    row = json.loads(line)
-                    row["url"]
-                except (ValueError, TypeError, KeyError):
-                    raise GlassformerError(
-                        f"{path}, line {number:,}: not a link. Run glassformer corpus links again."
-                    ) from None
-                yield row
+                yield link_in(line, f"{path}:{number}")
     except (OSError, UnicodeDecodeError) as error:
         raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None

@@ -14,13 +14,15 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.atomic_files import MANIFEST, file_digest, new_folder, write_json
+from glassformer.atomic_files import MANIFEST, file_digest, new_folder, read_manifest, write_json
 from glassformer.corpus.dump_files import dump_files
 from glassformer.corpus.link_rules import RULES, LinkRules
+from glassformer.corpus.outcomes import in_columns
 from glassformer.corpus.posts import Post, read_posts
 from glassformer.corpus.urls import Url
 from glassformer.data.text_files import DataPath
@@ -49,13 +51,8 @@ class Links:
         return dict(vars(self))
 
     def text(self) -> str:
-        rows = [("posts read", self.read, "")]
-        rows += [(name, count, RULES[name]) for name, count in self.dropped.items() if count]
-        rows.append(("links kept", self.kept, ""))
-        return "\n".join(
-            f"{name.replace('_', ' '):<20}{count:>12,}  {about}".rstrip()
-            for name, count, about in rows
-        )
+        dropped = ((name, count, RULES[name]) for name, count in self.dropped.items() if count)
+        return in_columns(("posts read", self.read, ""), *dropped, ("links kept", self.kept, ""))
 
 
 def collect_links(
@@ -87,17 +84,22 @@ def collect_links(
     return found
 
 
+def link_in(line: bytes | str, place: str) -> dict[str, Any]:
+    """A link from a line of links.jsonl."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        link: dict[str, Any] = json.loads(line)
+        if isinstance(link["url"], str):
+            return link
+    raise GlassformerError(f'{place}: not a link. Write each line as {{"url": "…"}}.')
+
+
 def check_free(out: Path, force: bool, made: str) -> None:
     """Raise unless `out` can be written: with force, also if it is an earlier output."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not force:
         raise UsageError(f"{out} already exists. Pass --force to replace it, or another --out.")
-    try:
-        is_ours = json.loads((out / MANIFEST).read_text(encoding="utf-8"))["format"] == made
-    except (OSError, ValueError, KeyError, TypeError):
-        is_ours = False
-    if not is_ours:
+    if read_manifest(out).get("format") != made:
         raise UsageError(
             f"{out} contains something else, so --force does not replace it. Pass another --out."
         )

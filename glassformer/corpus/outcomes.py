@@ -25,6 +25,13 @@ UNREACHABLE = ("dns", "connection", "timed_out")
 _PASSING = (*UNREACHABLE, "robots_unreachable", "broken", f"{HTTP}408", f"{HTTP}429")
 
 
+def in_columns(*rows: tuple[str, int, str]) -> str:
+    """Names, numbers and what they count, below each other."""
+    width = max(20, *(len(name) + 2 for name, _, _ in rows))
+    lines = (f"{name.replace('_', ' '):<{width}}{n:>12,}  {about}" for name, n, about in rows)
+    return "\n".join(map(str.rstrip, lines))
+
+
 def described(outcome: str) -> str:
     return OUTCOMES.get(outcome) or f"the site answered with status {outcome.removeprefix(HTTP)}"
 

@@ -17,7 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.atomic_files import MANIFEST, explained, file_digest, new_file, sync, write_json
+from glassformer.atomic_files import (
+    MANIFEST,
+    explained,
+    file_digest,
+    new_file,
+    read_manifest,
+    sync,
+    write_json,
+)
 from glassformer.corpus.outcomes import may_pass
 from glassformer.corpus.warc_records import Page, page_records, warcinfo
 from glassformer.errors import GlassformerError, UsageError
@@ -61,14 +69,10 @@ class PageStore:
                 raise UsageError(f"{self.folder} contains something else. Pass another --out.")
             write_json(path, {"format": FORMAT, **self._about})
             return
-        try:
-            saved = json.loads(path.read_text(encoding="utf-8"))
-            is_ours, links = saved["format"] == FORMAT, saved["links_sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
-            is_ours, links = False, ""
-        if not is_ours:
+        saved = read_manifest(self.folder)
+        if saved.get("format") != FORMAT:
             raise UsageError(f"{self.folder} contains something else. Pass another --out.")
-        if links != self._about["links_sha256"]:
+        if saved.get("links_sha256") != self._about["links_sha256"]:
             raise UsageError(f"{self.folder} contains pages of other links. Pass another --out.")
 
     def _recover(self) -> int:
