@@ -41,8 +41,13 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 def write_json_line(path: Path, values: dict[str, Any]) -> None:
     """Replace `path` by a file with one JSON object on a line, for programs to read."""
+    write_file(path, json_line(values))
+
+
+def json_line(values: dict[str, Any]) -> bytes:
+    """One JSON object on a line."""
     text = json.dumps(values, ensure_ascii=False) + "\n"
-    write_file(path, text.encode(errors="backslashreplace"))  # half a character, as JSON writes it
+    return text.encode(errors="backslashreplace")  # half a character, as JSON writes it
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
+from glassformer.atomic_files import json_line, write_file
 from glassformer.corpus.links import LINKS, link_in
-from glassformer.corpus.page_outcomes import write_lines
 from glassformer.corpus.urls import BadUrlError, parse_url
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause
@@ -50,7 +50,8 @@ def write_linked(links: Path, redirects: dict[str, str], path: Path) -> None:
             if key not in redirects:
                 break
             key = redirects[key]
-    write_lines(path, ({"key": key, **about} for key, about in sorted(pages.items())))
+    rows = ({"key": key, **about} for key, about in sorted(pages.items()))
+    write_file(path, b"".join(map(json_line, rows)))
 
 
 @cache

@@ -6,13 +6,9 @@ the work was divided.
 """
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import write_file
 from glassformer.wording import shortened
 
 EXAMPLES = 4  # of each rule
@@ -100,9 +96,3 @@ def _place(count: tuple[str, int]) -> tuple[int, str]:
     """Rules in the order of the steps."""
     step = count[0].partition("/")[0]
     return [*STEPS, step].index(step), count[0]
-
-
-def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """A small file of JSON lines, whole or not at all."""
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    write_file(path, lines.encode(errors="backslashreplace"))

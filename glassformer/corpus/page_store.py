@@ -21,6 +21,7 @@ from glassformer.atomic_files import (
     MANIFEST,
     explained,
     file_digest,
+    json_line,
     new_file,
     read_manifest,
     sync,
@@ -104,7 +105,7 @@ class PageStore:
         with new_file(path) as partial, partial.open("wb") as kept:
             for _, line in _lines(path):
                 if not may_pass(line["outcome"]):
-                    kept.write(_as_line(line))
+                    kept.write(json_line(line))
 
     def _is_there(self, line: Line, whole: dict[str, int]) -> bool:
         """Whether the page of an outcome is on disk."""
@@ -142,7 +143,7 @@ class PageStore:
             if page is not None and records is not None:
                 line |= {"final_url": str(page.url), "bytes": len(page.response.body)}
                 line |= self._write_records(records)
-            write_all(self._outcomes, _as_line(line))
+            write_all(self._outcomes, json_line(line))
             self._count(line)
             if self._file is not None:
                 self._end = self._file.tell()
@@ -216,10 +217,6 @@ def write_all(file: Any, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
-
-
-def _as_line(line: Line) -> bytes:
-    return json.dumps(line, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 
 
 def _name_of(partial: Path) -> str:

@@ -57,27 +57,22 @@ def read_posts(path: DataPath, malformed: Malformed) -> Iterator[Post]:
     """The posts of a file, one at a time. What cannot be read is passed to `malformed`, which may
     raise; a file without URLs or scores is an error."""
     columns: set[str] = set()
-    missing = {"url", "score"}
     count = 0
     for row in _rows(path, malformed):
         post = _post(row)
-        if missing and not post.is_self:
+        if count < _ENOUGH and not post.is_self:
             count += 1
             columns.update(map(str, row))
-            missing -= {
-                *(("url",) if "url" in row else ()),
-                *(("score",) if any(each in row for each in SCORES) else ()),
-            }
-            if count >= _ENOUGH:
-                _check_columns(path, missing, columns)
+            if count == _ENOUGH:
+                _check_columns(path, columns)
         yield post
     if count:
-        _check_columns(path, missing, columns)
+        _check_columns(path, columns)
 
 
-def _check_columns(path: DataPath, missing: set[str], columns: set[str]) -> None:
-    if missing:
-        name = "url" if "url" in missing else "score (or ups)"
+def _check_columns(path: DataPath, columns: set[str]) -> None:
+    if "url" not in columns or not columns & {*SCORES}:
+        name = "score (or ups)" if "url" in columns else "url"
         raise GlassformerError(
             f"{path} has no column {name} (columns: {', '.join(sorted(columns)) or 'none'}). "
             "Pass a dump of posts, not of comments."
@@ -228,17 +223,11 @@ def _table(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[R
             continue
         if not names:
             names = [name.strip().lower() for name in fields]
-            _check_header(path, names)
+            _check_columns(path, set(names))
         elif len(fields) == len(names):
             yield dict(zip(names, fields, strict=True))
         elif any(fields):
             malformed(f"{path}:{begin}: expected {len(names)} columns, found {len(fields)}")
-
-
-def _check_header(path: DataPath, names: list[str]) -> None:
-    found = {"url"} if "url" in names else set()
-    found |= {"score"} if any(each in names for each in SCORES) else set()
-    _check_columns(path, {"url", "score"} - found, set(names))
 
 
 def _decoded_lines(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[str]:

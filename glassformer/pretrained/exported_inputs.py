@@ -43,11 +43,15 @@ def _written(folder: Path, saved: Saved) -> Values:
     length = getattr(saved.model.config, "context_length", None)
     match preprocessing:
         case PairPreprocessing():
-            return _write_pair(folder, preprocessing)
+            source, end = preprocessing.source, preprocessing.source.end_of_text
+            after = () if end is None else (end,)
+            source.framed((), after, adds_blank=True).save(folder / TOKENIZER)
+            if preprocessing.target_tokenizer is not None:
+                preprocessing.target_tokenizer.save(folder / TARGET)
+            return _ends(preprocessing)
         case CaptionPreprocessing():
             preprocessing.tokenizer.save(folder / TOKENIZER)
-            ids = {"decoder_start_token_id": preprocessing.start, "eos_token_id": preprocessing.end}
-            return ids | write_images(folder, preprocessing)
+            return _ends(preprocessing) | write_images(folder, preprocessing)
         case PalettePreprocessing():
             return write_palette(folder, preprocessing)
         case ImagePreprocessing():
@@ -64,10 +68,6 @@ def _written(folder: Path, saved: Saved) -> Values:
             return write_masked(folder, preprocessing, length)
 
 
-def _write_pair(folder: Path, preprocessing: PairPreprocessing) -> Values:
-    source, end = preprocessing.source, preprocessing.source.end_of_text
-    after = () if end is None else (end,)
-    source.framed((), after, adds_blank=True).save(folder / TOKENIZER)
-    if preprocessing.target_tokenizer is not None:
-        preprocessing.target_tokenizer.save(folder / TARGET)
+def _ends(preprocessing: Any) -> Values:
+    """The tokens with which an answer begins and ends."""
     return {"decoder_start_token_id": preprocessing.start, "eos_token_id": preprocessing.end}

@@ -36,9 +36,8 @@ def foreign_model(path: DataPath) -> StoredModel | None:
     if path.is_file():
         return ModelFile(path)
     folder = Path(str(path))
-    if is_adapter(folder):
-        return AdapterFolder(folder)
-    return HuggingFaceFolder(folder) if is_hugging_face(folder) else None
+    is_theirs = is_adapter(folder) or is_hugging_face(folder)
+    return ForeignFolder(folder) if is_theirs else None
 
 
 class ModelFile(StoredModel):
@@ -64,49 +63,39 @@ class ModelFile(StoredModel):
         return [self.path]
 
 
-class HuggingFaceFolder(StoredModel):
-    """A model as transformers saves it."""
+class ForeignFolder(StoredModel):
+    """A model as transformers saves it, or a LoRA adapter, which is merged into its base model."""
 
     def model(self) -> Saved:
-        return _saved(read_folder(self.path))
+        with self._parts() as parts:
+            return _saved(read_folder(*parts))
 
     def config(self) -> tuple[str, Config]:
-        found = describe(self.path)
+        with self._parts() as parts:
+            found = describe(*parts)
         return found.layout.model, found.config
 
     def preprocessing(self) -> Preprocessing:
-        return read_preprocessing(self.path)
+        with self._parts() as parts:
+            return read_preprocessing(*parts)
 
     def generation(self) -> Values:
-        return read_generation(self.path)
-
-
-class AdapterFolder(StoredModel):
-    """A LoRA adapter, which is opened merged into its base model."""
-
-    def model(self) -> Saved:
-        return _saved(read_adapter(self.path))
-
-    def config(self) -> tuple[str, Config]:
-        with self._with_base() as (base, adapter):
-            found = describe(base, adapter)
-        return found.layout.model, found.config
-
-    def preprocessing(self) -> Preprocessing:
-        with self._with_base() as (base, adapter):
-            return read_preprocessing(base, adapter)
-
-    def generation(self) -> Values:
-        with self._with_base() as (base, adapter):
-            return read_generation(base, adapter)
+        with self._parts() as parts:
+            return read_generation(*parts)
 
     def digest(self) -> str:
+        if not is_adapter(self.path):
+            return super().digest()
         own = file_digest(self.path / ADAPTER_WEIGHTS)
         base = _base_of(open_adapter(self.path), None)
         return f"{own[:32]}+{stored(str(base)).digest()}"
 
     @contextmanager
-    def _with_base(self) -> Iterator[tuple[Path, Adapter]]:
+    def _parts(self) -> Iterator[tuple[Path, Adapter | None]]:
+        """The folder of the model, and what is merged into it."""
+        if not is_adapter(self.path):
+            yield self.path, None
+            return
         adapter = open_adapter(self.path)
         with _base_folder(adapter) as base:
             yield base, adapter
