@@ -34,7 +34,7 @@ class HttpMessage:
 
     status: int
     headers: dict[str, str]
-    """By lower-case name."""
+    """Values by names in lower case."""
     raw_body: bytes
 
     def body(self, most: int) -> bytes:

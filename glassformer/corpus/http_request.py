@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.corpus.addresses import Endpoint, Network
@@ -73,8 +73,8 @@ class Client:
         deadline = _Deadline(timeout, self.stopping)
         try:
             endpoints = self.network.endpoints(url.host, url.port, deadline.left())
-            with self._connected(url, endpoints, deadline) as (stream, address):
-                return _exchange(url, self.headers(url), stream, address, largest, types, cut)
+            with self._connected(url, endpoints, deadline) as connection:
+                return self._exchange(url, connection, largest, types, cut)
         except TimeoutError:
             raise FetchError("timed_out", f"longer than {timeout:g} s") from None
         except ssl.SSLError as error:
@@ -98,6 +98,25 @@ class Client:
             connection.close()
             raise
         return _Connection(connection, deadline, address)
+
+    def _exchange(
+        self, url: Url, stream: "_Connection", largest: int, types: Sequence[str], cut: bool
+    ) -> Response:
+        connection = http.client.HTTPConnection(url.host, url.port)
+        connection.sock = stream
+        connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers(url).items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        headers = tuple((name, " ".join(value.split())) for name, value in answer.getheaders())
+        response = Response(answer.status, answer.reason, headers, b"", stream.address)
+        if not 200 <= answer.status < 300:
+            return response
+        if types and response.media_type not in types:
+            raise FetchError("bad_type", response.media_type or "no content type")
+        body = _body(answer, response.header("Content-Encoding"), largest, cut)
+        return replace(response, body=body)
 
 
 def _reached(endpoints: Sequence[Endpoint], deadline: "_Deadline") -> socket.socket:
@@ -127,10 +146,10 @@ class _Connection:
     """What `http.client` needs of a socket. Every read and write ends at the deadline."""
 
     def __init__(self, connection: socket.socket, deadline: _Deadline, address: str) -> None:
-        self._socket, self._deadline, self._address = connection, deadline, address
+        self._socket, self._deadline, self.address = connection, deadline, address
 
-    def __enter__(self) -> tuple["_Connection", str]:
-        return self, self._address
+    def __enter__(self) -> "_Connection":
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
@@ -162,33 +181,7 @@ class _TimedReader(io.RawIOBase):
                 continue
 
 
-# --- what is sent and received ---
-
-
-def _exchange(
-    url: Url,
-    headers: dict[str, str],
-    stream: _Connection,
-    address: str,
-    largest: int,
-    types: Sequence[str],
-    cut: bool,
-) -> Response:
-    connection = http.client.HTTPConnection(url.host, url.port)
-    connection.sock = stream
-    connection.putrequest("GET", url.target, skip_host=True, skip_accept_encoding=True)
-    for name, value in headers.items():
-        connection.putheader(name, value)
-    connection.endheaders()
-    answer = connection.getresponse()
-    found = tuple((name, " ".join(value.split())) for name, value in answer.getheaders())
-    response = Response(answer.status, answer.reason, found, b"", address)
-    if not 200 <= answer.status < 300:
-        return response
-    if types and response.media_type not in types:
-        raise FetchError("bad_type", response.media_type or "no content type")
-    body = _body(answer, response.header("Content-Encoding"), largest, cut)
-    return Response(answer.status, answer.reason, found, body, address)
+# --- what is received ---
 
 
 def _body(answer: http.client.HTTPResponse, encoding: str, largest: int, cut: bool) -> bytes:

@@ -49,7 +49,7 @@ def read_index(pages: Path, task: int) -> Array:
 
 
 def _drop_equal(verdicts: Array, digests: Array) -> None:
-    """Of documents with equal digests, all but the first."""
+    """Drop all documents with equal digests but the first."""
     if not len(digests):
         return
     order = np.lexsort((digests[:, 1], digests[:, 0]))  # stable: the first stays first

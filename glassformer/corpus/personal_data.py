@@ -24,7 +24,7 @@ def scrubbed(text: str) -> str:
 
 
 def scrubbed_in(values: Any) -> Any:
-    """The same for all texts and titles in plain data."""
+    """Plain data in which all texts and titles are scrubbed."""
     if isinstance(values, list):
         return [scrubbed_in(each) for each in values]
     if not isinstance(values, dict):

@@ -76,18 +76,15 @@ class Politeness:
             except FetchError as error:
                 found = error
             if not self._client.stopping.is_set():
-                self._remember(origin, found)
+                with self._lock:
+                    self._sites[origin] = found
+                    if len(self._sites) > _REMEMBERED:
+                        self._sites.popitem(last=False)
             if isinstance(found, Robots) and found.delay <= LONGEST_DELAY:
                 self.turns.postpone(origin[1].removeprefix("www."), found.delay)
         if isinstance(found, FetchError):
             raise FetchError(found.outcome, found.detail)
         return found
-
-    def _remember(self, origin: Origin, found: Robots | FetchError) -> None:
-        with self._lock:
-            self._sites[origin] = found
-            if len(self._sites) > _REMEMBERED:
-                self._sites.popitem(last=False)
 
     def _fetched(self, url: Url) -> Robots:
         """Redirects are followed. A missing file allows everything; a failing server forbids it."""

@@ -101,7 +101,7 @@ def document_at(pages: Path, starts: Array, number: int) -> dict[str, Any]:
 
 
 class _Statistics:
-    """Of the documents that are kept."""
+    """Counts of the documents that are kept."""
 
     def __init__(self) -> None:
         self._num_bytes = self._num_characters = 0

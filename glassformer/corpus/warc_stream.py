@@ -352,7 +352,7 @@ class WarcStream:
 
 
 def _format_of(path: Path, file: BinaryIO) -> _Gzip | _Zstandard | None:
-    """By the first bytes; by the name if these are damaged. None: not compressed."""
+    """The format by the first bytes; by the name if these are damaged. None: not compressed."""
     head, name = file.read(len(RECORD)), path.name.lower()
     if head.startswith(RECORD):
         return None

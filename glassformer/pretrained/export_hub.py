@@ -84,7 +84,7 @@ def _same_as(layout: Layout, saved: Saved) -> list[str]:
 def write_as(
     family: Family, layout: Layout, saved: Saved, folder: Path, rest: str
 ) -> tuple[str, list[str]]:
-    """The same as this architecture, from which the model must not differ."""
+    """Write the model as this architecture, from which it must not differ."""
     model: Any = saved.model
     notes = [layout.note] if layout.note else []
     if float(getattr(model, "temperature", 1.0)) != 1:

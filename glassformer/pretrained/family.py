@@ -46,7 +46,7 @@ class Layout:
     links: Callable[[Any], Iterable[Link]]
     """The tensors of a model of our config."""
     prefix: str = ""
-    """Of the names of the body, which files of a bare body leave out."""
+    """How the names of the body begin; files of a bare body leave it out."""
     left_out: tuple[str, ...] = ()
     """Tensors that are not needed, as regular expressions; reported."""
     computed: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ def labels_from(theirs: Values) -> Values:
 
 
 def image_labels_from(theirs: Values) -> Values:
-    """Of a classifier of images: its labels and its activation. Theirs has no dropout before the
+    """The labels of a classifier of images and its activation. Theirs has no dropout before the
     head."""
     activation = our_activation(theirs["hidden_act"])
     return labels_from(theirs) | {"activation": activation, "head_dropout": 0.0}

@@ -19,7 +19,7 @@ class Format:
 
     name: str
     recognises: Callable[[bytes], bool]
-    """By the first bytes of a file."""
+    """Whether the first bytes of a file are those of this format."""
     read: Callable[[DataPath], ForeignModel]
     describe: Callable[[DataPath], tuple[str, Config]] | None = None
     """Which model it contains, and its config, without reading the weights."""

@@ -125,7 +125,7 @@ class GGUFFile:
         return self._take(length).decode(errors="replace")
 
     def _name(self) -> str:
-        """Of a key or a tensor: it stands in messages."""
+        """The name of a key or a tensor, which stands in messages."""
         name = self._string()
         if not name.isprintable():
             raise self._damaged(f"the name {name[:40]!r} is not text")

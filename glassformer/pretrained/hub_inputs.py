@@ -45,10 +45,10 @@ class Kind:
     """A row of the table."""
 
     read: Callable[[Path, Values], Preprocessing]
-    """From a folder and its config.json."""
+    """Read it from a folder and its config.json."""
     write: Callable[[Path, Any, int | None], Values]
-    """Into a folder, for a model that reads at most so many tokens. Returns further values of its
-    config.json."""
+    """Write it into a folder, for a model that reads at most so many tokens. Returns further values
+    of its config.json."""
 
 
 def settings_of(folder: Path, name: str) -> Values:

@@ -22,7 +22,7 @@ class Kind:
     types: tuple[type, ...]
     least: float = -inf
     items: type = object
-    """Of a list."""
+    """The type of the items of a list."""
 
     def allows(self, value: Any) -> bool:
         if isinstance(value, bool):  # to Python, true is a number as well

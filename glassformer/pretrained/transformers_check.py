@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,27 +18,6 @@ from glassformer.errors import GlassformerError
 from glassformer.pretrained.probes import Probe
 
 SECONDS = 600
-# Reads the folder and the inputs; writes the logits, and prints the tokens of a text.
-PROGRAM = """
-import json, sys, warnings
-warnings.filterwarnings("ignore")
-import torch, transformers
-from safetensors.torch import load_file, save_file
-transformers.logging.set_verbosity_error()
-folder, name, path = sys.argv[1:4]
-text, more = map(json.loads, sys.argv[4:6])
-model, report = getattr(transformers, name).from_pretrained(
-    folder, output_loading_info=True, **more)
-with torch.inference_mode():
-    found = model.eval()(**load_file(path))
-found = found.logits if hasattr(found, "logits") else found.last_hidden_state
-save_file({"logits": found.float().contiguous()}, path + ".logits")
-ids = None
-if text is not None:
-    ids = transformers.AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
-missing = sorted(k for k in report["missing_keys"] if "pooler" not in k and "embed_pos" not in k)
-print(json.dumps({"ids": ids, "version": transformers.__version__, "missing": missing}))
-"""
 
 
 def logits_in_transformers(
@@ -71,7 +51,8 @@ def logits_in_transformers(
 
 
 def _answer(arguments: list[str], folder: Path) -> dict[str, Any]:
-    command = [sys.executable, "-c", PROGRAM, *arguments]
+    program = resources.files(__package__) / "transformers_check.py.txt"
+    command = [sys.executable, "-c", program.read_text(encoding="utf-8"), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
