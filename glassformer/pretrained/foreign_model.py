@@ -1,32 +1,27 @@
 """A model as it was read from another format."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
+from glassformer.checkpoint.model_folder import Saved
 from glassformer.config import Values
 from glassformer.models import name_of, row
 from glassformer.preprocessing import Preprocessing
 from glassformer.wording import counted
 
 
-@dataclass(frozen=True)
-class ForeignModel:
-    """A model with its preprocessing, ready to be saved in a model folder."""
+@dataclass(frozen=True, kw_only=True)
+class ForeignModel(Saved):
+    """A model of another tool, converted to one of ours."""
 
-    model: nn.Module
-    preprocessing: Preprocessing
     about: str
     """What it is, in a few words."""
-    verb: str
-    """A verb to try it with."""
-    arguments: tuple[str, ...] = ()
-    """What follows the folder in a command to try."""
+    command: tuple[str, ...]
+    """A verb to try it with, and what follows the folder."""
     notes: tuple[str, ...] = ()
-    generation: Values = field(default_factory=dict)
-    """Defaults of generation."""
 
 
 def converted(
@@ -37,11 +32,15 @@ def converted(
     generation: Values | None = None,
 ) -> ForeignModel:
     """A model that had this architecture, with a command to try it."""
-    verb, *arguments = command_to_try(model, preprocessing)
-    size = counted(sum(parameter.numel() for parameter in model.parameters()), "parameter")
-    about = f"{architecture}, {size}"
+    size = sum(parameter.numel() for parameter in model.parameters())
     return ForeignModel(
-        model, preprocessing, about, verb, tuple(arguments), tuple(notes), generation or {}
+        name_of(model),
+        model.eval(),
+        preprocessing,
+        generation or {},
+        about=f"{architecture}, {counted(size, 'parameter')}",
+        command=command_to_try(model, preprocessing),
+        notes=tuple(notes),
     )
 
 

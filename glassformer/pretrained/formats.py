@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from glassformer.config import Config
 from glassformer.data.text_files import DataPath, EmptyError, open_bytes
 from glassformer.errors import GlassformerError
-from glassformer.models import name_of
 from glassformer.pretrained import gguf, word_vectors
 from glassformer.pretrained.foreign_model import ForeignModel
 
@@ -27,9 +26,9 @@ class Format:
     def description(self, path: DataPath) -> tuple[str, Config]:
         if self.describe is not None:
             return self.describe(path)
-        model = self.read(path).model
-        config: Config = model.config  # type: ignore[assignment]
-        return name_of(model), config
+        found = self.read(path)
+        config: Config = found.model.config  # type: ignore[assignment]
+        return found.name, config
 
 
 FORMATS = (

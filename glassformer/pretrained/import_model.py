@@ -13,7 +13,6 @@ from glassformer.checkpoint.replaceable import check_replaceable
 from glassformer.data.archives import COMPRESSIONS
 from glassformer.data.text_files import missing
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.models import name_of
 from glassformer.pretrained.formats import format_of
 from glassformer.pretrained.hugging_face import is_hugging_face, read_folder
 from glassformer.pretrained.model_cards import own_card
@@ -84,16 +83,16 @@ def import_model(
     else:
         known = format_of(source)
         format, found = known.name, known.read(source)
-    name = name_of(found.model)
-    trial = (found.verb, str(folder), *found.arguments)
+    verb, *arguments = found.command
     origin = origin_of(path)
     about = f"Imported with glassformer {__version__} from `{origin}`: {found.about}"
-    card = own_card(name, about, (found.verb, *found.arguments))
+    card = own_card(found.name, about, found.command)
     with new_folder(folder, has_own_manifest=True) as partial:
         save_model(partial, found.model, found.preprocessing, card)
         if found.generation:
             write_json(partial / GENERATION, found.generation)
-    return ImportedModel(folder, format, name, found.about, trial, origin, found.notes)
+    trial = (verb, str(folder), *arguments)
+    return ImportedModel(folder, format, found.name, found.about, trial, origin, found.notes)
 
 
 def origin_of(path: str | Path) -> str:

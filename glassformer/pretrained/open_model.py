@@ -15,7 +15,6 @@ from glassformer.checkpoint.open import Source, StoredModel, located, open_model
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
-from glassformer.models import name_of
 from glassformer.preprocessing import Preprocessing
 from glassformer.pretrained.export_hub import write_hub
 from glassformer.pretrained.foreign_model import ForeignModel
@@ -48,7 +47,7 @@ class ModelFile(StoredModel):
         self._file = file
 
     def model(self) -> Saved:
-        return _saved(format_of(self._file).read(self._file))
+        return format_of(self._file).read(self._file)
 
     def config(self) -> tuple[str, Config]:
         return format_of(self._file).description(self._file)
@@ -68,7 +67,7 @@ class ForeignFolder(StoredModel):
 
     def model(self) -> Saved:
         with self._parts() as parts:
-            return _saved(read_folder(*parts))
+            return read_folder(*parts)
 
     def config(self) -> tuple[str, Config]:
         with self._parts() as parts:
@@ -156,7 +155,3 @@ def _base_of(adapter: Adapter, base: Source | None) -> DataPath:
             f"{name}, the base model of {adapter.folder}, does not exist. {cure}"
         )
     return path
-
-
-def _saved(found: ForeignModel) -> Saved:
-    return Saved(name_of(found.model), found.model.eval(), found.preprocessing, found.generation)

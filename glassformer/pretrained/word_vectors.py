@@ -18,6 +18,7 @@ import torch
 from glassformer.data.text_files import DataPath, open_bytes, read_lines
 from glassformer.errors import GlassformerError
 from glassformer.inspection.neighbours import Array
+from glassformer.models import name_of
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
 from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
 from glassformer.pretrained.foreign_model import ForeignModel
@@ -168,7 +169,14 @@ def _model(table: Table) -> ForeignModel:
         notes.append(f"{counted(dropped, 'word')} had no name or another vector before: left out")
     if lowercase:
         notes.append("all words are in lower case, so texts are read in lower case")
-    about = f"{counted(len(words), 'word')}, {width} dimensions"
     preprocessing = SkipGramPreprocessing(tokenizer=tokenizer)
     trial = next((word for word in words[500:] if word.isalpha()), words[0])
-    return ForeignModel(model, preprocessing, about, "neighbours", (trial,), tuple(notes))
+    return ForeignModel(
+        name_of(model),
+        model.eval(),
+        preprocessing,
+        {},
+        about=f"{counted(len(words), 'word')}, {width} dimensions",
+        command=("neighbours", trial),
+        notes=tuple(notes),
+    )

@@ -11,8 +11,6 @@ from published import CASES, inputs_of, publish, their_logits
 from torch import Tensor
 
 import glassformer
-from glassformer.checkpoint.model_folder import Saved
-from glassformer.models import name_of
 from glassformer.pretrained.export_hub import write_as
 from glassformer.pretrained.families import FAMILIES
 from glassformer.pretrained.hugging_face import read_folder
@@ -47,12 +45,11 @@ def test_it_computes_the_logits_of_transformers(tmp_path: Path, name: str) -> No
 def test_transformers_computes_the_same_from_what_is_written(tmp_path: Path, name: str) -> None:
     theirs = publish(name, tmp_path / "theirs")
     read = read_folder(tmp_path / "theirs")
-    saved = Saved(name_of(read.model), read.model, read.preprocessing, read.generation)
     (tmp_path / "ours").mkdir()
     family = FAMILIES[theirs.config.model_type]
     layout = family.layout([type(theirs).__name__], "")
     assert layout.differences(read.model.config) == []  # type: ignore[arg-type]
-    architecture, _ = write_as(family, layout, saved, tmp_path / "ours", "")
+    architecture, _ = write_as(family, layout, read, tmp_path / "ours", "")
     again, report = getattr(hf, architecture).from_pretrained(
         tmp_path / "ours", output_loading_info=True
     )

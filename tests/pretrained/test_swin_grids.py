@@ -10,9 +10,9 @@ import transformers as hf
 from torch import nn
 
 import glassformer
-from glassformer.checkpoint.model_folder import Saved, save_model
+from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError
-from glassformer.models import name_of, row
+from glassformer.models import row
 from glassformer.preprocessing.image import ImagePreprocessing
 from glassformer.pretrained.differences import refuse_if_wrong
 from glassformer.pretrained.export_hub import write_hub
@@ -64,8 +64,7 @@ def test_any_shape_is_computed_as_in_transformers(tmp_path: Path, shape: dict[st
     read = read_folder(tmp_path / "theirs")
     assert (logits(read.model, pixels) - expected).abs().max() <= 1e-5
     (tmp_path / "ours").mkdir()
-    saved = Saved(name_of(read.model), read.model, read.preprocessing, read.generation)
-    write_hub(saved, tmp_path / "ours", "")
+    write_hub(read, tmp_path / "ours", "")
     again = hf.SwinForImageClassification.from_pretrained(tmp_path / "ours")
     assert (logits(again, pixels) - expected).abs().max() <= 1e-5
 
