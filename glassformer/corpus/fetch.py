@@ -113,6 +113,8 @@ def fetch_pages(
     """Fetch the pages of the links in a folder into the folder `out`, or continue with it. With
     `retry`, links that could not be reached are tried again."""
     require("warcio", problem="pages are written by warcio.", to_install=EXTRA)
+    import warcio.warcwriter  # noqa: F401  # now: otherwise the first pages wait for it
+
     file = links / LINKS if links.is_dir() else links
     digest, total = _examined(file)
     total = total if settings.limit is None else min(total, settings.limit)
