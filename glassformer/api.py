@@ -24,13 +24,10 @@ from glassformer.options import (
     FinetuneOptions,
     Names,
     OnePath,
-    Options,
     Paths,
     TrainOptions,
     accepted,
-    as_typed,
     check_names,
-    keys,
     several_paths,
     shows,
 )
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from glassformer.evaluation.result import Result
     from glassformer.pretrained.export_model import ExportedModel
     from glassformer.pretrained.import_model import ImportedModel
-    from glassformer.training.command import Request
     from glassformer.training.outcome import Outcome
 
 
@@ -105,7 +101,6 @@ def train(
     model: str | None = None,
     data: Paths | None = None,
     *,
-    from_: OnePath | None = None,
     out: OnePath | None = None,
     recipe: OnePath | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -121,12 +116,8 @@ def train(
     Ctrl-C saves the run and raises KeyboardInterrupt; `resume=True` continues it.
     """
     check_names(options, train)
-    flags: Values = {"model": {"name": model}}
-    if from_ is not None:
-        flags["finetune"] = {"model": os.fspath(from_), "head": "kept"}
-    given = {"data": data, **options}
-    where = {"recipe": _path(recipe), "out": _path(out), "resume": resume, "force": force}
-    return _trained(_request(TrainOptions, flags, given, settings, **where), quiet)
+    run = {"recipe": _path(recipe), "out": _path(out), "resume": resume, "force": force}
+    return _trained({"model": {"name": model}}, {"data": data, **options}, settings, run, quiet)
 
 
 @shows(FinetuneOptions)
@@ -146,10 +137,8 @@ def finetune(
     from glassformer.training.finetuning import on_top_of
 
     check_names(options, finetune)
-    flags = on_top_of(Path(model), task)
-    given = {"data": data, **options}
-    where = {"recipe": None, "out": _path(out), "resume": resume, "force": force}
-    return _trained(_request(FinetuneOptions, flags, given, settings, **where), quiet)
+    run = {"out": _path(out), "resume": resume, "force": force}
+    return _trained(on_top_of(Path(model), task), {"data": data, **options}, settings, run, quiet)
 
 
 def evaluate(
@@ -342,48 +331,26 @@ def export_model(
     )
 
 
-def _request(
-    kind: Options,
-    flags: "Values",
+def _path(path: OnePath | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _trained(
+    sections: "Values",
     options: Mapping[str, Any],
     settings: Mapping[str, Any] | None,
-    **where: Any,
-) -> "Request":
-    """The options of a call, sorted into the sections of a recipe. `where` is the rest."""
+    run: Mapping[str, Any],
+    quiet: bool,
+) -> Run:
     from glassformer.config import flatten
-    from glassformer.training.command import Request
+    from glassformer.training import command
 
-    table, names = keys(kind), dict[str, str]()
-    for option, value in options.items():
-        if value is not None:
-            section, _, key = table[option].partition(".")
-            flags.setdefault(section, {})[key] = _plain(value)
-            names[table[option]] = as_typed(option)
     # As YAML, of which JSON is a part: `--set` reads it.
     assignments = [
         f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
         for key, value in flatten(settings or {})
     ]
-    return Request(flags=flags, assignments=assignments, options=names, **where)
-
-
-def _plain(value: Any) -> Any:
-    """An option as the command line would pass it: paths as strings."""
-    if isinstance(value, os.PathLike) or (
-        isinstance(value, Sequence) and not isinstance(value, str)
-    ):
-        return several_paths(value)
-    return value
-
-
-def _path(path: OnePath | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def _trained(request: "Request", quiet: bool) -> Run:
-    from glassformer.training import command
-
-    outcome = command.train(request, _stream(quiet))
+    outcome = command.train(command.request(sections, options, assignments, **run), _stream(quiet))
     if outcome.stopped_by == signal.SIGINT:  # a loop over trainings should end, too
         raise KeyboardInterrupt(outcome.summary())
     if outcome.stopped_by is not None:

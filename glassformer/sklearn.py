@@ -26,11 +26,17 @@ from glassformer.api import Run, train
 from glassformer.data.labels import one_name
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row, trainable
+from glassformer.options import OPTIONS, TrainOptions, shows
 from glassformer.wording import counted
 
 NOT_OF_TRAIN = ("model", "verbose")
 
 Array = npt.NDArray[Any]
+
+
+def _suits(name: str) -> bool:
+    """Whether an option of `train` is a parameter of the estimator, whose data are X and y."""
+    return OPTIONS[name].heading in ("Model", "Training") and name != "attention"
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -44,50 +50,29 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     to keep it. A text without words gets the label that is the most frequent in the training data.
     """
 
+    @shows(TrainOptions, _suits)
     def __init__(
         self,
         model: str = "bag",
         *,
-        preset: str | None = None,
-        tokenizer: str | None = None,
-        cell: str | None = None,
-        layers: int | None = None,
-        bidirectional: bool | None = None,
-        max_steps: int | None = None,
-        num_train_epochs: float | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        time_limit: str | None = None,
-        optimizer: str | None = None,
-        lr_scheduler_type: str | None = None,
-        ema: float | None = None,
-        early_stopping: int | None = None,
-        seed: int | None = None,
         settings: Mapping[str, Any] | None = None,
         out: str | Path | None = None,
         force: bool = False,
         verbose: bool = False,
+        **options: Any,
     ) -> None:
         self.model = model
-        self.preset = preset
-        self.tokenizer = tokenizer
-        self.cell = cell
-        self.layers = layers
-        self.bidirectional = bidirectional
-        self.max_steps = max_steps
-        self.num_train_epochs = num_train_epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.time_limit = time_limit
-        self.optimizer = optimizer
-        self.lr_scheduler_type = lr_scheduler_type
-        self.ema = ema
-        self.early_stopping = early_stopping
-        self.seed = seed
         self.settings = settings
         self.out = out
         self.force = force
         self.verbose = verbose
+        names = self._get_param_names()
+        for name in options:
+            if name not in names:
+                raise TypeError(f"TextClassifier has no parameter {name}.")
+        for name in names:
+            if name not in vars(self):
+                setattr(self, name, options.get(name))
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Train a model on texts and their labels."""

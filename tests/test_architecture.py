@@ -17,7 +17,7 @@ PACKAGE = Path(glassformer.__file__).parent
 
 LEVELS = {
     **dict.fromkeys(("errors", "wording", "tables", "durations", "config", "config_errors"), 0),
-    **dict.fromkeys(("atomic_files", "folder_lock", "runtime"), 0),
+    **dict.fromkeys(("atomic_files", "folder_lock", "options", "runtime"), 0),
     **dict.fromkeys(("nn", "text"), 1),
     **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
     "preprocessing": 3,
@@ -28,7 +28,7 @@ LEVELS = {
     "planning": 7,
     "corpus": 7,
     "training": 8,
-    **dict.fromkeys(("comparison", "demo", "options"), 9),
+    **dict.fromkeys(("comparison", "demo"), 9),
     **dict.fromkeys(("api", "server"), 10),
     **dict.fromkeys(("cli", "sklearn"), 11),
     "__main__": 12,

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import note, noting_files, print_texts
 from glassformer.errors import UsageError
 
@@ -26,7 +25,7 @@ def caption(
     ] = None,
     quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
-    **values: Any,
+    **settings: Any,
 ) -> None:
     """Describe images.
 
@@ -35,8 +34,6 @@ def caption(
       glassformer caption runs/captioner-photos photo.jpg --attention words.png
       glassformer caption runs/captioner-photos photos/*.jpg --json
     """
-    settings = passed(values)
-
     from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.caption import CaptionPredictor
     from glassformer.story.figures import check_ending
@@ -49,7 +46,7 @@ def caption(
             raise UsageError("--attention draws the words of one image. Pass a single image.")
     predictor = load_for(model, CaptionPredictor, "caption", quantize)
     with noting_files():
-        with naming_options(predictor, settings):
+        with options.naming_options(predictor, settings):
             found = predictor.caption_batch(images, **settings)
         for each in found:
             print_texts(each, as_json, f"{each.image}\t" if len(found) > 1 else "")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import note, print_json
 from glassformer.cli.signals import interruptible
 from glassformer.cli.stdin import read_lines
@@ -38,7 +37,7 @@ def chat(
     ] = None,
     quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
-    **values: Any,
+    **settings: Any,
 ) -> None:
     """Talk to a language model: a published instruct model, or one trained on conversations.
 
@@ -52,7 +51,6 @@ def chat(
     from glassformer.predict.language import LanguagePredictor
     from glassformer.tasks import load_for
 
-    settings = passed(values)
     predictor = load_for(model, LanguagePredictor, "chat", quantize)
     if predictor.preprocessing.jinja_template is None:
         shown = "".join(predictor.preprocessing.chat_template)
@@ -64,7 +62,7 @@ def chat(
     for text in _typed() if is_live else _given(message):
         conversation.append({"role": "user", "content": text})
         answer = ""
-        with naming_options(predictor, settings):
+        with options.naming_options(predictor, settings):
             pieces = predictor.chat(conversation, **settings)
             kept = predictor.remembered(conversation, **settings)
             _note_losses(predictor, len(conversation) - len(kept), predictor.num_left_out(kept))

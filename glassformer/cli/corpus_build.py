@@ -75,7 +75,7 @@ def build(
     from glassformer.corpus.executors import make_executor
 
     heed_signals("stopped. Run the same command again to continue.")
-    kind, workers, given = (chosen.pop(each.name) for each in Work.parameters)
+    kind, workers, given = (chosen.pop(each.name, None) for each in Work.parameters)
     settings = build_settings(chosen)
     with showing_steps() as progress:
         executor = make_executor(kind, workers, given, progress)

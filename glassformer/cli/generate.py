@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import naming_options, passed
+from glassformer.cli.complete import paint
 from glassformer.cli.output import note, note_unknown, print_candidates, print_json
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
@@ -15,8 +15,6 @@ from glassformer.options import as_typed
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from glassformer.predict.language import LanguagePredictor
 
 
@@ -27,11 +25,16 @@ def generate(
         str | None, options.argument("PROMPT", "Text or file to continue (default: stdin).")
     ] = None,
     *,
-    top: options.Top = None,
+    top: Annotated[
+        int | None,
+        options.count(
+            "Print the N most likely next tokens instead of a text.", rich_help_panel="Output"
+        ),
+    ] = None,
     out: options.Picture = None,
     quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
-    **values: Any,
+    **settings: Any,
 ) -> None:
     """Continue a prompt, or show the most likely next tokens. An image model paints images.
 
@@ -40,15 +43,16 @@ def generate(
       glassformer generate runs/gpt-notes "Once upon" --top 10
       glassformer generate runs/image-gpt-photos --num-return-sequences 16 --out samples.png
     """
-    settings = passed(values)
-
     from glassformer.predict.language import LanguagePredictor
+    from glassformer.predict.paint import PaintPredictor
     from glassformer.tasks import check_verb, load_for, predictor_of
 
     if predictor_of(model).draws:
-        _paint(
-            model, quantize, settings, out, as_json, needless={"the prompt": prompt, "--top": top}
-        )
+        for what, value in (("the prompt", prompt), ("--top", top)):
+            if value is not None:
+                raise UsageError(f"{model} paints images without a prompt. Leave out {what}.")
+        painter = load_for(model, PaintPredictor, "generate", quantize)
+        paint(painter, "generate", settings, out, as_json)
         return
     check_verb(model, LanguagePredictor, "generate")  # before it waits for a prompt on stdin
     if out is not None:
@@ -69,31 +73,12 @@ def generate(
         print_candidates(candidates)
 
 
-def _paint(
-    model: "Path",
-    quantize: str | None,
-    settings: dict[str, Any],
-    out: "Path | None",
-    as_json: bool,
-    needless: Any,
-) -> None:
-    """Images are drawn into a file."""
-    from glassformer.cli.painting import show
-    from glassformer.predict.paint import PaintPredictor
-    from glassformer.tasks import load_for
-
-    for what, value in needless.items():
-        if value is not None:
-            raise UsageError(f"{model} paints images without a prompt. Leave out {what}.")
-    show(load_for(model, PaintPredictor, "generate", quantize), "generate", settings, out, as_json)
-
-
 def _print_texts(
     predictor: "LanguagePredictor", prompt: str, settings: dict[str, Any], as_json: bool
 ) -> None:
     if (number := predictor.num_left_out(prompt)) > 0:
         note(f"the prompt is too long: its first {counted(number, 'token')} will not be read")
-    with naming_options(predictor, settings):
+    with options.naming_options(predictor, settings):
         if settings.get("num_return_sequences", 1) == 1 and not as_json:
             for piece in chain([prompt], predictor.stream(prompt, **settings), ["\n"]):
                 sys.stdout.write(piece)

@@ -20,11 +20,9 @@ from glassformer.cli.evaluate import evaluate
 from glassformer.cli.explore import explore
 from glassformer.cli.export import export
 from glassformer.cli.fill import fill
-from glassformer.cli.finetune import finetune
 from glassformer.cli.generate import generate
 from glassformer.cli.import_model import import_model
 from glassformer.cli.inspect import inspect
-from glassformer.cli.model_table import ListsModels, ListsTasks
 from glassformer.cli.neighbours import neighbours
 from glassformer.cli.output import note
 from glassformer.cli.plan import plan
@@ -32,7 +30,7 @@ from glassformer.cli.report import report
 from glassformer.cli.score import score
 from glassformer.cli.signals import heed_signals
 from glassformer.cli.tag import tag
-from glassformer.cli.train import train
+from glassformer.cli.train import ListsModels, ListsTasks, finetune, train
 from glassformer.cli.translate import translate
 from glassformer.cli.verb import Verb, Verbs
 from glassformer.cli.verify import verify

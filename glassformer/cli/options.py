@@ -1,19 +1,36 @@
 """The options that verbs share, or of which they have many, in groups with a heading in the help.
 
 A verb takes a whole group by `@takes(Group)` and receives the values as keyword arguments, by name.
+The options of `train` and `finetune` are declared in `glassformer/options.py`.
 """
 
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial, wraps
 from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_origin
 
 import typer
 
-from glassformer.cli.known_names import known_model, known_task
+from glassformer.cli.known_names import known_model
 from glassformer.durations import has_no_unit
+from glassformer.errors import UsageError
+from glassformer.options import (
+    OPTIONS,
+    Names,
+    OnePath,
+    Options,
+    Paths,
+    Size,
+    TrainOptions,
+    as_typed,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from glassformer.predict.predictor import Predictor
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 
@@ -46,7 +63,7 @@ def with_unit(text: str) -> str:
 
 def unescape(text: str) -> str:
     r"""`\n` is two characters when typed in a shell; here it means a line break."""
-    return re.sub(r"\\[ntr\\]", lambda found: _ESCAPES[found[0]], text)
+    return re.sub(r"\\[ntr\\]", lambda escape: _ESCAPES[escape[0]], text)
 
 
 def option(metavar: str | None, help: str, *names: str, **more: Any) -> Any:
@@ -63,48 +80,80 @@ def switch(names: str, help: str, **more: Any) -> Any:
     return option(None, help, names, **more)
 
 
-class Group:
-    """Options under one heading. In a recipe, they are keys of `section` with the same names."""
-
-    section: ClassVar[str]
-    parameters: ClassVar[list[Parameter]]
-
-    def __init_subclass__(cls, heading: str, section: str = "") -> None:
-        cls.section, cls.parameters = section, []
-        for name, kind in get_annotations(cls).items():
-            if (info := getattr(cls, name)) is not None:  # else the type brings it
-                info.rich_help_panel = heading
-                kind = Annotated[kind, info]
-            one = Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            cls.parameters.append(one)
-
-
-def typed(option: Parameter) -> str:
-    """As it is typed in a shell: --max-steps, or --on/--off."""
-    names = option.annotation.__metadata__[0].param_decls
-    return str(names[0]) if names else f"--{option.name.replace('_', '-')}"
-
-
-def takes(*groups: type[Group], without: str = "") -> Callable[[Verb], Verb]:
-    """Give a verb the options of these groups, after its positional parameters and before its
-    keyword-only ones. It receives their values by name, None if they were not passed."""
-
-    def with_options(verb: Verb) -> Verb:
-        own = signature(verb).parameters.values()
-        first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        last = [each for each in own if each.kind is Parameter.KEYWORD_ONLY]
-        options = [each for group in groups for each in group.parameters if each.name != without]
-        verb.__dict__["__signature__"] = Signature([*first, *options, *last])
-        return verb
-
-    return with_options
-
-
 def argument(metavar: str, help: str, **more: Any) -> Any:
     return typer.Argument(metavar=metavar, help=help, **more)
 
 
-_data = partial(option, rich_help_panel="Data")
+class Group:
+    """Options under one heading."""
+
+    parameters: ClassVar[list[Parameter]]
+
+    def __init_subclass__(cls, heading: str) -> None:
+        cls.parameters = []
+        for name, kind in get_annotations(cls).items():
+            if (info := getattr(cls, name)) is not None:  # else the type brings it
+                info.rich_help_panel = heading
+                kind = Annotated[kind, info]
+            cls.parameters.append(
+                Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            )
+
+
+def recipe_options(verb: Options) -> list[Parameter]:
+    """The options of `train` or `finetune` that set keys of the recipe."""
+    return [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_for_typer(name, kind))
+        for name, kind in options_of(verb).items()
+    ]
+
+
+def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable[[Verb], Verb]:
+    """Give a verb the options of these groups, after its positional parameters and before its
+    keyword-only ones. It receives those that were passed, by name."""
+
+    def with_options(verb: Verb) -> Verb:
+        @wraps(verb)
+        def call(**values: Any) -> None:
+            verb(**{name: value for name, value in values.items() if value is not None})
+
+        own = signature(verb).parameters.values()
+        first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in own if each.kind is Parameter.KEYWORD_ONLY]
+        lists = [group if isinstance(group, list) else group.parameters for group in groups]
+        options = [each for group in lists for each in group if each.name != without]
+        call.__dict__["__signature__"] = Signature([*first, *options, *last])
+        return call  # type: ignore[return-value]
+
+    return with_options
+
+
+_METAVARS = {int: "N", float: "X", bool: None, Paths: "PATH"}
+_TYPES = {Paths: list[str], Names: list[str], OnePath: str, Size: str}
+
+
+def _for_typer(name: str, kind: Any) -> Any:
+    """The type of an option of `train` or `finetune`, as typer declares it."""
+    about = OPTIONS[name]
+    is_choice = get_origin(kind) is Literal
+    metavar = about.metavar or (None if is_choice else _METAVARS.get(kind, "NAME"))
+    more: dict[str, Any] = {}
+    if kind is int and about.least:
+        more["parser"] = positive
+    elif metavar == "TIME":
+        more["parser"] = with_unit
+    elif metavar == "MODEL":
+        more["callback"] = known_model
+    names = (as_typed(name) + (about.off and f"/{about.off}"), *about.also)
+    info = option(metavar, about.help, *names, rich_help_panel=about.heading, **more)
+    return Annotated[_TYPES.get(kind, kind) | None, info]
+
+
+def _shared(name: str) -> Any:
+    """An option of `train` that other verbs have, too."""
+    return _for_typer(name, options_of(TrainOptions)[name]).__metadata__[0]
+
+
 output = partial(option, rich_help_panel="Output")
 _json = partial(switch, "--json", rich_help_panel="Output")
 
@@ -121,38 +170,17 @@ Model = Annotated[
     ),
 ]
 
-_paths = _data("PATH", "Files, folders, archives, patterns or Hugging Face datasets.", "--data")
-Data = Annotated[Texts, _paths]
-DataToRead = Annotated[list[str], _paths]
-Source = Annotated[
-    Texts,
-    _data("PATH", "File of sentences to translate, one per line (with --target).", "--source"),
-]
-Target = Annotated[
-    Texts, _data("PATH", "File of translations, one per line (with --source).", "--target")
-]
-SourceColumn = Annotated[
-    Text, _data("NAME", "Column of a table, or language of a .tmx file, to translate from.")
-]
-TargetColumn = Annotated[
-    Text, _data("NAME", "Column of a table, or language of a .tmx file, to translate to.")
-]
-TextColumn = Annotated[
-    Texts, _data("NAME", "Column of a table that contains the text (may be repeated).")
-]
-LabelColumn = Annotated[
-    Text,
-    _data("NAME", "Column of the label or the tags; columns of 0 and 1, separated by commas."),
-]
-ImageColumn = Annotated[
-    Text, _data("NAME", "Column of a table that contains the images or their paths.")
-]
-Encoding = Annotated[
-    Text, _data("NAME", "Encoding of files that are not valid UTF-8 (default: detected).")
-]
+Data = Annotated[Texts, _shared("data")]
+DataToRead = Annotated[list[str], _shared("data")]
+Source = Annotated[Texts, _shared("source")]
+Target = Annotated[Texts, _shared("target")]
+SourceColumn = Annotated[Text, _shared("source_column")]
+TargetColumn = Annotated[Text, _shared("target_column")]
+TextColumn = Annotated[Texts, _shared("text_column")]
+LabelColumn = Annotated[Text, _shared("label_column")]
+ImageColumn = Annotated[Text, _shared("image_column")]
+Encoding = Annotated[Text, _shared("encoding")]
 
-_top = "Print the N most likely next tokens instead of a text."
-Top = Annotated[Whole, count(_top, rich_help_panel="Output")]
 JsonObject = Annotated[bool, _json("Print one JSON object.")]
 JsonLines = Annotated[bool, _json("Print one JSON object per line.")]
 ForceFolder = Annotated[
@@ -166,9 +194,6 @@ Picture = Annotated[
     Path | None,
     output("FILE", "File for the images; its extension sets the format: .png, .svg or .json."),
 ]
-
-_new = partial(option, rich_help_panel="Fine-tuning")
-Task = Annotated[str, _new("TASK", "Task to learn, from the list below.", parser=known_task)]
 
 
 class Sampling(Group, heading="Sampling"):
@@ -237,167 +262,15 @@ class Captions(Group, heading="Output"):
     no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
 
 
-class Examples(Group, heading="Data", section="data"):
-    paths: Data = None
-    validation_paths: Texts = option(
-        "PATH", "Validation data (default: a part of --data is held out).", "--validation-data"
-    )
-    test_paths: Texts = option(
-        "PATH", "Labelled data to evaluate the best model on, at the end.", "--test-data"
-    )
-    text_column: TextColumn = None
-    label_column: LabelColumn = None
-    label_separator: Text = option(
-        "TEXT", 'What separates several labels in a cell, e.g. ";" (default: one label).'
-    )
-
-
-class Pairs(Group, heading="Data", section="data"):
-    source_paths: Source = None
-    target_paths: Target = None
-    validation_source_paths: Texts = option(
-        "PATH", "Source file for validation (with --valid-target).", "--valid-source"
-    )
-    validation_target_paths: Texts = option(
-        "PATH", "Target file for validation (with --valid-source).", "--valid-target"
-    )
-    source_column: SourceColumn = None
-    target_column: TargetColumn = None
-    reverse: Flag = switch("--reverse", "Translate from target to source.")
-
-
-class Files(Group, heading="Data", section="data"):
-    encoding: Encoding = None
-
-
-class Images(Group, heading="Data", section="data"):
-    image_size: Text = option(
-        "N",
-        "Size to which images are resized, e.g. 32, or 24x32 for height x width (default: depends "
-        "on the data).",
-    )
-    palette: Whole = count("Number of colours to paint with (default: 512, or 16 greys).")
-    image_column: ImageColumn = None
-    strict: Flag = switch("--strict", "Refuse files that are not images instead of skipping them.")
-
-
-class Architecture(Group, heading="Model", section="model"):
-    preset: Text = option("NAME", "Preset of the model (default: depends on the amount of data).")
-    cell: Literal["rnn", "lstm", "gru"] | None = option(
-        None, "Recurrent cell (default: depends on the model)."
-    )
-    num_layers: Whole = count("Number of layers (default: set by the preset).", "--layers")
-    bidirectional: Flag = switch(
-        "--bidirectional/--one-direction",
-        "Let a recurrent model read in both directions or only forwards (default: both).",
-    )
-    attention: Literal["additive", "dot", "general", "none"] | None = option(
-        None, "Attention of a recurrent translator (default: additive)."
-    )
-
-
-class Tokenizer(Group, heading="Model", section="tokenizer"):
-    kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] | None = option(
-        None, "Kind of tokenizer to train (default: auto).", "--tokenizer"
-    )
-
-
-class GivenModel(Group, heading="Fine-tuning"):
-    start: Text = option(
-        "MODEL",
-        "Trained model to train further, with its preprocessing.",
-        "--from",
-        callback=known_model,
-    )
-
-
-class Further(Group, heading="Fine-tuning", section="finetune"):
-    lora: Flag = switch("--lora", "Train only LoRA matrices of rank 8.")
-    lora_rank: Whole = count("Train only LoRA matrices of rank N, e.g. 4.")
-    add_tokens: Texts = option(
-        "TOKEN", "Token to add to the vocabulary of the given model (may be repeated)."
-    )
-
-
-class NewHead(Group, heading="Fine-tuning", section="finetune"):
-    freeze: Flag = switch("--freeze", "Train only the new head.")
-    freeze_layers: Whole = count("Freeze the embedding and the first N layers.")
-    layer_lr_decay: Number = option(
-        "X",
-        "Learning rate of a layer relative to the layer above (default: 0.9 for published models, "
-        "otherwise 1.0).",
-    )
-    lora: Flag = Further.lora
-    lora_rank: Whole = Further.lora_rank
-
-
-class Training(Group, heading="Training", section="training"):
-    max_steps: Whole = count("Number of training steps (default: depends on the amount of data).")
-    num_train_epochs: Number = option(
-        "X",
-        "Number of passes over the data, instead of --max-steps.",
-        *("--num-train-epochs", "--epochs"),
-    )
-    learning_rate: Number = option(
-        "X",
-        "Peak of the learning rate schedule (default: depends on the model and the optimizer).",
-        *("--learning-rate", "--lr"),
-    )
-    per_device_train_batch_size: Whole = count(
-        "Number of texts, windows or pairs in a batch (default: depends on the task).",
-        "--batch-size",
-    )
-    time_limit: Text = option(
-        "TIME",
-        "Limit the number of steps to fit in this time, e.g. 90s, 15m or 1h30.",
-        parser=with_unit,
-    )
-    optimizer: Literal["muon", "adamw", "sgd"] | None = option(
-        None, "Optimizer (default: depends on the model)."
-    )
-    lr_scheduler_type: Literal["cosine", "linear", "wsd", "noam", "constant"] | None = option(
-        None, "Learning rate schedule (default: linear)."
-    )
-    ema: Number = option(
-        "X",
-        "Decay of the moving average of the weights, e.g. 0.999 (default: depends on the task).",
-    )
-    early_stopping: Whole = count("Stop after N validations without improvement.")
-    seed: Whole = option("N", "Random seed (default: 0).")
-
-
-class Devices(Group, heading="Devices", section="training"):
-    devices: Whole = count(
-        "Devices of this machine, each with a process of its own; on a CPU, processes (default: 1)."
-    )
-    num_nodes: Whole = count("Machines that train together (default: 1).")
-    strategy: Literal["ddp", "fsdp"] | None = option(
-        None, "What processes divide: batches, or the model, too (default: ddp)."
-    )
-    checkpoint_activations: Flag = switch(
-        "--checkpoint-activations", "Recompute activations instead of keeping them in memory."
-    )
-
-
-# These set its keys.
-RECIPE = (
-    *(Examples, Pairs, Files, Images, Architecture, Tokenizer, Further, NewHead, Training),
-    Devices,
-)
-
-
-class Run(Group, heading="Run"):
-    out: Path | None = option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
-    recipe: Path | None = option("FILE", "YAML file with settings; options override it.")
-    assignments: Texts = option(
-        "KEY=VALUE", "Set any key of the recipe (may be repeated).", "--set"
-    )
-    resume: Flag = switch("--resume", "Continue a run that was stopped.")
-    force: Flag = switch(
-        "--force", "Overwrite an existing run. With --resume: continue with changed settings."
-    )
-    dry_run: Flag = switch("--dry-run", "Show what would happen; write nothing.")
-    print_recipe: Flag = switch(
-        "--print-recipe", "Print every key of the recipe with its value, and exit."
-    )
-    as_json: Flag = switch("--json", "Print the result as one JSON object.")
+@contextmanager
+def naming_options(predictor: "Predictor", settings: Iterable[str]) -> Iterator[None]:
+    """Errors about settings name the options: num_beams becomes --num-beams. A setting of one word,
+    such as `stop`, is an English word too: it is replaced only if it was passed."""
+    try:
+        yield
+    except UsageError as error:
+        fields = () if predictor.settings_class is None else predictor.settings_class.model_fields
+        names = {name for name in fields if "_" in name}.union(settings)
+        pattern = rf"\b({'|'.join(sorted(names))})\b"
+        message = str(error).replace(" in the settings", "")
+        raise UsageError(re.sub(pattern, lambda name: as_typed(name[0]), message)) from None

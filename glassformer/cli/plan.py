@@ -56,23 +56,22 @@ def plan(
       glassformer plan --preset gpt2 --tokens 1e9
       glassformer plan --preset gpt2-xl --tokens 9e9 --devices 32 --device-kind a100 --out plan.png
     """
-    check_preset(model, chosen["preset"])
+    check_preset(model, chosen.get("preset"))
     from glassformer.errors import UsageError
     from glassformer.models import MODELS, row
     from glassformer.planning.plan import plan, tonight
     from glassformer.training.recipes import assign
 
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if not given and out is None:
+    if not chosen and out is None:
         print_result(tonight(model), as_json)
         return
-    if "preset" not in given:
+    if "preset" not in chosen:
         sizes = ", ".join(row(model).presets) if model in MODELS else "NAME"
         raise UsageError(f"a plan needs the size of the model: pass --preset with one of {sizes}.")
     settings: dict[str, Any] = {}
-    for assignment in given.pop("settings", ()):
+    for assignment in chosen.pop("settings", ()):
         assign(settings, assignment)
-    found = plan(model, settings=settings.get("model", settings), out=out, **given)
+    found = plan(model, settings=settings.get("model", settings), out=out, **chosen)
     if out is not None:
         typer.echo(f"wrote {out}", err=True)
     print_result(found, as_json)

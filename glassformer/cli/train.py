@@ -1,20 +1,65 @@
-"""glassformer train: from a file to a model."""
+"""glassformer train: from a file to a model; and finetune, from a trained model to another task."""
 
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from glassformer.cli import options
-from glassformer.cli.known_names import check_preset
-from glassformer.cli.training_request import carry_out
+from glassformer.cli.known_names import check_preset, known_model, known_task, tasks
+from glassformer.cli.signals import heed_signals
+from glassformer.cli.verb import Rows, Verb
+from glassformer.models import MODELS, trainable
+from glassformer.options import FinetuneOptions, TrainOptions
 
 if TYPE_CHECKING:
     from glassformer.config import Values
 
 
-@options.takes(
-    *(options.Examples, options.Pairs, options.Files, options.Images, options.Architecture),
-    *(options.Tokenizer, options.GivenModel, options.Further, options.Training),
-    *(options.Devices, options.Run),
-)
+class ListsModels(Verb):
+    """A verb whose help lists the models that can be trained from scratch, with their presets."""
+
+    def is_argument(self, value: str) -> bool:
+        return value in MODELS and not Path(value).exists()
+
+    def tables(self) -> dict[str, Rows]:
+        return {"Models and their presets": [(name, _about(name)) for name in trainable()]}
+
+
+class ListsTasks(Verb):
+    """A verb whose help lists the tasks for which a trained model can get a new head."""
+
+    def tables(self) -> dict[str, Rows]:
+        rows = tasks().items()
+        return {"Tasks": [(task, f"Needs a pre-trained {' or '.join(on)}.") for task, on in rows]}
+
+
+def _about(name: str) -> str:
+    row = MODELS[name]
+    return f"{row.about[:1].upper()}{row.about[1:]}: {', '.join(row.presets)}."
+
+
+class Run(options.Group, heading="Run"):
+    out: Path | None = options.option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
+    recipe: Path | None = options.option("FILE", "YAML file with settings; options override it.")
+    assignments: options.Texts = options.option(
+        "KEY=VALUE", "Set any key of the recipe (may be repeated).", "--set"
+    )
+    resume: options.Flag = options.switch("--resume", "Continue a run that was stopped.")
+    force: options.Flag = options.switch(
+        "--force", "Overwrite an existing run. With --resume: continue with changed settings."
+    )
+    dry_run: options.Flag = options.switch("--dry-run", "Show what would happen; write nothing.")
+    print_recipe: options.Flag = options.switch(
+        "--print-recipe", "Print every key of the recipe with its value, and exit."
+    )
+    as_json: options.Flag = options.switch("--json", "Print the result as one JSON object.")
+
+
+@options.takes(options.recipe_options(TrainOptions), Run)
 def train(
     model: Annotated[
         str | None, options.argument("MODEL", "Model to train, from the list below.")
@@ -29,9 +74,71 @@ def train(
       glassformer train --from runs/gpt-notes --data letters.txt
     """
     if model is not None:
-        check_preset(model, values["preset"])
-    flags: Values = {"model": {"name": model}}
-    start = values.pop("start")
-    if start is not None:
-        flags["finetune"] = {"model": start, "head": "kept"}
-    carry_out(flags, values)
+        check_preset(model, values.get("preset"))
+    _carry_out({"model": {"name": model}}, values)
+
+
+@options.takes(options.recipe_options(FinetuneOptions), Run, without="recipe")
+def finetune(
+    model: Annotated[
+        Path,
+        options.argument(
+            "MODEL",
+            "Pre-trained model: run or model folder, Hugging Face folder or name on the hub.",
+            callback=known_model,
+        ),
+    ],
+    task: Annotated[
+        str,
+        options.option(
+            "TASK",
+            "Task to learn, from the list below.",
+            parser=known_task,
+            rich_help_panel="Fine-tuning",
+        ),
+    ],
+    **values: Any,
+) -> None:
+    """Train a pre-trained model for a new task.
+
+    The model gets a new head, and both are trained on labelled data.
+
+    Examples:
+      glassformer finetune runs/bert --task classify --data reviews.csv
+      glassformer finetune runs/gpt --task tag --data train.conll --lora-rank 8
+      glassformer finetune runs/image-gpt --task probe --data images/
+    """
+    from glassformer.training.finetuning import on_top_of
+
+    _carry_out(on_top_of(model, task), values)
+
+
+def _carry_out(sections: "Values", values: Mapping[str, Any]) -> None:
+    """Train, or only show what would be trained. `sections` of the recipe are given already,
+    `values` are those of the options."""
+    began = time.time()
+    from glassformer.runtime import processes
+    from glassformer.training import command
+
+    run = {name: values[name] for name in ("recipe", "out", "resume", "force") if name in values}
+    request = command.request(sections, values, values.get("assignments", ()), **run, began=began)
+    as_json = "as_json" in values
+    if "print_recipe" in values:
+        typer.echo(command.recipe_text(request, as_json, sys.stderr), nl=False)
+    elif "dry_run" in values:
+        typer.echo(command.dry_run(request, as_json, sys.stderr))
+    else:
+        heed_signals(_message_if_stopped(request.resume, request.force))
+        outcome = command.train(request, sys.stderr)
+        heed_signals()  # the first step is long past
+        if processes.is_first():
+            typer.echo(outcome.as_json() if as_json else outcome.summary())
+        raise typer.Exit(outcome.exit_code)
+
+
+def _message_if_stopped(resumes: bool, forces: bool) -> str:
+    """For a signal before the first step; later ones are handled by the training itself."""
+    if resumes:
+        return "stopped before the next step. Nothing is lost: run the same command to continue."
+    again = "the same command" if forces else "the same command with --resume"
+    return f"stopped before the first step. Run {again} to start again."

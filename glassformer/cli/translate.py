@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.arguments import naming_options, passed
 from glassformer.cli.output import KnownWords, note, print_texts
 from glassformer.cli.stdin import file_named, in_batches, read_lines
 from glassformer.wording import counted
@@ -32,7 +31,7 @@ def translate(
     *,
     quantize: options.Quantize = None,
     as_json: options.JsonLines = False,
-    **values: Any,
+    **settings: Any,
 ) -> None:
     """Translate a text, or every line of stdin.
 
@@ -41,14 +40,12 @@ def translate(
       glassformer translate runs/translator-pairs < test.en > test.fr
       glassformer translate runs/translator-pairs "A man sleeps." --num-return-sequences 3
     """
-    settings = passed(values)
-
     from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.translate import TranslatePredictor
     from glassformer.tasks import load_for
 
     predictor = load_for(model, TranslatePredictor, "translate", quantize)
-    with naming_options(predictor, settings):
+    with options.naming_options(predictor, settings):
         predictor.settings(settings)  # errors are reported before anything is read
     is_text = text is not None and file_named(text) is None
     shows_progress = sys.stderr.isatty() and not is_text

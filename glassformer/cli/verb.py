@@ -5,15 +5,13 @@ The help is plain text: drawing boxes would take longer than everything else.
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-
-from glassformer.cli.several_values import Options, with_option_each
 
 Rows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
@@ -87,9 +85,8 @@ class Verb(TyperCommand):
         # Options that may be repeated take names of files; other texts may begin with anything.
         several = [each for each in options if each.multiple and each.metavar == "PATH"]
         single = [each for each in options if not getattr(each, "is_flag", False)]
-        names = Options(*({n for each in group for n in each.opts} for group in (several, single)))
         needs = any(each.param_type_name == "argument" and each.required for each in params)
-        return with_option_each(args, names, self.is_argument, needs)
+        return with_option_each(args, _names(several), _names(single), self.is_argument, needs)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
@@ -132,6 +129,52 @@ class Verbs(TyperGroup):
         if option is not None:
             option.default = False  # for None, typer imports pydantic, which is slow
         return option
+
+
+def with_option_each(
+    args: list[str],
+    several: Collection[str],
+    single: Collection[str],
+    is_argument: Callable[[str], bool],
+    needs_argument: bool,
+) -> list[str]:
+    """The arguments of a verb, with an option before each of its values, as a shell writes them
+    when it expands a pattern. The parser takes one value per option:
+
+        train gpt --data a.txt b.txt --seed 1   →   train gpt --data a.txt --data b.txt --seed 1
+
+    `several` are options that take several values, `single` those that take one. A value that
+    `is_argument` is an argument of the verb, and so is the last value if the verb has no argument
+    but needs one: `evaluate --data a.txt runs/gpt`.
+    """
+    pairs: list[tuple[str, str]] = []  # the option, "" for none and "-" for itself, and the word
+    collecting, words = "", iter(args)
+    for word in words:
+        if word == "--":
+            pairs += [("", rest) for rest in (word, *words)]
+            break
+        if word.startswith("-") and len(word) > 1:
+            name, is_joined, _ = word.partition("=")
+            collecting = name if name in several else ""
+            pairs.append(("-", word))
+            if not is_joined and name in (*several, *single):
+                pairs += [("-", value) for value in (next(words, None),) if value is not None]
+        elif collecting and is_argument(word):
+            pairs.append(("", word))
+        else:
+            pairs.append((collecting, word))
+    if needs_argument and all(option for option, _ in pairs):
+        last = max((at for at, (option, _) in enumerate(pairs) if option != "-"), default=None)
+        if last is not None:
+            pairs[last] = ("", pairs[last][1])
+    written: list[str] = []
+    for option, word in pairs:
+        written += [word] if option in ("", "-") else [option, word]
+    return written
+
+
+def _names(options: list[Any]) -> set[str]:
+    return {name for option in options for name in option.opts}
 
 
 def _aligned(name: str, text: str, width: int, total: int) -> str:

@@ -22,15 +22,21 @@ from glassformer.config import Config, Count
 GREY = (0.299, 0.587, 0.114)  # how bright red, green and blue look
 
 
-class AugmentationConfig(Config):
-    """How images are varied in training. The defaults leave them as they are."""
+class Movement(Config):
+    """How images are moved in training, whatever their values are. The defaults leave them as they
+    are."""
 
     shift: float = Field(0.0, ge=0, le=0.5)
     """Shift by up to this share of each side; what is missing is mirrored."""
-    zoom: float = Field(1.0, gt=0, le=1)
-    """Show a random part of the image, with at least this share of its area."""
     flip: float = Field(0.0, ge=0, le=1)
     """Probability of mirroring left and right."""
+
+
+class AugmentationConfig(Movement):
+    """How images are varied in training."""
+
+    zoom: float = Field(1.0, gt=0, le=1)
+    """Show a random part of the image, with at least this share of its area."""
     color: float = Field(0.0, ge=0, le=1)
     """Change brightness, contrast and saturation by up to this share."""
     num_ops: Count = Field(0, ge=0, le=8)
@@ -53,7 +59,7 @@ class AugmentationConfig(Config):
 
 def augment(images: Tensor, config: AugmentationConfig, generator: torch.Generator) -> Tensor:
     """Vary images (B, C, H, W) with values from 0 to 1; the result has the same shape and range."""
-    images = moved(images, config.shift, config.flip, generator)
+    images = moved(images, config, generator)
     draw = _Draw(len(images), generator)
     affine = _identity(len(images))
     if config.zoom < 1:
@@ -70,14 +76,14 @@ def augment(images: Tensor, config: AugmentationConfig, generator: torch.Generat
     return images.clamp(0, 1)
 
 
-def moved(images: Tensor, shift: float, flip: float, generator: torch.Generator) -> Tensor:
+def moved(images: Tensor, config: Movement, generator: torch.Generator) -> Tensor:
     """Images (B, C, H, W), whose values may be anything, such as the colours of a palette: shifted
     by up to a share of each side, and mirrored with a probability."""
     draw = _Draw(len(images), generator)
-    if shift:
-        images = _shifted(images, shift, draw)
-    if flip:
-        is_flipped = draw.uniform() < flip
+    if config.shift:
+        images = _shifted(images, config.shift, draw)
+    if config.flip:
+        is_flipped = draw.uniform() < config.flip
         images = torch.where(is_flipped.view(-1, 1, 1, 1), images.flip(-1), images)
     return images
 

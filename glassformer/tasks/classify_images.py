@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
 from glassformer import __version__
-from glassformer.config import Config, Count
 from glassformer.data.augmentation import AugmentationConfig, augment, mix
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageBatch
@@ -70,31 +69,15 @@ MANY = 20_000  # images: with fewer, they are varied more
 FEWEST, LARGEST = 3, 16  # patches per side that are worth having; pixels of a patch
 
 
-class AugmentationSettings(Config):
-    """How images are varied in training; null: chosen from the number of images."""
+class ImageAugmentation(AugmentationConfig):
+    """What the recipe leaves open, with no value or with null, is chosen from the images."""
 
-    shift: float | None = Field(None, ge=0, le=0.5)
-    """Shift by up to this share of each side; what is missing is mirrored."""
-    zoom: float | None = Field(None, gt=0, le=1)
-    """Show a random part of the image, with at least this share of its area."""
-    flip: float | None = Field(None, ge=0, le=1)
-    """Probability of mirroring left and right."""
-    color: float | None = Field(None, ge=0, le=1)
-    """Change brightness, contrast and saturation by up to this share."""
-    num_ops: Count | None = Field(None, ge=0, le=8)
-    """Random operations on each image, as in RandAugment."""
-    magnitude: float | None = Field(None, ge=0, le=1)
-    """Strength of these operations."""
-    erasing: float | None = Field(None, ge=0, le=1)
-    """Probability of replacing a rectangle by noise."""
-    mixup: float | None = Field(None, ge=0)
-    """Mix images and labels in proportions drawn from Beta(mixup, mixup); 0: never."""
-    cutmix: float | None = Field(None, ge=0)
-    """Paste a rectangle of another image, of an area drawn from Beta(cutmix, cutmix); 0: never."""
-
-    def chosen(self) -> AugmentationConfig:
-        given = self.model_dump().items()
-        return AugmentationConfig(**{key: value for key, value in given if value is not None})
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_open(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if value is not None}
 
 
 class ImageLossConfig(LabelLossConfig):
@@ -107,7 +90,7 @@ class ClassifyImagesRecipe(Recipe):
     """A recipe for labelled images."""
 
     data: ImagesConfig
-    augmentation: AugmentationSettings = AugmentationSettings()
+    augmentation: ImageAugmentation = ImageAugmentation()
     objective: ImageLossConfig = ImageLossConfig()
 
 
@@ -128,10 +111,11 @@ class ImageSource(LabelledImageSource):
             model["image_size"] = list(self.preprocessing.image_size)
         if recipe.is_open and recipe.model.get("patch_size") is None:
             model["patch_size"] = _patch_size(recipe, self.preprocessing.image_size)
-        given = recipe.augmentation.model_dump()  # type: ignore[attr-defined]
+        augmentation: ImageAugmentation = recipe.augmentation  # type: ignore[attr-defined]
         usual = usual_augmentation(split.labels, len(split.training)).model_dump()
-        chosen = {key: value for key, value in usual.items() if given[key] is None}
-        return {"model": model, "augmentation": chosen}
+        for key in augmentation.model_fields_set:
+            usual.pop(key)
+        return {"model": model, "augmentation": usual}
 
 
 def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig:
@@ -258,7 +242,7 @@ class ClassifyImagesObjective(LabelObjective):
     def batch(self, number: int, most: int | None = None) -> ImageBatch:
         """Batch `number`, varied by random numbers of its own."""
         data, rows = self.dataset, self.batches.batch(number, most)
-        config = self.recipe.augmentation.chosen()
+        config = self.recipe.augmentation
         generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
         images = augment(unit_range(data.training.images(rows)), config, generator)
         targets = data.training.goals(rows)

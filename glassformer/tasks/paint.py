@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Config, Count
-from glassformer.data.augmentation import moved
+from glassformer.config import Count
+from glassformer.data.augmentation import Movement, moved
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
@@ -71,20 +71,11 @@ class PaintData(ImagesConfig):
     """Number of colours of the palette (null: 512, or 16 greys)."""
 
 
-class PaintAugmentation(Config):
-    """How images are varied in training."""
-
-    shift: float = Field(0.0, ge=0, le=0.5)
-    """Shift by up to this share of each side; what is missing is mirrored."""
-    flip: float = Field(0.0, ge=0, le=1)
-    """Probability of mirroring left and right."""
-
-
 class PaintRecipe(Recipe):
     """A recipe for images to paint."""
 
     data: PaintData
-    augmentation: PaintAugmentation = PaintAugmentation()
+    augmentation: Movement = Movement()
 
 
 @dataclass(frozen=True)
@@ -266,10 +257,9 @@ class PaintObjective(Objective):
         """Colours (B, P), varied by random numbers of their own."""
         data, rows = self.dataset, self.batches.batch(number, most)
         ids = torch.from_numpy(data.training[np.asarray(rows)].astype(np.int64))  # (B, P)
-        config: PaintAugmentation = self.recipe.augmentation
         generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
         images = ids.unflatten(1, (1, *data.preprocessing.image_size))  # (B, 1, H, W)
-        return moved(images, config.shift, config.flip, generator).flatten(1)
+        return moved(images, self.recipe.augmentation, generator).flatten(1)
 
     def loss(self, model: ImageGPT, batch: Tensor) -> Tensor:
         hidden = model.hidden(with_start(batch, model.start_token))

@@ -18,13 +18,11 @@ from glassformer.config_errors import Origins
 from glassformer.durations import seconds_of
 from glassformer.errors import GlassformerError
 from glassformer.models import row
+from glassformer.options import OptimizerKind, ScheduleKind, StrategyKind
 from glassformer.text.tokenizer_training import TokenizerConfig
 
 RECIPE = "recipe.yaml"  # in a run's folder
 LORA_RANK = 8  # if only `lora` is given
-OptimizerKind = Literal["muon", "adamw", "sgd"]
-ScheduleKind = Literal["cosine", "linear", "wsd", "noam", "constant"]
-StrategyKind = Literal["ddp", "fsdp"]
 
 
 def _seconds(value: Any) -> Any:

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from glassformer.data.image_store import changes_in
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.result import Result, order
+from glassformer.options import OptimizerKind
 from glassformer.predict.predictor import Predictor
 from glassformer.preprocessing import Preprocessing, load_preprocessing
-from glassformer.tasks.recipe import DecidedTraining, OptimizerKind, Recipe
+from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.wording import counted
 
 Say = Callable[[str], None]

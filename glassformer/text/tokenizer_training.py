@@ -16,13 +16,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from math import isqrt
-from typing import Literal
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from glassformer.config import Config, Count
 from glassformer.errors import GlassformerError
+from glassformer.options import TokenizerKind
 from glassformer.text.chunks import pieces_of
 from glassformer.text.tokenizers import CHARACTERS, END_OF_TEXT, UNKNOWN, WORDS, Kind, Tokenizer
 from glassformer.wording import readable_size
@@ -45,7 +45,7 @@ _SCORE_DIGITS = 6  # beyond these, Unigram's scores depend on the order of its s
 class TokenizerConfig(Config):
     """Which vocabulary to learn. With `auto` and None, the amount of text decides."""
 
-    kind: Literal["auto", "char", "word", "bpe", "wordpiece", "unigram"] = "auto"
+    kind: TokenizerKind = "auto"
     vocab_size: Count | None = None
     lowercase: bool | None = None
     """null: true for classifying texts and for word vectors, otherwise false."""

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,6 +13,7 @@ from glassformer.config_errors import COMMAND_LINE, Origins
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.folder_lock import locked
 from glassformer.models import MODELS, trainable
+from glassformer.options import by_section
 from glassformer.runtime import processes
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
@@ -22,7 +23,13 @@ from glassformer.training.outcome import Outcome
 from glassformer.training.plan import rehearse, rehearse_rest
 from glassformer.training.preparation import rehearsed
 from glassformer.training.progress import Waiting
-from glassformer.training.recipes import DATA_TO_LEARN_FROM, given_values, known_keys, make_recipe
+from glassformer.training.recipes import (
+    DATA_TO_LEARN_FROM,
+    given_values,
+    known_keys,
+    make_recipe,
+    merge,
+)
 from glassformer.training.resume_changes import (
     DIVISION,
     HARMLESS,
@@ -37,12 +44,12 @@ from glassformer.training.run_folder import RunFolder
 class Request:
     """A command line: what was given, and how."""
 
-    recipe: Path | None
-    flags: Values
-    assignments: list[str]
-    out: Path | None
-    resume: bool
-    force: bool
+    recipe: Path | None = None
+    flags: Values = field(default_factory=dict)
+    assignments: Sequence[str] = ()
+    out: Path | None = None
+    resume: bool = False
+    force: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     """The option that gave each key among the flags."""
     began: float = field(default_factory=time.time)
@@ -50,6 +57,16 @@ class Request:
 
     def given(self) -> tuple[Values, Origins]:
         return given_values(self.recipe, self.flags, self.assignments, self.options)
+
+
+def request(
+    sections: Values, options: Mapping[str, Any], assignments: Sequence[str] = (), **run: Any
+) -> Request:
+    """What options ask for. `sections` of the recipe are given already; of `options`, those that
+    set no key are left out. `run` is the rest: the folder, and how it is used."""
+    flags, origins = by_section(options)
+    merge(sections, flags)
+    return Request(flags=sections, assignments=assignments, options=origins, **run)
 
 
 def recipe_text(request: Request, as_json: bool, stream: TextIO) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.tasks.recipe import OptimizerKind
+from glassformer.options import OptimizerKind
 from glassformer.training.muon import MuonAndAdamW
 
 RARER = 30  # by gradient descent, embeddings learn this much faster: each is in few examples

@@ -1,6 +1,6 @@
 """From what a user wrote to a typed recipe: a file, then flags, then `--set`, checked and named."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -19,7 +19,7 @@ LENGTHS = tuple(f"training.{key}" for key in ("max_steps", "num_train_epochs", "
 def given_values(
     path: Path | None,
     flags: Values,
-    assignments: list[str],
+    assignments: Sequence[str],
     options: Mapping[str, str] | None = None,
 ) -> tuple[Values, Origins]:
     """What a user gave: a file, then flags, then `--set`, each overriding the one before.

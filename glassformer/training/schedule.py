@@ -9,7 +9,8 @@ constant  ╱──
 
 import math
 
-from glassformer.tasks.recipe import DecidedTraining, ScheduleKind
+from glassformer.options import ScheduleKind
+from glassformer.tasks.recipe import DecidedTraining
 
 STABLE = 0.6  # the part of a wsd schedule before it falls
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.cli.arguments import naming_options, passed
+from glassformer.cli.options import Sampling, naming_options, takes
 from glassformer.errors import UsageError
 from glassformer.options import accepted
 from glassformer.predict.language import LanguagePredictor
@@ -65,7 +65,14 @@ def test_an_option_becomes_an_argument_or_is_refused_with_those_there_are(
 
 
 def test_what_was_not_passed_is_left_to_the_defaults() -> None:
-    assert passed({"a": None, "b": 0, "c": False}) == {"b": 0, "c": False}
+    received: dict[str, Any] = {}
+
+    @takes(Sampling)
+    def verb(model: str, **settings: Any) -> None:
+        received.update(model=model, **settings)
+
+    verb(model="m", temperature=None, top_k=0)
+    assert received == {"model": "m", "top_k": 0}
 
 
 def test_errors_about_settings_name_the_options() -> None:

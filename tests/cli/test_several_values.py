@@ -2,14 +2,19 @@
 
 import pytest
 
-from glassformer.cli.several_values import Options, with_option_each
+from glassformer.cli.verb import with_option_each
 
-OPTIONS = Options({"--data", "--test-data"}, {"--data", "--test-data", "--out", "--set"})
+SEVERAL = {"--data", "--test-data"}
+SINGLE = {*SEVERAL, "--out", "--set"}
 
 
 def rewritten(line: str, needs_argument: bool = True) -> str:
     found = with_option_each(
-        line.split(), OPTIONS, lambda value: value in ("gpt", "runs/a", "runs/b"), needs_argument
+        line.split(),
+        SEVERAL,
+        SINGLE,
+        lambda value: value in ("gpt", "runs/a", "runs/b"),
+        needs_argument,
     )
     return " ".join(found)
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.tasks.recipe import DecidedTraining, Replan, ScheduleKind
+from glassformer.options import ScheduleKind
+from glassformer.tasks.recipe import DecidedTraining, Replan
 from glassformer.training.schedule import rate_of
 
 KINDS: list[ScheduleKind] = ["cosine", "linear", "wsd", "noam", "constant"]
