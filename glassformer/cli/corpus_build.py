@@ -16,7 +16,7 @@ from glassformer.cli.options import (
     switch,
     takes,
 )
-from glassformer.cli.output import note, print_result, say, showing_steps
+from glassformer.cli.output import bar, note, print_result, progress_line, say
 from glassformer.cli.signals import heed_signals
 
 
@@ -77,8 +77,13 @@ def build(
     heed_signals("stopped. Run the same command again to continue.")
     kind, workers, given = (chosen.pop(each.name, None) for each in Work.parameters)
     settings = build_settings(chosen)
-    with showing_steps() as progress:
-        executor = make_executor(kind, workers, given, progress)
+    with progress_line() as show:
+
+        def progress(step: str, done: int, total: int) -> None:
+            if show is not None:
+                show(f"{step} {bar(done / max(total, 1))} {done:,}/{total:,}")
+
+        executor = make_executor(kind, workers, given, show and progress)
         found = build(warc, out, settings, links, executor, force)
     note(*found.notes)
     print_result(found, as_json)

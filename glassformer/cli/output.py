@@ -58,52 +58,43 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def showing_progress(what: str) -> Iterator[None]:
-    """A bar on a terminal while something is read; nothing in a log, and nothing at the end."""
-    if not sys.stderr.isatty():
-        yield
-        return
-
-    from glassformer.evaluation.evaluating import listening
-
-    shown = ""
-
-    def show(share: float) -> None:
-        nonlocal shown
-        filled = int(BAR * share)
-        line = f"{what} {'▰' * filled}{'▱' * (BAR - filled)} {share:.0%}" if share < 1 else ""
-        if line != shown:  # at most a hundred times
-            sys.stderr.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
-            sys.stderr.flush()
-            shown = line
-
-    with listening(show):
-        try:
-            yield
-        finally:
-            show(1.0)
-
-
-@contextmanager
-def showing_steps() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A line on a terminal that tells which step runs and how many of its tasks are finished."""
+def progress_line() -> Iterator[Callable[[str], None] | None]:
+    """Shows a line on a terminal, in place of the one before; nothing is left of it at the end.
+    None where nobody watches: in a log."""
     if not sys.stderr.isatty():
         yield None
         return
     stream, shown = sys.stderr, ""  # what libraries print meanwhile goes elsewhere
 
-    def show(step: str, done: int, total: int) -> None:
+    def show(line: str) -> None:
         nonlocal shown
-        filled = BAR * done // max(total, 1)
-        line = f"{step} {'▰' * filled}{'▱' * (BAR - filled)} {done:,}/{total:,}" if step else ""
-        stream.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
-        stream.flush()
-        shown = line
+        if line != shown:
+            stream.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
+            stream.flush()
+            shown = line
 
     try:
         yield show
     finally:
-        show("", 0, 0)
+        show("")
+
+
+def bar(share: float) -> str:
+    filled = int(BAR * share)
+    return "▰" * filled + "▱" * (BAR - filled)
+
+
+@contextmanager
+def showing_progress(what: str) -> Iterator[None]:
+    """A bar on a terminal while something is read."""
+    from glassformer.evaluation.evaluating import listening
+
+    with progress_line() as show:
+        if show is None:
+            yield
+            return
+        with listening(lambda share: show(f"{what} {bar(share)} {share:.0%}" if share < 1 else "")):
+            yield
 
 
 def note(*texts: str) -> None:

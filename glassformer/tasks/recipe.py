@@ -52,14 +52,12 @@ class Replan(Config):
 
 
 class TrainingConfig(Config):
-    """How long, in what batches, and how fast to learn. Names follow Hugging Face's."""
+    """How long, in what batches, and how fast to learn. Names follow Hugging Face's. `options.py`
+    describes the keys that have an option; a key that is null is chosen."""
 
     max_steps: Count | None = Field(None, ge=1)
-    """Updates of the weights; null: chosen from the amount of data."""
     num_train_epochs: float | None = Field(None, gt=0)
-    """Passes over the data; used if max_steps is null."""
     per_device_train_batch_size: Count | None = Field(None, ge=1)
-    """Windows of text, or examples, in a batch; null: chosen for the task."""
     gradient_accumulation_steps: Count = Field(1, ge=1)
     """Batches of each process per update: a larger batch in the same memory."""
     time_limit: Duration | None = Field(None, gt=0)
@@ -71,7 +69,6 @@ class TrainingConfig(Config):
     """muon: matrices by orthogonalised updates, the rest by AdamW; adamw: everything by AdamW; sgd:
     plain gradient steps, larger for embeddings; null: chosen for the model."""
     learning_rate: float | None = Field(None, gt=0)
-    """The peak of the schedule; null: chosen from the model's width."""
     lr_scheduler_type: ScheduleKind = "linear"
     min_lr_rate: float = Field(0.0, ge=0, le=1)
     """Share of the learning rate that is left at the end."""
@@ -86,7 +83,6 @@ class TrainingConfig(Config):
     """Decay of a running mean of the weights, such as 0.999, which is kept instead of the weights;
     0: no mean; null: chosen for the task."""
     early_stopping: Count | None = Field(None, ge=1)
-    """Stop after this many validations without improvement; null: never."""
     seed: int = Field(0, ge=0, lt=2**31)
     eval_steps: Count | None = Field(None, ge=1)
     """Steps between validations, each of which also writes a sample."""
@@ -108,7 +104,6 @@ class TrainingConfig(Config):
     """Devices of a machine, each with a process of its own that learns from batches of its own; on
     a CPU, the number of processes."""
     num_nodes: Count = Field(1, ge=1)
-    """Machines that train together."""
     strategy: StrategyKind = "ddp"
     """What several processes divide. ddp: the batches of an update; fsdp: also weights, gradients
     and optimizer."""
@@ -130,15 +125,15 @@ class TrainingConfig(Config):
 class DecidedTraining(TrainingConfig):
     """The same with every choice made, as a run needs it."""
 
-    max_steps: Count = Field(ge=1)
-    per_device_train_batch_size: Count = Field(ge=1)
+    max_steps: Count
+    per_device_train_batch_size: Count
     optimizer: OptimizerKind
-    learning_rate: float = Field(gt=0)
-    warmup_steps: Count = Field(ge=0)
-    weight_decay: float = Field(ge=0)
-    ema: float = Field(ge=0, lt=1)
-    eval_steps: Count = Field(ge=1)
-    save_steps: Count = Field(ge=1)
+    learning_rate: float
+    warmup_steps: Count
+    weight_decay: float
+    ema: float
+    eval_steps: Count
+    save_steps: Count
 
     @property
     def plans(self) -> tuple[Replan, ...]:
@@ -157,7 +152,8 @@ class DecidedTraining(TrainingConfig):
 
 
 class FinetuneConfig(Config):
-    """The trained model to begin with, and how much of it may change."""
+    """The trained model to begin with, and how much of it may change. `options.py` describes the
+    keys that have an option."""
 
     model: str
     """A trained model: its folder, its file, or its name on the Hugging Face hub."""
@@ -171,14 +167,11 @@ class FinetuneConfig(Config):
     """The model was not trained from scratch here: it learns more gently, by AdamW; null: found
     out when training begins."""
     freeze_layers: Count = Field(0, ge=0)
-    """Freeze the embedding and this many of the first layers."""
     freeze: bool = False
-    """Freeze everything except the new head."""
     layer_lr_decay: float | None = Field(None, gt=0, le=1)
     """The learning rate of each layer is that of the layer above times this; null: 0.9 if a
     published model gets a new head, otherwise 1."""
     lora: bool = False
-    """Use LoRA, of rank 8 unless lora_rank is given."""
     lora_rank: Count = Field(0, ge=0)
     """Learn the change of each matrix as a product of two thin ones; 0: train the matrix itself."""
     lora_alpha: float = Field(16.0, gt=0)
@@ -188,7 +181,6 @@ class FinetuneConfig(Config):
     tokenizer: Literal["kept", "new"] = "kept"
     """new: learn another tokenizer from the data; the embeddings follow it."""
     add_tokens: Names = ()
-    """Tokens to add to the vocabulary of the model."""
 
     @property
     def continues(self) -> bool:

@@ -172,11 +172,10 @@ def _check_options(request: Request, name: Any) -> None:
     """An option that belongs to other models is refused by its name, with theirs."""
     if name not in MODELS:
         return
-    given = {key for key, value in flatten(request.flags) if value is not None}
-    if given.issuperset(("training.max_steps", "training.num_train_epochs")):
+    if {"training.max_steps", "training.num_train_epochs"} <= request.options.keys():
         raise UsageError("--max-steps and --num-train-epochs cannot be combined. Pass one.")
     for key, option in request.options.items():
-        if key in given and not _has_key(name, key):
+        if not _has_key(name, key):
             raise UsageError(
                 f"{option} does not apply to {name}. It is an option of: "
                 f"{', '.join(each for each in trainable() if _has_key(each, key))}."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from glassformer.config import Values, flatten, parse, read_yaml
+from glassformer.config import Values, parse, read_yaml
 from glassformer.config_errors import Origins, keys_of_section, located, nearest
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, row
@@ -24,14 +24,13 @@ def given_values(
 ) -> tuple[Values, Origins]:
     """What a user gave: a file, then flags, then `--set`, each overriding the one before.
 
-    Also where each key was given: its line in the file, or the option, which `options` names for a
-    flag. Flags that are None were not given.
+    Also where each key was given: its line in the file, or the option, which `options` names for
+    the flags that come from one.
     """
     values, origins = read_yaml(path) if path is not None else ({}, {})
     values = {name: section for name, section in values.items() if section is not None}
     merge(values, flags)
-    given = {key for key, value in flatten(flags) if value is not None}
-    origins |= {key: option for key, option in (options or {}).items() if key in given}
+    origins |= options or {}
     for assignment in assignments:
         assign(values, assignment)
         key = assignment.partition("=")[0].strip()
