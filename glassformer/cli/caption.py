@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_texts
+from glassformer.cli.output import note, noting_files, print_texts, say
 from glassformer.errors import UsageError
 
 
@@ -47,12 +45,12 @@ def caption(
     predictor = load_for(model, CaptionPredictor, "caption", quantize)
     with noting_files():
         with options.naming_options(predictor, settings):
-            found = predictor.caption_batch(images, **settings)
-        for each in found:
-            print_texts(each, as_json, f"{each.image}\t" if len(found) > 1 else "")
-        if number := sum(each.is_cut_off for each in found):
+            captions = predictor.caption_batch(images, **settings)
+        for each in captions:
+            print_texts(each, as_json, f"{each.image}\t" if len(captions) > 1 else "")
+        if number := sum(each.is_cut_off for each in captions):
             length = predictor.model.context_length
-            note(cut_off_note(number, len(found), length, "caption"))
+            note(cut_off_note(number, len(captions), length, "caption"))
         if attention is not None:
             draw(predictor.look(images[0], **settings), attention)
-            typer.echo(f"wrote {attention}", err=True)
+            say(f"wrote {attention}")

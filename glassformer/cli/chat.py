@@ -64,9 +64,10 @@ def chat(
         answer = ""
         with options.naming_options(predictor, settings):
             pieces = predictor.chat(conversation, **settings)
-            kept = predictor.remembered(conversation, **settings)
-            _note_losses(predictor, len(conversation) - len(kept), predictor.num_left_out(kept))
-            conversation = kept
+            remembered = predictor.remembered(conversation, **settings)
+            num_forgotten = len(conversation) - len(remembered)
+            _note_losses(predictor, num_forgotten, predictor.num_left_out(remembered))
+            conversation = remembered
             with interruptible(is_live):
                 for piece in pieces:
                     answer += piece

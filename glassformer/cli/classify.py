@@ -51,24 +51,24 @@ def classify(
     inputs = predictor.preprocessing
     # A file is one input, or contains one text; the lines of stdin are one each.
     content = str if inputs.reads_files else text_of
-    given = map(content, text) if text else read_lines(None)
-    lines = ((inputs.from_line(line), "") for line in given)
+    texts = map(content, text) if text else read_lines(None)
+    lines = ((inputs.from_line(line), "") for line in texts)
     columns = [image_column] if image_column else text_column or ()
     files = inputs.read_inputs(paths or (), columns, encoding or "utf-8")
     known_words = KnownWords(getattr(inputs, "tokenizer", None))
     with noting_files():
         for batch in in_batches(files if paths else lines):
             known_words.look([content for content, _ in batch])
-            found = predictor.classify_batch([content for content, _ in batch])
-            for prediction, (_, source) in zip(found, batch, strict=True):
+            predictions = predictor.classify_batch([content for content, _ in batch])
+            for prediction, (_, source) in zip(predictions, batch, strict=True):
                 if source and inputs.reads_files:  # the name of an image, not its size
                     prediction = replace(prediction, text=source)
                 if as_json:
                     print_sourced(prediction.as_json(), source)
                 else:
                     typer.echo(_line(prediction, with_text=text is None or len(text) > 1))
-            if number := sum(each.is_shortened for each in found):
-                note(predictor.shortened(number, len(found)))
+            if number := sum(each.is_shortened for each in predictions):
+                note(predictor.shortened(number, len(predictions)))
     known_words.note("its label says", "their labels say")
 
 

@@ -75,7 +75,7 @@ def build(
     from glassformer.corpus.executors import make_executor
 
     heed_signals("stopped. Run the same command again to continue.")
-    kind, workers, given = (chosen.pop(each.name, None) for each in Work.parameters)
+    kind, workers, assignments = (chosen.pop(option.name, None) for option in Work.parameters)
     settings = build_settings(chosen)
     with progress_line() as show:
 
@@ -83,8 +83,8 @@ def build(
             if show is not None:
                 show(f"{step} {bar(done / max(total, 1))} {done:,}/{total:,}")
 
-        executor = make_executor(kind, workers, given, show and progress)
-        found = build(warc, out, settings, links, executor, force)
-    note(*found.notes)
-    print_result(found, as_json)
+        executor = make_executor(kind, workers, assignments, show and progress)
+        corpus = build(warc, out, settings, links, executor, force)
+    note(*corpus.notes)
+    print_result(corpus, as_json)
     say(f"wrote {out}; see {out / 'report.html'}")

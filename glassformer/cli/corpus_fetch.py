@@ -15,8 +15,8 @@ _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 def size(text: str) -> int:
     """A number of bytes, such as 500k, 10M or 1G."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)B?", text)
-    number = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)B?", text)
+    number = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if number < 1:
         raise typer.BadParameter(f"{text} is not a size. Pass, for example, 500k, 10M or 1G.")
     return number
@@ -59,6 +59,6 @@ def fetch(
     if not contact:
         note("sites cannot reach you. Pass --contact with your URL or e-mail address.")
     heed_signals("stopped. Run the same command again to continue.")
-    found = fetch_pages(links, out, settings, retry)
-    print_result(found, as_json)
+    result = fetch_pages(links, out, settings, retry)
+    print_result(result, as_json)
     say(f"wrote {out}")

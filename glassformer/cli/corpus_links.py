@@ -42,6 +42,6 @@ def links(
             for file in (exclude_domains, include_domains)
         ),
     )
-    found = collect_links(posts, out, rules, max_bad_lines, force, note)
-    print_result(found, as_json)
+    result = collect_links(posts, out, rules, max_bad_lines, force, note)
+    print_result(result, as_json)
     say(f"wrote {out}")

@@ -24,8 +24,8 @@ def report(
     """
     from glassformer.corpus.report import report
 
-    found = report(corpus, out, write=not as_json or out is not None)
-    if found.path is not None:
-        say(f"wrote {found.path}")
+    page = report(corpus, out, write=not as_json or out is not None)
+    if page.path is not None:
+        say(f"wrote {page.path}")
     if as_json:
-        print_json(found.as_json())
+        print_json(page.as_json())

@@ -37,15 +37,15 @@ def doctor(
     from glassformer.runtime.host import machine
     from glassformer.runtime.load import busy_cores
 
-    found = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
+    host = machine(refresh=refresh, notify=lambda text: typer.echo(text, err=True))
     busy = busy_cores()
     extras = {name: _versions(packages) for name, packages in EXTRAS.items()}
     if as_json:
-        print_json({**asdict(found), "busy_cores": busy, "extras": extras})
+        print_json({**asdict(host), "busy_cores": busy, "extras": extras})
         return
     parts = {
-        "Machine": _machine(found) | _busy(busy, found.cores_usable),
-        "Precision": _precisions(found),
+        "Machine": _machine(host) | _busy(busy, host.cores_usable),
+        "Precision": _precisions(host),
         "Extras": {name: _extra(versions) for name, versions in extras.items()},
     }
     for title, lines in parts.items():
@@ -54,16 +54,16 @@ def doctor(
             typer.echo(f"  {name:<12} {text}")
 
 
-def _machine(found: "Machine") -> dict[str, str]:
+def _machine(host: "Machine") -> dict[str, str]:
     lines = {
-        "versions": f"glassformer {found.glassformer}, torch {found.torch}, Python {found.python}",
-        "device": f"{found.device} ({found.device_name})",
-        "processor": found.cpu,
-        "cores": f"{found.cores_usable} of {found.cores_logical} usable",
-        "threads": f"{found.threads}",
+        "versions": f"glassformer {host.glassformer}, torch {host.torch}, Python {host.python}",
+        "device": f"{host.device} ({host.device_name})",
+        "processor": host.cpu,
+        "cores": f"{host.cores_usable} of {host.cores_logical} usable",
+        "threads": f"{host.threads}",
     }
-    if found.memory_bytes is not None:
-        lines["memory"] = f"{found.memory_bytes / 2**30:.1f} GiB"
+    if host.memory_bytes is not None:
+        lines["memory"] = f"{host.memory_bytes / 2**30:.1f} GiB"
     return lines
 
 
@@ -77,20 +77,20 @@ def _busy(cores: float | None, usable: int) -> dict[str, str]:
     return {"busy": f"other programs use {used}; training will be slower"}
 
 
-def _precisions(found: "Machine") -> dict[str, str]:
+def _precisions(host: "Machine") -> dict[str, str]:
     """The speed of each precision by the width of a model, and which one is used from where on."""
     from glassformer.runtime.precision import choose
 
-    widths = [speed.width for speed in found.probe["float32"].speeds]
+    widths = [speed.width for speed in host.probe["float32"].speeds]
     lines = {
         name: str(each.problem)
         if not each.speeds
         else f"{' / '.join(f'{speed.tflops:.3g}' for speed in each.speeds)} TFLOP/s"
-        for name, each in found.probe.items()
+        for name, each in host.probe.items()
     }
     if len(widths) > 1:
         lines |= {"": f"in models of width {' / '.join(map(str, widths))}"}
-    chosen = [(width, *choose(found.probe, width)) for width in widths or [0]]
+    chosen = [(width, *choose(host.probe, width)) for width in widths or [0]]
     for number, (width, name, reason) in enumerate(chosen):
         if not number or name != chosen[number - 1][1]:
             lines[f"from {width}" if number else "chosen"] = f"{name}: {reason}"

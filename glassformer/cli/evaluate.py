@@ -60,5 +60,5 @@ def evaluate(
     from glassformer import api
 
     with showing_progress("evaluating"):
-        found = api.evaluate(model, **values)
-    print_result(found, as_json)
+        result = api.evaluate(model, **values)
+    print_result(result, as_json)

@@ -50,11 +50,11 @@ def export(
     """
     from glassformer import api
 
-    found = api.export_model(
+    exported = api.export_model(
         model, format, out, dtype=dtype, quantize=quantize, data=data, force=force
     )
-    note(*found.notes)
+    note(*exported.notes)
     if as_json:
-        print_json(found.as_json())
+        print_json(exported.as_json())
     else:
-        typer.echo(found.summary())
+        typer.echo(exported.summary())

@@ -39,16 +39,16 @@ def fill(
             # The other lines are still worth an answer.
             name = predictor.preprocessing.mask_name
             note(f"{'stdin' if text is None else text}, line {number:,}: no {name} found.")
-            found = []
+            masks = []
         else:
-            found = predictor.fill(line, top)
+            masks = predictor.fill(line, top)
         if as_json:
-            guesses = [[guess.as_json() for guess in mask] for mask in found]
+            guesses = [[guess.as_json() for guess in mask] for mask in masks]
             print_json({"text": line, "guesses": guesses})
             continue
-        if not found:
+        if not masks:
             typer.echo("")
-        for place, mask in enumerate(found, 1):
-            if len(found) > 1:
-                typer.echo(f"--- {place} ---")
+        for position, mask in enumerate(masks, 1):
+            if len(masks) > 1:
+                typer.echo(f"--- {position} ---")
             print_candidates(mask)

@@ -41,9 +41,9 @@ def import_model(
     """
     from glassformer import api
 
-    found = api.import_model(path, out, base=base, force=force)
-    note(*found.notes)
+    imported = api.import_model(path, out, base=base, force=force)
+    note(*imported.notes)
     if as_json:
-        print_json(found.as_json())
+        print_json(imported.as_json())
     else:
-        typer.echo(found.summary())
+        typer.echo(imported.summary())

@@ -4,10 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_result
+from glassformer.cli.output import note, noting_files, print_result, say
 from glassformer.cli.stdin import read_text
 from glassformer.errors import UsageError
 
@@ -59,7 +57,7 @@ def inspect(
       glassformer inspect runs/vit-images photo.jpg --out story.html
     """
     values: dict[str, Any] = {"target": target, "layer": layer, "head": head, "words": words}
-    values |= {"compare": compare or None, "word": word}
+    values |= {"compare": compare, "word": word}
 
     from glassformer.options import accepted
     from glassformer.story.figures import check_ending
@@ -98,6 +96,6 @@ def inspect(
     note(*result.notes)
     if out is not None:
         draw(result, out)
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}")
     if as_json or out is None:
         print_result(result, as_json)

@@ -42,6 +42,6 @@ def neighbours(
 
     # mypy expects a class that can be made; this one is only asked for.
     finder = load_for(model, NeighbourFinder, "show neighbours")  # type: ignore[type-abstract]
-    found = finder.neighbours(word, context, top, temperature)
-    print_result(found, as_json)
-    note(*found.notes)
+    result = finder.neighbours(word, context, top, temperature)
+    print_result(result, as_json)
+    note(*result.notes)

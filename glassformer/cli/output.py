@@ -45,11 +45,11 @@ def print_sourced(value: dict[str, Any], source: str) -> None:
     print_json(value | ({"source": source} if source else {}))
 
 
-def print_result(found: Result, as_json: bool) -> None:
+def print_result(result: Result, as_json: bool) -> None:
     if as_json:
-        print_json(found.as_json())
+        print_json(result.as_json())
     else:
-        typer.echo(found.text())
+        typer.echo(result.text())
 
 
 def say(text: str) -> None:

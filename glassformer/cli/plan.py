@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from glassformer.cli import options
 from glassformer.cli.known_names import check_preset
 from glassformer.cli.options import Flag, Group, Number, Text, Texts, Whole, count, option, switch
-from glassformer.cli.output import print_result
+from glassformer.cli.output import print_result, say
 
 
 class Training(Group, heading="Training"):
@@ -71,7 +69,7 @@ def plan(
     settings: dict[str, Any] = {}
     for assignment in chosen.pop("settings", ()):
         assign(settings, assignment)
-    found = plan(model, settings=settings.get("model", settings), out=out, **chosen)
+    result = plan(model, settings=settings.get("model", settings), out=out, **chosen)
     if out is not None:
-        typer.echo(f"wrote {out}", err=True)
-    print_result(found, as_json)
+        say(f"wrote {out}")
+    print_result(result, as_json)

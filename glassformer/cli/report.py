@@ -35,10 +35,10 @@ def report(
     from glassformer import api
 
     only_json = as_json and out is None
-    found = api.read_report(runs, None) if only_json else api.report(runs, out)
-    if found.path is not None:
-        typer.echo(f"wrote {found.path}", err=as_json)
-    for name, run in zip(found.names, found.runs, strict=True):
+    page = api.read_report(runs, None) if only_json else api.report(runs, out)
+    if page.path is not None:
+        typer.echo(f"wrote {page.path}", err=as_json)
+    for name, run in zip(page.names, page.runs, strict=True):
         note(*(f"{name}: {text}" for text in run["notes"]))
     if as_json:
-        print_json(found.as_json())
+        print_json(page.as_json())

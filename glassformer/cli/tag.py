@@ -46,13 +46,13 @@ def tag(
         for batch in in_batches(files if paths else lines):
             tagged = predictor.tag_batch([sentence for sentence, _ in batch])
             total += len(tagged)
-            known_words.look([" ".join(found.words) for found in tagged])
-            in_pieces += sum(found.is_in_pieces for found in tagged)
-            for found, (_, source) in zip(tagged, batch, strict=True):
+            known_words.look([" ".join(sentence.words) for sentence in tagged])
+            in_pieces += sum(sentence.is_in_pieces for sentence in tagged)
+            for sentence, (_, source) in zip(tagged, batch, strict=True):
                 if as_json:
-                    print_sourced(found.as_json(), source)
+                    print_sourced(sentence.as_json(), source)
                     continue
-                for word, label in zip(found.words, found.tags, strict=True):
+                for word, label in zip(sentence.words, sentence.tags, strict=True):
                     typer.echo(f"{word}\t{label}")
                 typer.echo("")
     if in_pieces:

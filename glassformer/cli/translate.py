@@ -54,12 +54,12 @@ def translate(
     known_words = KnownWords(predictor.preprocessing.source)
     for lines in in_batches(read_lines(text), BATCH):
         known_words.look(lines)
-        for number, found in enumerate(predictor.translate_batch(lines, **settings), done + 1):
+        for number, result in enumerate(predictor.translate_batch(lines, **settings), done + 1):
             where = "the text" if is_text else f"line {number:,}"
-            note(*_notes(predictor, found, where))
-            if found.is_cut_off:
+            note(*_notes(predictor, result, where))
+            if result.is_cut_off:
                 cut_off.append(where)
-            print_texts(found, as_json)
+            print_texts(result, as_json)
         done += len(lines)
         if shows_progress:
             speed = done / (time.perf_counter() - begun)
@@ -73,12 +73,12 @@ def translate(
         note(cut_off_note(len(cut_off), done, length, "translation", where))
 
 
-def _notes(predictor: "TranslatePredictor", found: "Translations", where: str) -> Iterator[str]:
-    if found.num_pieces > 1:
+def _notes(predictor: "TranslatePredictor", result: "Translations", where: str) -> Iterator[str]:
+    if result.num_pieces > 1:
         yield (
-            f"{where} is longer than the model's context and was translated in {found.num_pieces} "
+            f"{where} is longer than the model's context and was translated in {result.num_pieces} "
             "pieces."
         )
     tokenizer = predictor.preprocessing.source
-    if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters(found.source)):
+    if tokenizer.kind == "char" and (unknown := tokenizer.unknown_characters(result.source)):
         yield f"{where} has characters that the model does not know: {' '.join(unknown[:10])}"

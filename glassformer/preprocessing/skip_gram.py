@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Count
+from glassformer.config import Config, Count
 from glassformer.data.rows import Array
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
@@ -21,15 +21,24 @@ from glassformer.text.tokenizers import Tokenizer
 OUTSIDE = -1  # the text number of places that contain no word
 
 
-class SkipGramPreprocessing(TextPreprocessing):
+class SkipGramConfig(Config):
+    """Which words are neighbours, and what they are compared with."""
+
+    window: Count = Field(5, ge=1, le=64)
+    """How many words away a neighbour may be, on each side; near ones count more."""
+    num_negatives: Count = Field(5, ge=1, le=1024)
+    """Random words that each pair is weighed against."""
+    subsampling: float = Field(1e-3, ge=0, le=1)
+    """Words with a larger share of the text are left out at random, the more often the more
+    frequent they are; 0: none."""
+    smoothing: float = Field(0.75, ge=0, le=1)
+    """Random words are drawn by their frequency to this power."""
+
+
+class SkipGramPreprocessing(SkipGramConfig, TextPreprocessing):
     """Texts as words and their neighbours."""
 
     kind: ClassVar[str] = "skip_gram"
-
-    window: Count = Field(5, ge=1, le=64)
-    num_negatives: Count = Field(5, ge=1, le=1024)
-    subsampling: float = Field(1e-3, ge=0, le=1)
-    smoothing: float = Field(0.75, ge=0, le=1)
 
 
 class SkipGramBatch(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from glassformer.config import Names
+from glassformer.config import Config, Names
 from glassformer.data.chats import TEMPLATE
 from glassformer.data.corpus import stream_documents
 from glassformer.data.labelled_examples import read_examples, read_texts
@@ -178,13 +178,20 @@ class TextPreprocessing(LabelledInputs):
         return (beginning(self.shown_row(known), TRIED),)
 
 
-class MaskedTextPreprocessing(TextPreprocessing):
+class MaskedConfig(Config):
+    """How tokens are hidden in masked-token training."""
+
+    mlm_probability: float = Field(0.15, gt=0, lt=1)
+    """Share of the tokens to predict: 80% of them are hidden, 10% replaced by random tokens, and
+    10% left as they are."""
+    whole_word_masking: bool = False
+    """Hide either all pieces of a word or none."""
+
+
+class MaskedTextPreprocessing(MaskedConfig, TextPreprocessing):
     """Texts in which some tokens are hidden, and how many."""
 
     kind: ClassVar[str] = "masked_text"
-
-    mlm_probability: float = Field(0.15, gt=0, lt=1)
-    whole_word_masking: bool = False
 
     @model_validator(mode="after")
     def _has_mask(self) -> "MaskedTextPreprocessing":

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Config
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.evaluating import evaluating
@@ -24,7 +22,7 @@ from glassformer.evaluation.masked import MaskedResult, evaluate_masked
 from glassformer.models.bert import Bert
 from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing.masking import MaskedBatch, Masking
-from glassformer.preprocessing.text import MaskedTextPreprocessing
+from glassformer.preprocessing.text import MaskedConfig, MaskedTextPreprocessing
 from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.framing import BERT_TOKENS, MASK
@@ -33,16 +31,6 @@ from glassformer.wording import as_argument
 
 SHOWN = 12  # tokens on each side of a guess
 TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
-
-
-class MaskedConfig(Config):
-    """How tokens are hidden in masked-token training."""
-
-    mlm_probability: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens to predict: 80% of them are hidden, 10% replaced by random tokens, and
-    10% left as they are."""
-    whole_word_masking: bool = False
-    """Hide either all pieces of a word or none."""
 
 
 class MaskedRecipe(TextRecipe):

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Config, Count
 from glassformer.data.rows import Array
 from glassformer.data.token_windows import open_tokens
 from glassformer.errors import GlassformerError
@@ -27,6 +25,7 @@ from glassformer.predict.word_vectors import WordVectorsPredictor
 from glassformer.preprocessing.skip_gram import (
     SkipGram,
     SkipGramBatch,
+    SkipGramConfig,
     SkipGramPreprocessing,
     are_words,
 )
@@ -48,20 +47,6 @@ NEAR = 5  # neighbours of a word in samples and in the report
 EXAMPLES = 24  # words in the report
 COMMON = 150  # words: the most frequent ones have many meanings and no telling neighbours
 COUNTED = 2**24  # tokens at a time
-
-
-class SkipGramConfig(Config):
-    """Which words are neighbours, and what they are compared with."""
-
-    window: Count = Field(5, ge=1, le=64)
-    """How many words away a neighbour may be, on each side; near ones count more."""
-    num_negatives: Count = Field(5, ge=1, le=1024)
-    """Random words that each pair is weighed against."""
-    subsampling: float = Field(1e-3, ge=0, le=1)
-    """Words with a larger share of the text are left out at random, the more often the more
-    frequent they are; 0: none."""
-    smoothing: float = Field(0.75, ge=0, le=1)
-    """Random words are drawn by their frequency to this power."""
 
 
 class WordVectorsRecipe(TextRecipe):
