@@ -31,28 +31,24 @@ Each sample below continues a topic that it was not trained on.
 def train_demo(folder: Path, max_steps: int | None, force: bool, stream: TextIO) -> Outcome | None:
     """Train on Python's reference manual, or continue a demo that was stopped. Returns None if the
     demo is already finished."""
-    with locked(folder):
-        return _trained(folder, max_steps, force, stream)
-
-
-def _trained(folder: Path, max_steps: int | None, force: bool, stream: TextIO) -> Outcome | None:
     run, data = RunFolder(folder), folder.with_name(f"{folder.name}-data") / "python-topics.jsonl"
-    if run.exists and run.recipe().data_names != (str(data),):
-        raise GlassformerError(f"{folder} already contains another run. Choose another --out.")
-    _print(INTRODUCTION, stream)
-    if force or not run.exists:
-        _write_topics(data)
-        return train(_recipe(data, max_steps or STEPS), run, stream)
-    planned = run.recipe().training.max_steps
-    if max_steps not in (None, planned):
-        raise GlassformerError(
-            f"{folder} was started with --max-steps {planned}. Leave it out to continue, "
-            "or pass --force to start over."
-        )
-    if run.is_finished():
-        _print(f"{folder} is already trained. Pass --force to train it again.", stream)
-        return None
-    return resume(run, stream)
+    with locked(folder):
+        if run.exists and run.recipe().data_names != (str(data),):
+            raise GlassformerError(f"{folder} already contains another run. Choose another --out.")
+        _print(INTRODUCTION, stream)
+        if force or not run.exists:
+            _write_topics(data)
+            return train(_recipe(data, max_steps or STEPS), run, stream)
+        planned = run.recipe().training.max_steps
+        if max_steps not in (None, planned):
+            raise GlassformerError(
+                f"{folder} was started with --max-steps {planned}. Leave it out to continue, "
+                "or pass --force to start over."
+            )
+        if run.is_finished():
+            _print(f"{folder} is already trained. Pass --force to train it again.", stream)
+            return None
+        return resume(run, stream)
 
 
 def show_demo(folder: Path, stream: TextIO) -> dict[str, Any]:

@@ -297,8 +297,8 @@ def model_config(
     is_complete: bool = False,
 ) -> Config:
     """The typed config of a section `model`; a complete one depends on no preset."""
-    known = row(str(model["name"]))
+    about = row(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
-    values = {} if is_complete else known.preset(str(model.get("preset") or known.smallest))
+    values = {} if is_complete else about.preset(str(model.get("preset") or about.smallest))
     given = {key: value for key, value in model.items() if key not in ("name", "preset")}
-    return parse(known.config, values | given, where, origins, "model.", error)
+    return parse(about.config, values | given, where, origins, "model.", error)

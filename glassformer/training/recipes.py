@@ -84,14 +84,14 @@ def make_recipe(
     """The typed recipe; a problem is reported as `error`, with its place."""
     model = values.get("model")
     name = model.get("name") if isinstance(model, dict) else None
-    known = known_keys(None if name is None else str(name))
-    _check_sections(values, known, where, origins or {}, error)
+    keys = known_keys(None if name is None else str(name))
+    _check_sections(values, keys, where, origins or {}, error)
     if name is None:
         raise UsageError(
             "no model. Pass one, as in glassformer train gpt --data notes.txt, or write "
             "model: {name: gpt} in the recipe."
         )
-    _check_data(values.get("data") or {}, known["data"])
+    _check_data(values.get("data") or {}, keys["data"])
     recipe = parse(task_of(str(name)).recipe, values, where, origins, error=error)
     if recipe.is_open:  # then null leaves a key open, as everywhere
         given = {key: value for key, value in recipe.model.items() if value is not None}
@@ -104,13 +104,14 @@ def make_recipe(
 def known_keys(model: str | None = None) -> dict[str, list[str]]:
     """The sections of a recipe for this model, each with its keys; without a name, of all models
     together."""
-    found: dict[str, dict[str, None]] = {}
+    sections: dict[str, dict[str, None]] = {}
     for name in MODELS if model is None else [model]:
         recipe = task_of(name).recipe
         for section in recipe.model_fields:
-            found.setdefault(section, {}).update(dict.fromkeys(keys_of_section(recipe, [section])))
-        found["model"] |= dict.fromkeys(("name", "preset", *row(name).config.model_fields))
-    return {section: list(keys) for section, keys in found.items()}
+            keys = dict.fromkeys(keys_of_section(recipe, [section]))
+            sections.setdefault(section, {}).update(keys)
+        sections["model"] |= dict.fromkeys(("name", "preset", *row(name).config.model_fields))
+    return {section: list(keys) for section, keys in sections.items()}
 
 
 def complete(recipe: Recipe) -> Values:
