@@ -7,6 +7,8 @@
     Crawl-delay: 10         not in the RFC, but widely used
 
 Python's own `urllib.robotparser` takes the first rule that matches, and knows neither * nor $.
+protego tells http:// in a query from its escaped form, which the RFC does not, reads $ as an
+escaped dollar sign, too, and does not find the group of glassformer/2.0.
 """
 
 import re

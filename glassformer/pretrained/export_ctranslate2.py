@@ -45,6 +45,13 @@ class Engine(ABC):
     def usage(self) -> str:
         """Python code that runs in the folder."""
 
+    def _register_vocabulary(self, spec: Any) -> list[str]:
+        tokenizer = self.preprocessing.tokenizer
+        tokens = pieces(tokenizer, self.model.config.vocab_size)
+        spec.register_vocabulary(tokens)
+        spec.config.unk_token = tokens[tokenizer.unknown or 0]
+        return tokens
+
     def _ids(self, size: int, length: int) -> list[int]:
         random = torch.Generator().manual_seed(length)
         return torch.randint(0, size, (length,), generator=random).tolist()
@@ -54,14 +61,12 @@ class Generator(Engine):
     name = "Generator"
 
     def register(self, spec: Any) -> None:
+        tokens = self._register_vocabulary(spec)
         tokenizer = self.preprocessing.tokenizer
-        tokens = pieces(tokenizer, self.model.config.vocab_size)
-        spec.register_vocabulary(tokens)
         end = tokenizer.end_of_text
         first = (*tokenizer.begins_with, end)[0]
         spec.config.bos_token = tokens[0 if first is None else first]
         spec.config.eos_token = tokens[0 if end is None else end]
-        spec.config.unk_token = tokens[tokenizer.unknown or 0]
 
     def difference(self, engine: Any, length: int) -> tuple[float, float]:
         ids = self._ids(self.model.config.vocab_size, length)
@@ -128,10 +133,7 @@ class Encoder(Engine):
     )
 
     def register(self, spec: Any) -> None:
-        tokenizer = self.preprocessing.tokenizer
-        tokens = pieces(tokenizer, self.model.config.vocab_size)
-        spec.register_vocabulary(tokens)
-        spec.config.unk_token = tokens[tokenizer.unknown or 0]
+        self._register_vocabulary(spec)
 
     def difference(self, engine: Any, length: int) -> tuple[float, float]:
         number = self.model.config.vocab_size

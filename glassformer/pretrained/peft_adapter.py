@@ -33,7 +33,7 @@ from glassformer.pretrained.peft_config import (
     patterns,
     positive,
 )
-from glassformer.pretrained.weight_files import INDEX, SINGLE, WeightFiles, open_file
+from glassformer.pretrained.weight_files import INDEX, SINGLE, WeightFiles, no_weights, open_file
 from glassformer.wording import counted
 
 CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
@@ -295,7 +295,8 @@ def open_adapter(folder: Path) -> Adapter:
     values = read_json(where)
     check_kind(values, str(where))
     if not (folder / WEIGHTS).is_file():
-        raise GlassformerError(_no_weights(folder))
+        cure = "save it again with peft where you trust it"
+        raise no_weights(folder, CONFIG, WEIGHTS, [PICKLE], cure)
     file, metadata = open_file(folder / WEIGHTS)
     file = file.renamed(((r"^base_model\.model\.", ""), (r"\.modules_to_save(\.default)?\.", ".")))
     if embeddings := [name for name in file.shapes if ".lora_embedding_" in name]:
@@ -322,13 +323,8 @@ def open_adapter(folder: Path) -> Adapter:
         targets=tuple(targets) if is_known else (),
         excluded=tuple(excluded) if is_known else (),
         file=file,
-        labels=_labels(metadata),
+        labels=tuple(metadata[LABELS].split("\n")) if metadata.get(LABELS) else (),
     )
-
-
-def _labels(metadata: dict[str, str]) -> tuple[str, ...]:
-    text = metadata.get(LABELS, "")
-    return tuple(text.split("\n")) if text else ()
 
 
 def _prefixes(family: Family) -> tuple[str, ...]:
@@ -348,13 +344,3 @@ def _usual(name: str, layout: Layout) -> str:
 def _names(link: Link, prefix: str) -> tuple[str, ...]:
     """What files may call a tensor."""
     return (link.theirs, *link.aliases, link.theirs.removeprefix(prefix))
-
-
-def _no_weights(folder: Path) -> str:
-    if (folder / PICKLE).exists():
-        return (
-            f"{folder / PICKLE} is a pickle, which can run any code when it is opened, so "
-            f"glassformer does not. Use a release with {WEIGHTS}, or save it again with peft where "
-            "you trust it."
-        )
-    return f"{folder} has an {CONFIG} but no weights: there is no {WEIGHTS} in it."

@@ -5,7 +5,7 @@ read, and a tensor is read only when it is asked for, as float32.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch import Tensor
 from glassformer.atomic_files import read_json
 from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
 from glassformer.errors import GlassformerError
+from glassformer.wording import an
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -81,7 +82,11 @@ def open_weights(folder: Path) -> WeightFiles:
         if len(paths) > MOST_FILES or any(path.parent != folder for path in paths):
             raise GlassformerError(f"{folder / INDEX} names files outside its folder.")
     else:
-        raise GlassformerError(_no_weights(folder))
+        named = read_json(folder / CONFIG).get("architectures")
+        kind = named[0] if isinstance(named, list) and named else "AutoModel"
+        program = f'{kind}.from_pretrained(folder).save_pretrained("other")'
+        cure = f"convert it where you trust it with transformers: {program}"
+        raise no_weights(folder, CONFIG, SINGLE, PICKLES, cure)
     files, shapes = dict[str, Path](), dict[str, _SHAPE]()
     for path in paths:
         with _explaining(path):
@@ -108,14 +113,16 @@ def _explaining(path: Path) -> AbstractContextManager[None]:
     return reading_safetensors(path, f"{path} does not exist. Copy the whole model folder.")
 
 
-def _no_weights(folder: Path) -> str:
-    for name in PICKLES:
+def no_weights(
+    folder: Path, config: str, weights: str, pickles: Iterable[str], cure: str
+) -> GlassformerError:
+    """What to say about a folder that has a config but no safetensors file."""
+    for name in pickles:
         if (folder / name).exists():
-            named = read_json(folder / CONFIG).get("architectures")
-            kind = named[0] if isinstance(named, list) and named else "AutoModel"
-            return (
+            return GlassformerError(
                 f"{folder / name} is a pickle, which can run any code when it is opened, so "
-                f"glassformer does not. Use a release with {SINGLE}, or convert it where you trust "
-                f'it with transformers: {kind}.from_pretrained(folder).save_pretrained("other").'
+                f"glassformer does not. Use a release with {weights}, or {cure}."
             )
-    return f"{folder} has a config.json but no weights: there is no {SINGLE} in it."
+    return GlassformerError(
+        f"{folder} has {an(config)} but no weights: there is no {weights} in it."
+    )
