@@ -49,10 +49,6 @@ def _f32(raw: Bytes) -> Floats:
     return raw.reshape(-1).copy().view(np.float32)
 
 
-def _f16(raw: Bytes) -> Floats:
-    return raw.reshape(-1).copy().view(np.float16).astype(np.float32)
-
-
 def _bf16(raw: Bytes) -> Floats:
     return (raw.reshape(-1).copy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
@@ -90,18 +86,15 @@ def _iq4_nl(raw: Bytes) -> Floats:
 # --- blocks of 256 values ---
 
 
-def _grouped(scale: Floats, groups: Numbers, values: Numbers) -> Floats:
-    """scale (N, 1) · groups (N, G) · values, of which each group has 256 / G: (N, 256)."""
-    number = groups.shape[1]
-    by_group = values.reshape(len(values), number, LARGE // number)
-    return ((scale * groups)[:, :, None] * by_group).reshape(len(values), LARGE)
+def _by_group(scale: Floats, groups: Floats) -> Floats:
+    """scale (N, 1) · groups (N, G) for each value, of which a group has 256 / G: (N, 256)."""
+    return np.repeat(scale * groups, LARGE // groups.shape[1], axis=1)
 
 
 def _q2_k(raw: Bytes) -> Floats:
     scales, low, (d, e) = raw[:, :16], raw[:, 16:80], _two_halves(raw[:, 80:84])
-    values = _bits(low.reshape(-1, 2, 32), 2)  # (N, 2, 4, 32)
-    ones = np.ones((len(raw), LARGE), np.float32)
-    return _grouped(d, _float(scales & 15), values) - _grouped(e, _float(scales >> 4), ones)
+    values = _bits(low.reshape(-1, 2, 32), 2).reshape(-1, LARGE)
+    return _by_group(d, _float(scales & 15)) * values - _by_group(e, _float(scales >> 4))
 
 
 def _q3_k(raw: Bytes) -> Floats:
@@ -111,29 +104,28 @@ def _q3_k(raw: Bytes) -> Floats:
     scales = _float(few | many << 4) - 32
     third = _bits(high, 1).reshape(-1, 2, 4, 32)
     values = _float(_bits(low.reshape(-1, 2, 32), 2) | third << 2) - 4  # (N, 2, 4, 32)
-    return _grouped(d, scales, values)
+    return _by_group(d, scales) * values.reshape(-1, LARGE)
 
 
 def _q4_k(raw: Bytes) -> Floats:
     (d, e), (scales, least) = _two_halves(raw[:, :4]), _six_bits(raw[:, 4:16])
-    values = _bits(raw[:, 16:].reshape(-1, 4, 32), 4)  # (N, 4, 2, 32)
-    ones = np.ones((len(raw), LARGE), np.float32)
-    return _grouped(d, scales, values) - _grouped(e, least, ones)
+    values = _bits(raw[:, 16:].reshape(-1, 4, 32), 4).reshape(-1, LARGE)
+    return _by_group(d, scales) * values - _by_group(e, least)
 
 
 def _q5_k(raw: Bytes) -> Floats:
     (d, e), (scales, least) = _two_halves(raw[:, :4]), _six_bits(raw[:, 4:16])
     fifth = _bits(raw[:, 16:48], 1).reshape(-1, 4, 2, 32)
     values = _bits(raw[:, 48:].reshape(-1, 4, 32), 4) | fifth << 4  # (N, 4, 2, 32)
-    ones = np.ones((len(raw), LARGE), np.float32)
-    return _grouped(d, scales, values) - _grouped(e, least, ones)
+    return _by_group(d, scales) * values.reshape(-1, LARGE) - _by_group(e, least)
 
 
 def _q6_k(raw: Bytes) -> Floats:
     low = _bits(raw[:, :128].reshape(-1, 2, 64), 4).reshape(-1, 2, 4, 32)
     high = _bits(raw[:, 128:192].reshape(-1, 2, 32), 2)  # (N, 2, 4, 32)
     scales = raw[:, 192:208].view(np.int8).astype(np.float32)
-    return _grouped(_half(raw[:, 208:210]), scales, _float(low | high << 4) - 32)
+    values = _float(low | high << 4) - 32  # (N, 2, 4, 32)
+    return _by_group(_half(raw[:, 208:210]), scales) * values.reshape(-1, LARGE)
 
 
 def _float(x: Numbers) -> Floats:
@@ -184,7 +176,7 @@ class TensorType(NamedTuple):
 
 TYPES = {
     0: TensorType("F32", 1, 4, _f32, _to_f32),
-    1: TensorType("F16", 1, 2, _f16, _to_f16),
+    1: TensorType("F16", 1, 2, _half, _to_f16),
     2: TensorType("Q4_0", BLOCK, 18, _q4_0),
     3: TensorType("Q4_1", BLOCK, 20, _q4_1),
     6: TensorType("Q5_0", BLOCK, 22, _q5_0),

@@ -8,8 +8,8 @@ Words are in the order of the file, which is usually that of their frequency.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -65,7 +65,7 @@ def read_text(path: DataPath) -> ForeignModel:
         expected, width = (int(each) for each in header.groups())
     else:
         width = len(first.split()) - 1
-        lines = _again(first, lines)
+        lines = chain([(1, first)], lines)
     words, blocks = list[str](), list[Array]()
     while block := list(islice(lines, LINES)):
         found = _parsed(path, [each for each in block if each[1].strip()], width)
@@ -102,11 +102,6 @@ def read_binary(path: DataPath) -> ForeignModel:
     if not np.isfinite(table.vectors).all():
         raise GlassformerError(f"{path} contains values that are not numbers. Download it again.")
     return _model(table)
-
-
-def _again(first: str, rest: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    yield 1, first
-    yield from rest
 
 
 def _parsed(path: DataPath, lines: list[tuple[int, str]], width: int) -> Table:
