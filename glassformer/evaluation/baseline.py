@@ -46,6 +46,7 @@ class LinearBaseline(ABC):
     """Trained when made; the same inputs and seed give the same weights. The targets are numbers of
     classes (N,), or several labels as 0 and 1 (N, C)."""
 
+    name: ClassVar[str]
     strengths: ClassVar[tuple[float, ...]]
     default_strength: ClassVar[float]
 
@@ -105,6 +106,7 @@ class LinearBaseline(ABC):
 class TfidfBaseline(LinearBaseline):
     """Of texts."""
 
+    name = "TF-IDF + logistic regression"
     strengths = STRENGTHS
     default_strength = DEFAULT_STRENGTH
 
@@ -116,6 +118,7 @@ class TfidfBaseline(LinearBaseline):
 class PixelBaseline(LinearBaseline):
     """Of images (H, W, C) of one size; see `small`."""
 
+    name = "pixels + logistic regression"
     strengths = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     default_strength = 1e-2
 

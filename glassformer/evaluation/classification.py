@@ -17,7 +17,8 @@ imports scipy.signal and transformers), and it refuses a single label.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from glassformer.data.padded_batches import LabelledBatch, LabelledRows, sorted_
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.confusion import Counts, of_counts
-from glassformer.evaluation.evaluating import evaluating, tracked
+from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.mistakes import Mistake
 from glassformer.evaluation.precision_recall import (
     ClassScore,
@@ -42,7 +43,7 @@ from glassformer.evaluation.precision_recall import (
 )
 from glassformer.evaluation.result import Result
 from glassformer.generation.logits import refuse_nan
-from glassformer.models.labeller import Labeller, TextClassifier
+from glassformer.models.labeller import Labeller
 from glassformer.wording import counted
 
 COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
@@ -133,7 +134,8 @@ class Classification(Result):
             return self
         names = joined([f"{each.label} (0 of {each.support:,} examples)" for each in lost])
         known = sum(each.support > 0 for each in self.classes)
-        note = f"{len(lost):,} of {counted(known, 'label')} {_are(len(lost))} never found: {names}."
+        are = "is" if len(lost) == 1 else "are"
+        note = f"{len(lost):,} of {counted(known, 'label')} {are} never found: {names}."
         if can_weigh:
             note += f" To make rare labels count more, train with {WEIGH_CLASSES}."
         return replace(self, notes=(*self.notes, note))
@@ -177,13 +179,12 @@ def read_batches(
     """Every row once, in batches of rows alike in length: their numbers, the batch, its logits, or
     what else `read` computes of it."""
     read = read or model
-    with evaluating(model):
-        batches = sorted_batches(rows.lengths, READ_AT_ONCE)
-        for numbers in tracked(batches, [int(rows.lengths[each].sum()) for each in batches]):
-            batch = rows.batch(numbers)
-            logits = read(batch.ids.to(model.device), batch.is_text.to(model.device))
-            refuse_nan(logits.abs())  # -∞, too, is refused
-            yield numbers, batch, logits.float().cpu()
+    parts = sorted_batches(rows.lengths, READ_AT_ONCE)
+    batches = held_out(model, parts, rows.batch, [int(rows.lengths[part].sum()) for part in parts])
+    for numbers, batch in zip(parts, batches, strict=True):
+        logits = read(batch.ids, batch.is_text)
+        refuse_nan(logits.abs())  # -∞, too, is refused
+        yield numbers, batch, logits.float().cpu()
 
 
 def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
@@ -194,25 +195,82 @@ def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
     return logits
 
 
-def calibrated_logits(
-    model: TextClassifier, rows: LabelledRows, targets: Tensor
-) -> tuple[Tensor, float]:
-    """(N, C) of all rows in their order, and the temperature at which their labels are likeliest.
-    If the model has two parts, they are weighed first."""
-    several = model.config.multi_label
-    batches = read_batches(model, rows, partial(_stacked, model))
-    numbers, found = zip(*((numbers, found) for numbers, _, found in batches), strict=True)
-    order = torch.from_numpy(np.concatenate(numbers)).argsort()
-    parts = torch.cat(found, dim=1)[:, order]  # (P, N, C)
-    if len(parts) == 2:
-        model.weigh(fit_weights(parts[0], parts[1], targets, several))
-    logits = model.combined(parts.to(model.device)).cpu()
-    return logits, fit_temperature(logits, targets, several)
+class Answers:
+    """What a classifier answers to labelled inputs: one label each, or for each label yes or no."""
 
+    def __init__(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        labels: Sequence[str],
+        temperature: float = 1.0,
+        multi_label: bool = False,
+    ) -> None:
+        """From logits (N, C) before the temperature, and the numbers of the true labels (N,) or,
+        with several labels, 0 and 1 (N, C)."""
+        if not (0 < temperature < math.inf):
+            raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
+        self.labels = labels
+        self.multi_label = multi_label
+        logits, self.targets = _checked(logits, targets, len(labels), multi_label)
+        self.scaled = logits / temperature
+        if multi_label:
+            self.probabilities = self.scaled.sigmoid()
+            self.predicted, self.true = logits > 0, self.targets.bool()  # (N, C)
+            self.is_right = self.predicted == self.true  # (N, C)
+            self.confidence = self.scaled.abs().sigmoid()  # in a yes or a no
+        else:
+            self.probabilities, chosen = self.scaled.softmax(-1), logits.argmax(-1)
+            self.predicted, self.true = (
+                F.one_hot(each, len(labels)).bool() for each in (chosen, self.targets)
+            )
+            self.is_right = chosen == self.targets  # (N,)
+            self.confidence = self.probabilities.amax(-1)
 
-def _stacked(model: TextClassifier, ids: Tensor, is_text: Tensor) -> Tensor:
-    """(P, B, C) the logits of each part."""
-    return torch.stack(model.opinions(ids, is_text))
+    @classmethod
+    def of(cls, model: Labeller, logits: Tensor, targets: Tensor) -> "Answers":
+        """At the temperature of the model, in its precision."""
+        return cls(
+            logits, targets, model.labels, float(model.temperature), model.config.multi_label
+        )
+
+    def named(self, chosen: Tensor) -> tuple[str, ...]:
+        """The labels of a row of `predicted` or `true`."""
+        return tuple(compress(self.labels, chosen.tolist()))
+
+    def surest_errors(self) -> list[tuple[int, float]]:
+        """The inputs with a wrong answer and its probability, the surest first."""
+        is_wrong = ~self.is_right.reshape(len(self.scaled), -1)  # (N, answers)
+        confidence = self.confidence.reshape(is_wrong.shape).where(is_wrong, 0.0).amax(-1).tolist()
+        rows = is_wrong.any(-1).nonzero()[:, 0].tolist()
+        return sorted(((row, confidence[row]) for row in rows), key=lambda each: -each[1])
+
+    def judge(self) -> Classification:
+        """How good they are."""
+        num_right = int((self.predicted == self.true).all(-1).sum())
+        counts = torch.stack([self.predicted & self.true, self.predicted, self.true]).sum(1).T
+        rows = counts.tolist()  # (C, 3)
+        classes = tuple(
+            ClassScore.of(label, *row) for label, row in zip(self.labels, rows, strict=True)
+        )
+        f1 = [score.f1 for score, row in zip(classes, rows, strict=True) if any(row)]
+        return Classification(
+            loss=_cross_entropy(self.scaled, self.targets, self.multi_label),
+            accuracy=num_right / len(self.scaled),
+            macro_f1=sum(f1) / max(len(f1), 1),
+            expected_calibration_error=expected_calibration_error(self.confidence, self.is_right),
+            num_examples=len(self.scaled),
+            classes=classes,
+            accuracy_interval=wilson(num_right, len(self.scaled)),
+            confusion=None if self.multi_label else self._confusion(),
+        )
+
+    def _confusion(self) -> Counts:
+        """How often each label was answered where another was true."""
+        chosen = self.predicted.int().argmax(-1)
+        pairs, counts = torch.stack([self.targets, chosen]).unique(dim=1, return_counts=True)
+        names = [(self.labels[true], self.labels[found]) for true, found in pairs.T.tolist()]
+        return of_counts(dict(zip(names, counts.tolist(), strict=True)), self.labels)
 
 
 def judge(
@@ -224,44 +282,7 @@ def judge(
     multi_label: bool = False,
 ) -> Classification:
     """Compare logits (N, C) with numbers of classes (N,), or several labels with 0 and 1 (N, C)."""
-    if not (0 < temperature < math.inf):
-        raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
-    logits, targets = _checked(logits, targets, len(labels), multi_label)
-    scaled, counts_of_pairs = logits / temperature, None
-    if multi_label:
-        predicted, true = logits > 0, targets.bool()  # (N, C)
-        is_right = predicted == true
-        confidence = scaled.abs().sigmoid()  # of the answer given, be it yes or no
-    else:
-        chosen = logits.argmax(-1)
-        predicted, true = (F.one_hot(each, len(labels)).bool() for each in (chosen, targets))
-        is_right = chosen == targets
-        confidence = scaled.softmax(-1).amax(-1)
-        counts_of_pairs = _counted(targets, chosen, labels)
-    num_right = int((predicted == true).all(-1).sum())
-    counts = torch.stack([predicted & true, predicted, true]).sum(1).T.tolist()  # (C, 3)
-    classes = tuple(ClassScore.of(label, *row) for label, row in zip(labels, counts, strict=True))
-    f1 = [score.f1 for score, row in zip(classes, counts, strict=True) if any(row)]
-    return Classification(
-        loss=_cross_entropy(scaled, targets, multi_label),
-        accuracy=num_right / len(logits),
-        macro_f1=sum(f1) / max(len(f1), 1),
-        expected_calibration_error=expected_calibration_error(confidence, is_right),
-        num_examples=len(logits),
-        classes=classes,
-        accuracy_interval=wilson(num_right, len(logits)),
-        confusion=counts_of_pairs,
-    )
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _counted(targets: Tensor, chosen: Tensor, labels: Sequence[str]) -> Counts:
-    pairs, numbers = torch.stack([targets, chosen]).unique(dim=1, return_counts=True)
-    names = [(labels[true], labels[found]) for true, found in pairs.T.tolist()]
-    return of_counts(dict(zip(names, numbers.tolist(), strict=True)), labels)
+    return Answers(logits, targets, labels, temperature, multi_label).judge()
 
 
 def fit_temperature(

@@ -1,12 +1,11 @@
 """What to see of a classifier and of a tagger: confusions, classes, calibration, and mistakes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.data.padded_batches import LabelledRows, end_to_end
 from glassformer.evaluation.chapter import (
     Answer,
     Chapter,
@@ -15,21 +14,16 @@ from glassformer.evaluation.chapter import (
     of_rows,
     trend,
 )
-from glassformer.evaluation.classification import Classification, judge, read_logits
+from glassformer.evaluation.classification import Answers
 from glassformer.evaluation.confusion import confusion_chapter
-from glassformer.evaluation.mistakes import (
-    WrongTags,
-    chosen_labels,
-    surest_errors,
-    wrong_sentences,
-)
+from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
 from glassformer.evaluation.precision_recall import ClassScore, wilson
 from glassformer.evaluation.tagging import Tagging
 from glassformer.models.labeller import Labeller
 from glassformer.wording import shortened
 
 MOST_ROWS, MOST_TOKENS = 2_000, 100_000
-MOST_SHOWN = 20  # mistakes
+MOST_SHOWN, MOST_PICTURES = 20, 40  # mistakes
 MOST_CHARACTERS = 600  # of a text
 CALIBRATION_BINS = 10
 
@@ -49,74 +43,57 @@ def rows_to_read(lengths: Sequence[int], model: Labeller) -> list[int]:
 
 
 def examine_classifier(
-    model: Labeller,
-    rows: LabelledRows,
-    unit: str,
-    shown: Callable[[int], str],
+    answers: Answers,
+    inputs: Sequence[str],
+    num_held_out: int,
     can_weigh: bool,
+    lengths: tuple[str, Sequence[int]] | None = None,
+    picture: Callable[[int], str] | None = None,
 ) -> Examination:
-    """On the held-out rows; `shown` is the text of one of them, and `can_weigh` whether rare labels
-    could count more."""
-    chosen = rows_to_read(rows.lengths.tolist(), model)
-    part = LabelledRows(
-        *end_to_end([rows.row(number) for number in chosen], rows.items.dtype),
-        rows.targets[chosen],
-        is_per_item=False,
-    )
-    labels, several = model.labels, model.config.multi_label
-    logits, targets = read_logits(model, part), torch.from_numpy(part.targets).long()
-    temperature = float(model.temperature)
-    found = judge(logits, targets, labels, temperature=temperature, multi_label=several)
-    note = of_rows(len(chosen), len(rows), "example")
-
-    def named(row: int) -> tuple[str, ...]:
-        if several:
-            return tuple(name for name, is_on in zip(labels, targets[row], strict=True) if is_on)
-        return (labels[int(targets[row])],)
-
-    def answer(row: int) -> Answer:
-        given, made = named(row), chosen_labels(logits[row], labels, several)
-        text = shortened(shown(chosen[row]), MOST_CHARACTERS)
-        return Answer(text, _joined(given), _joined(made), float(given == made))
-
-    answers = tuple(map(answer, range(len(chosen))))
-    errors = surest_errors(logits, targets, temperature, several)
+    """What a classifier answers to held-out `inputs`, as people see them; `can_weigh` is whether
+    rare labels could count more. Texts have `lengths`, in units of that name, and for an image
+    `picture` returns what a page shows of it."""
+    scores = answers.judge()
+    what, column = ("example", "text") if picture is None else ("image", "file")
+    note = of_rows(len(inputs), num_held_out, what)
+    shown = []
+    for number, text in enumerate(inputs):
+        true, predicted = (
+            answers.named(chosen[number]) for chosen in (answers.true, answers.predicted)
+        )
+        shown.append(Answer(text, _joined(true), _joined(predicted), float(true == predicted)))
     chapters = [
-        *(confusion_chapter(found.confusion, "example", note) if found.confusion else ()),
-        *classes("Classes", found.classes, note),
-        *calibration(*confidence_of(logits, targets, temperature, several), note),
-        *trend(
-            f"Accuracy by length in {unit}s",
-            part.lengths.tolist(),
-            [each.score for each in answers],
-            (f"{unit}s", "accuracy"),
+        *(confusion_chapter(scores.confusion, what, note) if scores.confusion else ()),
+        *classes("Classes", scores.classes, note),
+        *calibration(answers.confidence.flatten(), answers.is_right.flatten(), note),
+    ]
+    if lengths is not None:
+        unit, counts = lengths
+        chapters += trend(
+            f"Accuracy by length in {unit}",
+            counts,
+            [each.score for each in shown],
+            (unit, "accuracy"),
             f"{note} Each point is a tenth of them, with its 95% interval.",
             "text",
-        ),
-        *_mistakes(answers, errors),
-    ]
-    notes = remarks(found, can_weigh, note if len(chosen) < len(rows) else "")
-    return Examination(tuple(chapters), "accuracy", answers, notes)
-
-
-def remarks(found: Classification, can_weigh: bool, part: str) -> tuple[str, ...]:
-    """What to know about the scores; `part` says on which part of the data, if not on all."""
-    return tuple(f"{note} {part}".rstrip() for note in found.with_advice(can_weigh).notes)
+        )
+    if errors := answers.surest_errors():
+        columns = {"confidence": "share", "predicted": "label", "labelled": "label"}
+        columns |= ({} if picture is None else {"image": "image"}) | {column: "text"}
+        rows = []
+        for number, probability in errors[: MOST_SHOWN if picture is None else MOST_PICTURES]:
+            answer, image = shown[number], () if picture is None else (picture(number),)
+            rows.append([probability, answer.found, answer.expected, *image, answer.input])
+        data = {"columns": [*columns], "rows": rows, "kinds": [*columns.values()]}
+        how = f"The {len(rows)} most confident of {len(errors):,} wrong answers."
+        chapters.append(Chapter("Mistakes", "table", data, how))
+    part = f" {note}" if len(inputs) < num_held_out else ""
+    notes = tuple(f"{each}{part}" for each in scores.with_advice(can_weigh).notes)
+    return Examination(tuple(chapters), "accuracy", tuple(shown), notes)
 
 
 def _joined(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
-
-
-def confidence_of(
-    logits: Tensor, targets: Tensor, temperature: float, several: bool
-) -> tuple[Tensor, Tensor]:
-    """The probability of each answer, and whether it is right; with several labels, each is one."""
-    scaled = logits.double() / temperature
-    if several:
-        return scaled.abs().sigmoid().flatten(), ((logits > 0) == targets.bool()).flatten()
-    confidence, chosen = scaled.softmax(-1).max(-1)
-    return confidence, chosen == targets
 
 
 def classes(title: str, scores: Sequence[ClassScore], note: str) -> list[Chapter]:
@@ -147,54 +124,42 @@ def calibration(confidence: Tensor, is_right: Tensor, note: str) -> list[Chapter
     return [Chapter("Calibration", "calibration", {"bins": bins}, how)] if bins else []
 
 
-def _mistakes(answers: Sequence[Answer], errors: Sequence[tuple[int, float]]) -> list[Chapter]:
-    if not errors:
-        return []
-    rows = [
-        [probability, answers[row].found, answers[row].expected, answers[row].input]
-        for row, probability in errors[:MOST_SHOWN]
-    ]
-    data = {"columns": ["confidence", "predicted", "labelled", "text"], "rows": rows}
-    data["kinds"] = ["share", "label", "label", "text"]
-    note = f"The {len(rows)} most confident of {len(errors):,} wrong answers."
-    return [Chapter("Mistakes", "table", data, note)]
-
-
 def examine_tagger(
-    found: Tagging, sentences: Sequence[WrongTags], num_held_out: int, note_on: str
+    scores: Tagging, sentences: Sequence[WrongTags], num_held_out: int
 ) -> Examination:
-    """Of these held-out sentences with the model's tags, whose scores were `found`."""
-    note = of_rows(len(sentences), num_held_out, "sentence") + note_on
-    scores = torch.tensor([score for each in sentences for score in each.scores])
+    """What a tagger answers to held-out sentences, and its scores on these."""
+    note = of_rows(len(sentences), num_held_out, "sentence")
+    if scores.scheme:
+        note += f" Entities are marked in {scores.scheme}."
+    confidence = torch.tensor([score for each in sentences for score in each.scores])
     is_right = torch.tensor(
         [tag == made for s in sentences for tag, made in zip(s.tags, s.predicted, strict=True)]
     )
-    shares = [_share_right(each) for each in sentences]
-    wrong = wrong_sentences(sentences)
-    shown = [asdict(each) for each in wrong[:MOST_SHOWN]]
     chapters = [
-        *confusion_chapter(found.confusion, "word", note),
-        *classes("Tags" if found.f1 is None else "Entities", found.types, note),
-        *calibration(scores, is_right, note),
+        *confusion_chapter(scores.confusion, "word", note),
+        *classes("Tags" if scores.f1 is None else "Entities", scores.types, note),
+        *calibration(confidence, is_right, note),
+        *trend(
+            "Right tags by length of the sentence",
+            [len(each.words) for each in sentences],
+            [each.share_right for each in sentences],
+            ("words", "share of right tags"),
+            f"{note} Each point is a tenth of them, with its 95% interval.",
+            "sentence",
+        ),
     ]
-    lengths = [len(each.words) for each in sentences]
-    how = f"{note} Each point is a tenth of them, with its 95% interval."
-    names = ("words", "share of right tags")
-    chapters += trend(
-        "Right tags by length of the sentence", lengths, shares, names, how, "sentence"
-    )
-    if shown:
+    if wrong := wrong_sentences(sentences):
+        shown = [asdict(each) | {"source": ""} for each in wrong[:MOST_SHOWN]]
         how = f"The {len(shown)} of {len(wrong):,} sentences with the surest wrong tags. Below a "
         how += "word: the predicted tag, and the right one."
         chapters.append(Chapter("Mistakes", "tagged", {"sentences": shown}, how))
     answers = [
-        Answer(" ".join(each.words), " ".join(each.tags), " ".join(each.predicted), share)
-        for each, share in zip(sentences, shares, strict=True)
+        Answer(
+            shortened(" ".join(each.words), MOST_CHARACTERS),
+            " ".join(each.tags),
+            " ".join(each.predicted),
+            each.share_right,
+        )
+        for each in sentences
     ]
-    short = [replace(each, input=shortened(each.input, MOST_CHARACTERS)) for each in answers]
-    return Examination(tuple(chapters), "share of right tags", tuple(short))
-
-
-def _share_right(each: WrongTags) -> float:
-    pairs = list(zip(each.tags, each.predicted, strict=True))
-    return sum(tag == made for tag, made in pairs) / len(pairs)
+    return Examination(tuple(chapters), "share of right tags", tuple(answers))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.images import Pixels
-from glassformer.evaluation.evaluating import evaluating, tracked
+from glassformer.evaluation.evaluating import held_out
 from glassformer.generation.logits import refuse_nan
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.preprocessing.image import ImagePreprocessing
@@ -25,9 +25,11 @@ def read_image_logits(
     size = max(1, READ_AT_ONCE // (height * width))
     batches = [range(first, min(first + size, number)) for first in range(0, number, size)]
     logits = torch.empty(number, len(model.labels))
-    with evaluating(model):
-        for rows in tracked(batches, [len(each) for each in batches]):
-            found = model(preprocessing.pixels(take(rows)).to(model.device))
-            refuse_nan(found.abs())  # -∞, too, is refused
-            logits[rows.start : rows.stop] = found.float().cpu()
+    pixels = held_out(
+        model, batches, lambda rows: preprocessing.pixels(take(rows)), [*map(len, batches)]
+    )
+    for rows, images in zip(batches, pixels, strict=True):
+        found = model(images)
+        refuse_nan(found.abs())  # -∞, too, is refused
+        logits[rows.start : rows.stop] = found.float().cpu()
     return logits

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-import torch
-from torch import Tensor
-
 from glassformer.wording import shortened
 
 SHOWN = 200  # characters of a text on the terminal
@@ -59,6 +56,10 @@ class WrongTags:
     source: str
 
     @property
+    def share_right(self) -> float:
+        return (len(self.tags) - len(self.wrong)) / len(self.tags)
+
+    @property
     def wrong(self) -> list[int]:
         """The places of the wrong tags, the surest first."""
         places = [n for n, tag in enumerate(self.tags) if tag != self.predicted[n]]
@@ -76,29 +77,6 @@ class WrongTags:
             for place, word in enumerate(self.words)
         ]
         return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
-
-
-def surest_errors(
-    logits: Tensor, targets: Tensor, temperature: float, multi_label: bool
-) -> list[tuple[int, float]]:
-    """The rows of logits (N, C) with a wrong answer and its probability, the surest first."""
-    scaled = logits.double() / temperature
-    if multi_label:
-        is_wrong = (logits > 0) != targets.bool()  # (N, C)
-        confidence = torch.where(is_wrong, scaled.abs().sigmoid(), 0.0).amax(-1)
-        wrong = is_wrong.any(-1)
-    else:
-        confidence, chosen = scaled.softmax(-1).max(-1)
-        wrong = chosen != targets
-    rows = wrong.nonzero()[:, 0].tolist()
-    return sorted(((row, float(confidence[row])) for row in rows), key=lambda each: -each[1])
-
-
-def chosen_labels(logits: Tensor, labels: Sequence[str], multi_label: bool) -> tuple[str, ...]:
-    """The answer of one row of logits."""
-    if multi_label:
-        return tuple(label for label, is_yes in zip(labels, logits > 0, strict=True) if is_yes)
-    return (labels[int(logits.argmax())],)
 
 
 def wrong_sentences(

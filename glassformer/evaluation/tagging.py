@@ -15,10 +15,11 @@ from torch import Tensor
 
 from glassformer.data.padded_batches import IGNORED, LabelledRows
 from glassformer.data.tag_schemes import Entity, Scheme, Tags, find_scheme
+from glassformer.data.tagged_sentences import Sentence
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.classification import judge, read_batches
 from glassformer.evaluation.confusion import Counts, confusion
-from glassformer.evaluation.mistakes import Mistake
+from glassformer.evaluation.mistakes import Mistake, WrongTags
 from glassformer.evaluation.precision_recall import (
     ClassScore,
     by_label,
@@ -131,7 +132,7 @@ def read_words(model: Labeller, sentences: SpelledSentences) -> list[Tensor]:
     """The logits of the words of every sentence: (words, tags), before the temperature."""
     parts: list[Tensor] = [torch.empty(0)] * len(sentences.rows)
     for numbers, batch, logits in read_batches(model, sentences.rows):
-        is_word = batch.targets != IGNORED
+        is_word = (batch.targets != IGNORED).cpu()
         for place, row in enumerate(numbers):
             parts[row] = logits[place][is_word[place]]
     none = torch.zeros(0, len(model.labels))  # for a sentence without words
@@ -139,6 +140,22 @@ def read_words(model: Labeller, sentences: SpelledSentences) -> list[Tensor]:
     for owner, part in zip(sentences.owners, parts, strict=True):
         found[owner].append(part)
     return [torch.cat(each) for each in found]
+
+
+def likeliest_tags(model: Labeller, logits: Tensor) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The tag of each word of a sentence, from logits (words, tags), and its probability."""
+    scores, best = model.probabilities(logits.to(model.device)).cpu().max(dim=-1)
+    return tuple(model.labels[index] for index in best.tolist()), tuple(scores.tolist())
+
+
+def compare_tags(
+    model: Labeller, sentences: Sequence[Sentence], logits: Sequence[Tensor]
+) -> list[WrongTags]:
+    """The tags of sentences beside those that the model predicts, be they wrong or right."""
+    return [
+        WrongTags(each.words, each.tags, *likeliest_tags(model, rows), each.source)
+        for each, rows in zip(sentences, logits, strict=True)
+    ]
 
 
 def known_words(

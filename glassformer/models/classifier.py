@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from glassformer.models.bag_beside import BagBesideConfig, ClassifierWithBag
 from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.models.ensemble import Ensemble, EnsembleConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.labeller import LabelsConfig, TokenTagger
 from glassformer.models.stack import initialize
@@ -21,7 +21,7 @@ from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 
 
-class ClassifierConfig(EncoderConfig, BagBesideConfig):
+class ClassifierConfig(EncoderConfig, EnsembleConfig):
     """The shape of an encoder, and how its vectors are pooled."""
 
     pooling: Literal["mean", "idf", "first", "max"] = "mean"
@@ -33,7 +33,7 @@ class ClassifierConfig(EncoderConfig, BagBesideConfig):
     """DistilBERT's is relu."""
 
 
-class Classifier(ClassifierWithBag):
+class Classifier(Ensemble):
     """An encoder whose vectors are pooled into one for the whole text."""
 
     config: ClassifierConfig
@@ -58,8 +58,8 @@ class Classifier(ClassifierWithBag):
 
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
-        body = self.head(self._pooled(self.encoder.final_norm(states), ids, None))
-        return self.beside_bag(body, ids)
+        pooled = self._pooled(self.encoder.final_norm(states), ids, None)
+        return self.with_bag(self.head(pooled), ids)
 
     @torch.inference_mode()
     def contributions(self, ids: Tensor) -> Tensor | None:
@@ -113,14 +113,14 @@ class Tagger(TokenTagger):
         return Wiring((self.encoder.wired("encoder"),), ("encoder.final_norm", "head"))
 
 
-class GPTClassifierConfig(GPTConfig, BagBesideConfig):
+class GPTClassifierConfig(GPTConfig, EnsembleConfig):
     """The shape of a GPT, and the labels of a text."""
 
     pooling: Literal["last", "mean", "max"] = "last"
     """What the head reads: the last token, which has seen all others, or all of them pooled."""
 
 
-class GPTClassifier(ClassifierWithBag):
+class GPTClassifier(Ensemble):
     """A GPT whose vectors are pooled: by default, the last token stands for the text."""
 
     config: GPTClassifierConfig
@@ -137,8 +137,8 @@ class GPTClassifier(ClassifierWithBag):
 
     def read_out(self, states: Tensor, ids: Tensor) -> Tensor:
         """Logits from the states after any block, of texts without padding: (B, T, D) → (B, C)."""
-        body = self.head(pool(self.gpt.final_norm(states), None, self.config.pooling))
-        return self.beside_bag(body, ids)
+        pooled = pool(self.gpt.final_norm(states), None, self.config.pooling)
+        return self.with_bag(self.head(pooled), ids)
 
     def wiring(self) -> Wiring:
         return Wiring((self.gpt.wired("gpt."),), ("head",), self.config.pooling)

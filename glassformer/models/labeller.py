@@ -77,11 +77,6 @@ class Labeller(HeadedModel, ABC):
         """The input of the head."""
 
     @property
-    def caveat(self) -> str:
-        """What else decides its predictions than its layers, in words."""
-        return ""
-
-    @property
     def body(self) -> nn.Module | None:
         """The part that may come pre-trained, if there is one."""
         return None if self.body_name is None else self.get_submodule(self.body_name)
@@ -103,17 +98,6 @@ class Labeller(HeadedModel, ABC):
 
 class TextClassifier(Labeller):
     """Labels a text: `represent` returns (B, D), `forward` (B, C)."""
-
-    def opinions(self, ids: Tensor, is_text: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The logits of each part, (B, C). Each learns from its own mistakes."""
-        return (self(ids, is_text),)
-
-    def combined(self, opinions: Sequence[Tensor] | Tensor) -> Tensor:
-        """The logits of all parts together."""
-        return opinions[0]
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        """Set how much each part counts."""
 
 
 class TokenTagger(Labeller):

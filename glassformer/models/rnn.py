@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Config, Count
-from glassformer.models.bag_beside import BagBesideConfig, ClassifierWithBag
+from glassformer.models.ensemble import Ensemble, EnsembleConfig
 from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, Width
 from glassformer.models.language_model import LanguageModel
 from glassformer.nn.dropout import Dropout, WordDropout
@@ -29,7 +29,7 @@ from glassformer.nn.token_embedding import Embedding, make_embedding
 EMBEDDING_STD = 0.1  # torch's default is 1: a word that was never learned would look important
 
 
-class RNNClassifierConfig(BagBesideConfig):
+class RNNClassifierConfig(EnsembleConfig):
     """The shape of a recurrent classifier."""
 
     vocab_size: VocabSize | None = None
@@ -55,7 +55,7 @@ class RNNClassifierConfig(BagBesideConfig):
     a time series: the maximum)."""
 
 
-class RNNClassifier(ClassifierWithBag):
+class RNNClassifier(Ensemble):
     """Reads a sequence, in one direction or both, and labels it."""
 
     config: RNNClassifierConfig

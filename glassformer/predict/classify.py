@@ -14,8 +14,8 @@ from glassformer.data.labels import listed_with_counts, spelled_as, targets_of
 from glassformer.data.padded_batches import LabelledRows
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.classification import Classification, judge, read_logits
-from glassformer.evaluation.mistakes import WrongLabel, chosen_labels, surest_errors
+from glassformer.evaluation.classification import Answers, Classification, read_logits
+from glassformer.evaluation.mistakes import WrongLabel
 from glassformer.inspection.subject import Subject
 from glassformer.models.labeller import TextClassifier
 from glassformer.predict.inspecting import InspectsText
@@ -148,11 +148,9 @@ class LabelPredictor(Predictor):
         >>> model.evaluate("test.csv", label_column="sentiment").accuracy
         1.0
         """
-        names = names_of(paths)
-        examples, notes = self.preprocessing.read_labelled(
-            names, text_column, label_column, encoding
+        examples, known, unknown, notes = self.read_labelled(
+            paths, text_column, label_column, encoding
         )
-        known, unknown = self.known(examples, ", ".join(names))
         num_wrong = len(examples) - len(known)
         if unknown:
             notes.append(
@@ -163,18 +161,40 @@ class LabelPredictor(Predictor):
         logits, is_shortened = self._read(Inputs(known))
         if number := sum(is_shortened):
             notes.append(self.shortened(number, len(known)))
-        scores = judge(
-            logits,
-            self.targets(known),
-            self.model.labels,
-            temperature=float(self.model.temperature),
-            multi_label=self.model.config.multi_label,
-        )
-        scores = replace(scores, unknown_labels=dict(unknown), notes=tuple(notes))
+        answers = Answers.of(self.model, logits, self.targets(known))
+        scores = replace(answers.judge(), unknown_labels=dict(unknown), notes=tuple(notes))
         scores = scores.with_advice(self.can_weigh_labels)
         if errors is not None:
-            scores = replace(scores, errors=tuple(self._mistakes(known, logits)[:errors]))
+            wrong = answers.surest_errors()[:errors]
+            worst = tuple(self._mistake(known[row], answers, row, p) for row, p in wrong)
+            scores = replace(scores, errors=worst)
         return scores.with_wrong(num_wrong)
+
+    def read_labelled(
+        self,
+        paths: str | Sequence[str],
+        text_column: Sequence[str] = (),
+        label_column: str | None = None,
+        encoding: str = "utf-8",
+    ) -> tuple[Sequence[LabelledExample], list[LabelledExample], Counter[str], list[str]]:
+        """The examples of files, those whose labels the model has, the other labels with their
+        counts, and notes on what was left out."""
+        names = names_of(paths)
+        examples, notes = self.preprocessing.read_labelled(
+            names, text_column, label_column, encoding
+        )
+        labels = spelled_as(self.model.labels).keys()
+        known = [each for each in examples if all(label in labels for label in each.labels)]
+        unknown = Counter(
+            label for each in examples for label in each.labels if label not in labels
+        )
+        if not known:
+            raise GlassformerError(
+                f"{', '.join(names)} has only labels that the model does not know: "
+                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
+                + (_OTHER_COLUMN if isinstance(self.preprocessing, TextPreprocessing) else "")
+            )
+        return examples, known, unknown, notes
 
     @property
     def can_weigh_labels(self) -> bool:
@@ -187,38 +207,14 @@ class LabelPredictor(Predictor):
             section = read_yaml(recipe)[0].get("objective")
         return not (isinstance(section, dict) and section.get("class_weights"))
 
-    def _mistakes(self, examples: Sequence[LabelledExample], logits: Tensor) -> list[WrongLabel]:
-        several, temperature = self.model.config.multi_label, float(self.model.temperature)
-        found = []
-        for row, probability in surest_errors(logits, self.targets(examples), temperature, several):
-            example = examples[row]
-            predicted = chosen_labels(logits[row], self.model.labels, several)
-            shown = self._shown(example)
-            found.append(
-                WrongLabel(shown, example.labels, predicted, probability, example.source, several)
-            )
-        return found
-
-    def _shown(self, example: LabelledExample) -> str:
-        """An example on a line."""
-        return self.preprocessing.shown(example.input)
-
-    def known(
-        self, examples: Sequence[LabelledExample], where: str
-    ) -> tuple[list[LabelledExample], Counter[str]]:
-        """The examples whose labels the model has, and the other labels with their counts."""
-        labels = spelled_as(self.model.labels).keys()
-        kept = [each for each in examples if all(label in labels for label in each.labels)]
-        unknown = Counter(
-            label for each in examples for label in each.labels if label not in labels
-        )
-        if not kept:
-            raise GlassformerError(
-                f"{where} has only labels that the model does not know: "
-                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
-                + (_OTHER_COLUMN if isinstance(self.preprocessing, TextPreprocessing) else "")
-            )
-        return kept, unknown
+    def _mistake(
+        self, example: LabelledExample, answers: Answers, row: int, probability: float
+    ) -> WrongLabel:
+        shown = example.source  # an image is shown by the name of its file
+        if not self.preprocessing.reads_files:
+            shown = self.preprocessing.shown(example.input)
+        predicted, several = answers.named(answers.predicted[row]), answers.multi_label
+        return WrongLabel(shown, example.labels, predicted, probability, example.source, several)
 
     def shortened(self, number: int, total: int) -> str:
         """A note on inputs that were too long."""

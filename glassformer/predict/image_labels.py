@@ -4,14 +4,10 @@ from collections.abc import Sequence
 
 from glassformer.evaluation.classification import Classification
 from glassformer.predict.classify import LabelPredictor
-from glassformer.preprocessing.labelled import LabelledExample
 
 
 class ImageLabelPredictor(LabelPredictor):
     """The verbs of every classifier of images: classify and evaluate."""
-
-    def _shown(self, example: LabelledExample) -> str:
-        return example.source
 
     def evaluate(  # type: ignore[override]
         self,

@@ -16,6 +16,7 @@ from glassformer.inspection.text_views import (
     LensView,
     PredictionView,
 )
+from glassformer.models.ensemble import caveat
 from glassformer.nn.token_embedding import Embedding
 from glassformer.predict.contexts import contexts_of
 from glassformer.predict.over_time import LooksBack
@@ -34,7 +35,7 @@ def predicts(model: Any) -> bool:
 def reads_only_vectors(model: Any) -> bool:
     """Whether all it knows of a text comes from the vectors of its tokens: a bag reads words."""
     has_vectors = any(isinstance(each, Embedding) for each in model.modules())
-    return predicts(model) and has_vectors and not getattr(model, "caveat", "")
+    return predicts(model) and has_vectors and not caveat(model)
 
 
 def can_be_read_out(model: Any) -> bool:

@@ -14,6 +14,7 @@ from glassformer.inspection.embeddings import adds_vectors, is_rotary
 from glassformer.inspection.subject import Entry, Stream, Subject
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
+from glassformer.models.ensemble import caveat
 from glassformer.models.labeller import Labeller, TokenTagger
 from glassformer.models.language_model import LanguageModel
 from glassformer.models.translator import Translator
@@ -123,6 +124,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
     is_tagger = isinstance(model, TokenTagger)
     read_out: Callable[[Tensor, Tensor], Tensor] | None = getattr(model, "read_out", None)
     tokenizer, frame = preprocessing.tokenizer, preprocessing.frame(model.context_length)
+    remark = caveat(model)
 
     def run_rows() -> Tensor:
         logits = model(inputs) / model.temperature  # (B, C), or (B, T, C) for a tagger
@@ -136,7 +138,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         f"{model.body_name}." if model.body_name else "",
         is_causal=model.is_causal,
         run=lambda: run_rows()[0],
-        run_rows=None if model.caveat else run_rows,
+        run_rows=None if remark else run_rows,
         read_at={"first": [0], "last": [-1]}.get(getattr(model.config, "pooling", "")),
         name_of=model.labels.__getitem__,
         token_of=tokenizer.token,
@@ -147,7 +149,7 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         num_left_out=_num_left_out(whole, frame),
         focus=_last(ids, frame) if is_tagger else 0,
         read_out=None if read_out is None else partial(_read_out, model, read_out, inputs),
-        contributions=None if model.caveat else _contributions(model, inputs[0]),
+        contributions=None if remark else _contributions(model, inputs[0]),
         reads_words_alone=model.reads_words_alone,
         longest_ngram=getattr(model.config, "ngrams", 1),
         reads_letters=getattr(model.config, "char_ngrams", 0) > 0,
@@ -155,8 +157,8 @@ def of_labels(model: Labeller, preprocessing: TextPreprocessing, text: str) -> S
         has_several_labels=model.config.multi_label,
         num_vectors=tokenizer.vocab_size,  # a bag has some for sequences of tokens as well
         # Beside the layers, a bag reads the words themselves: it has no vectors to look at.
-        module=None if model.caveat else model,
-        remarks=(model.caveat,) if model.caveat else (),
+        module=None if remark else model,
+        remarks=(remark,) if remark else (),
     )
 
 

@@ -13,8 +13,15 @@ from glassformer.data.reading_report import collecting
 from glassformer.data.tag_schemes import Scheme, find_scheme
 from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.mistakes import WrongTags, wrong_sentences
-from glassformer.evaluation.tagging import SpelledSentences, Tagging, evaluate_tags, read_words
+from glassformer.evaluation.mistakes import wrong_sentences
+from glassformer.evaluation.tagging import (
+    SpelledSentences,
+    Tagging,
+    compare_tags,
+    evaluate_tags,
+    likeliest_tags,
+    read_words,
+)
 from glassformer.inspection.subject import Subject
 from glassformer.models.labeller import TokenTagger
 from glassformer.predict.inspecting import InspectsText
@@ -104,10 +111,8 @@ class TagPredictor(InspectsText):
         return SpelledSentences.of(sentences, self.preprocessing, self.model.context_length)
 
     def _tagged(self, words: list[str], logits: torch.Tensor, pieces: int) -> Tagged:
-        device = self.model.device
-        scores, best = self.model.probabilities(logits.to(device)).cpu().max(dim=-1)
-        tags = tuple(self.model.labels[index] for index in best.tolist())
-        return Tagged(tuple(words), tags, tuple(scores.tolist()), self.scheme, pieces > 1)
+        tags, scores = likeliest_tags(self.model, logits)
+        return Tagged(tuple(words), tags, scores, self.scheme, pieces > 1)
 
     def in_pieces(self, number: int, total: int) -> str:
         """A note on sentences that were read in pieces."""
@@ -164,10 +169,5 @@ class TagPredictor(InspectsText):
         scores = replace(scores, unknown_tags=dict(unknown), notes=(*notes, *scores.notes))
         if errors is None:
             return scores
-        compared = []
-        for each, rows, pieces in zip(sentences, logits, spelled.num_pieces, strict=True):
-            found = self._tagged([*each.words], rows, pieces)
-            compared.append(
-                WrongTags(found.words, each.tags, found.tags, found.scores, each.source)
-            )
+        compared = compare_tags(self.model, sentences, logits)
         return replace(scores, errors=wrong_sentences(compared, errors))

@@ -8,7 +8,6 @@ made with 80% confidence are right.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer import __version__
 from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
 from glassformer.data.padded_batches import LabelledBatch, LabelledRows
 from glassformer.data.rows import Array, JsonLines
@@ -32,27 +30,25 @@ from glassformer.data.time_series import is_series, read_series_split
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.baseline import TfidfBaseline
 from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.classification import (
-    Classification,
-    calibrated_logits,
-    judge,
-    measure_of,
+from glassformer.evaluation.classification import fit_weights, read_batches, read_logits
+from glassformer.evaluation.examine_labels import (
+    MOST_CHARACTERS,
+    examine_classifier,
+    rows_to_read,
 )
-from glassformer.evaluation.evaluating import evaluating
-from glassformer.evaluation.examine_labels import examine_classifier
 from glassformer.models import row
+from glassformer.models.ensemble import Ensemble
 from glassformer.models.labeller import TextClassifier
-from glassformer.predict.classify import YES, ClassifyPredictor
-from glassformer.predict.predictor import names_of
+from glassformer.predict.classify import ClassifyPredictor
 from glassformer.preprocessing.labelled import LabelledInputs
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks import labelled_rows
+from glassformer.tasks import labels
 from glassformer.tasks.encoded_rows import EncodedRows
 from glassformer.tasks.kept_preprocessing import kept_preprocessing, with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task, digest_of
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 
@@ -62,18 +58,17 @@ TEST_TEXTS, TEST_SERIES = "test.jsonl", "test.npz"
 PIECES = TokenizerConfig(kind="bpe", lowercase=True)
 WORDS = TokenizerConfig(kind="word", lowercase=True)  # a rare word says more than its pieces
 PER_CHOICE = 25  # held-out examples for each model to choose from
-SHOWN = 60  # characters of a text
 SAMPLE = 1_000  # texts that show whether there are spaces between words
 
 
-class ClassifyRecipe(labelled_rows.LabelledRecipe):
+class ClassifyRecipe(labels.LabelledRecipe):
     """A recipe for labelled texts or sequences of numbers."""
 
     data: LabelledTextsConfig
 
 
 @dataclass(frozen=True)
-class ClassifySource(labelled_rows.LabelledSource):
+class ClassifySource(labels.LabelledSource):
     """Labelled texts, or labelled sequences of numbers."""
 
     training: EncodedRows
@@ -100,7 +95,7 @@ class ClassifySource(labelled_rows.LabelledSource):
                     f"model's context of {limit:,}: {self.preprocessing.what_is_kept}"
                 )
         if not split.is_multi_label:
-            labelled_rows.say_uneven(recipe, split.labels, self.training.targets, say)
+            labels.say_uneven(recipe, split.labels, self.training.targets, say)
         if split.test:
             self.keep(folder / self.test_file, split.test)
         if isinstance(self.preprocessing, TextPreprocessing):
@@ -133,13 +128,13 @@ def _read_texts(
     split = read_labelled(recipe.data, recipe.training.seed, folder)
     split = with_kept_labels(recipe, split)
     what = f"{counted(len(split.training), 'example')} of {counted(len(split.labels), 'label')}"
-    labelled_rows.say_split(what, split, say)
+    labels.say_split(what, split, say)
     text_of = attrgetter("text")
     model: Any = row(recipe.model_name).model
     default = PIECES
     if has_spaces(map(text_of, split.training[:SAMPLE])):
         default = WORDS.model_copy(update={"vocab_size": model.default_words})
-    preprocessing = labelled_rows.text_preprocessing(recipe, split, text_of, default, say)
+    preprocessing = labels.text_preprocessing(recipe, split, text_of, default, say)
     return split, preprocessing
 
 
@@ -164,7 +159,7 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
         f"{counted(split.training[0].num_features, 'feature')} and "
         f"{counted(len(split.labels), 'label')}"
     )
-    labelled_rows.say_split(what, split, say)
+    labels.say_split(what, split, say)
     if known is not None:
         columns = {"text_column": tuple(split.text_column), "label_column": split.label_column}
         return split, known.changed(**columns)
@@ -172,7 +167,7 @@ def _read_series(recipe: ClassifyRecipe, say: Say) -> tuple[LabelledSplit[Any], 
     return split, SeriesPreprocessing.of(steps, split.text_column, split.label_column)
 
 
-class ClassifyDataset(labelled_rows.LabelledDataset):
+class ClassifyDataset(labels.LabelledDataset):
     """Rows with a label each, or several."""
 
     preprocessing: LabelledInputs
@@ -184,10 +179,10 @@ class ClassifyDataset(labelled_rows.LabelledDataset):
         self.unit = self.preprocessing.unit
         self.texts = JsonLines(folder / VALIDATION_TEXTS)
 
-    def shown(self, number: int) -> str:
-        """A held-out input for people: its text, or a few words about it."""
+    def shown(self, number: int, most: int) -> str:
+        """A held-out input for people: the beginning of its text, or a few words about it."""
         if isinstance(self.preprocessing, TextPreprocessing):
-            return self.texts[number]
+            return shortened(self.texts[number], most)
         return self.preprocessing.shown_row(self.validation.row(number))
 
     @property
@@ -222,17 +217,10 @@ class Texts(Sequence[Tensor]):
         return torch.from_numpy(self._rows.row(place).astype(np.int64))
 
 
-class ClassifyObjective(labelled_rows.LabelObjective):
+class ClassifyObjective(labels.ClassObjective):
     """Name the label of an input."""
 
     dataset: ClassifyDataset
-    decides = "loss"  # calibrated; with few held-out examples, accuracy would choose by chance
-    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
-
-    @cached_property
-    def measure(self) -> str:
-        targets = self.dataset.validation.targets
-        return measure_of(None if self.dataset.is_multi_label else targets)
 
     def initialize(self, model: TextClassifier) -> None:
         preprocessing = self.dataset.preprocessing
@@ -242,60 +230,50 @@ class ClassifyObjective(labelled_rows.LabelObjective):
         model.see(Texts(self.dataset.training), words)
 
     def loss(self, model: TextClassifier, batch: LabelledBatch) -> Tensor:
-        """That of the prediction. Where several parts predict together, each learns from its own
-        loss: the gradient is that of their mean."""
-        parts = model.opinions(batch.ids, batch.is_text)
-        losses = [self.cross_entropy(each.float(), batch.targets) for each in parts]
-        if len(losses) == 1:
-            return losses[0]
-        mean = torch.stack(losses).mean()
-        with torch.no_grad():
-            together = self.cross_entropy(model.combined(parts).float(), batch.targets)
-        return mean - mean.detach() + together  # the value of one, the gradient of the other
+        def loss_of(logits: Tensor) -> Tensor:
+            return self.cross_entropy(logits.float(), batch.targets)
 
-    def num_targets(self, batch: LabelledBatch) -> float:
-        several = self.dataset.is_multi_label  # then every label of an example counts the same
-        return float(len(batch.targets)) if several else super().num_targets(batch)
+        if isinstance(model, Ensemble):
+            return model.loss(batch.ids, batch.is_text, loss_of)
+        return loss_of(model(batch.ids, batch.is_text))
 
-    def validate(self, model: TextClassifier) -> Classification:
-        data = self.dataset
-        targets, several = torch.from_numpy(data.validation.targets).long(), data.is_multi_label
-        logits, found = calibrated_logits(model, data.validation, targets)
-        model.temperature.fill_(found)
-        temperature = float(model.temperature)  # in the precision of the model
-        scores = judge(logits, targets, data.labels, temperature=temperature, multi_label=several)
-        return scores.with_advice(self.can_weigh)
+    def logits(self, model: TextClassifier, rows: Sequence[int]) -> Tensor:
+        held_out = self.dataset.validation
+        items = [held_out.row(row) for row in rows]
+        targets, dtype = held_out.targets[np.asarray(rows)], held_out.items.dtype
+        return read_logits(model, LabelledRows.of(items, targets, dtype, is_per_item=False))
 
-    def sample(self, model: TextClassifier, step: int) -> str:
-        """Its prediction for one of the held-out examples."""
-        data = self.dataset
-        row = step % len(data.validation)
-        batch = data.validation.batch([row])
-        with evaluating(model):
-            logits = model(batch.ids.to(model.device), batch.is_text.to(model.device))
-            scores = model.probabilities(logits.float())[0].cpu()
-        if data.is_multi_label:
-            chosen = (scores >= YES).nonzero().flatten().tolist()
-            is_right = chosen == batch.targets[0].nonzero().flatten().tolist()
-        else:
-            chosen = [int(scores.argmax())]
-            is_right = chosen == batch.targets.tolist()
-        labels = ", ".join(f"{data.labels[n]} {scores[n]:.2f}" for n in chosen) or "none"
-        shown = shortened(data.shown(row), SHOWN)
-        return f"{'✓' if is_right else '✗'} {labels} │ {shown}"
+    def fitted_logits(self, model: TextClassifier, targets: Tensor) -> Tensor:
+        """The members of an ensemble are weighed."""
+        rows = self.dataset.validation
+        if not isinstance(model, Ensemble) or model.bag is None:
+            return read_logits(model, rows)
+        members = torch.empty(2, len(rows), len(model.labels))
+        batches = read_batches(model, rows, lambda *batch: torch.stack(model.members(*batch)))
+        for numbers, _, logits in batches:
+            members[:, torch.from_numpy(numbers)] = logits
+        layers, bag = members
+        model.weigh(fit_weights(layers, bag, targets, model.config.multi_label))
+        return model.combined(members.to(model.device)).cpu()
 
     def examine(self, model: TextClassifier) -> Examination:
         data = self.dataset
-        return examine_classifier(model, data.validation, data.unit, data.shown, self.can_weigh)
+        rows = rows_to_read(data.validation.lengths.tolist(), model)
+        return examine_classifier(
+            self.answers(model, rows),
+            [data.shown(row, MOST_CHARACTERS) for row in rows],
+            len(data.validation),
+            self.can_weigh,
+            lengths=(f"{data.unit}s", data.validation.lengths[rows].tolist()),
+        )
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        data = self.dataset
-        found = (data.preprocessing.trial(data.validation.row(n)) for n in range(data.num_held_out))
-        number, words = next(
-            ((n, each) for n, each in enumerate(found) if any(each)), (0, ("…",))
-        )  # some have no known words
+        data, held_out = self.dataset, self.dataset.validation
+        trials = (data.preprocessing.trial(held_out.row(n)) for n in range(len(held_out)))
+        # Some have no known words.
+        number, words = next(((n, each) for n, each in enumerate(trials) if any(each)), (0, ("…",)))
         if isinstance(data.preprocessing, TextPreprocessing):
-            words = as_argument(beginning(data.shown(number), SHOWN))
+            words = as_argument(beginning(data.texts[number], labels.SHOWN))
         return (("classify", folder, *words),)
 
 
@@ -306,30 +284,11 @@ def tfidf_baseline(
     if not isinstance(predictor.preprocessing, TextPreprocessing):
         raise GlassformerError("the data is not text.")
     split = read_labelled(recipe.data, recipe.training.seed)
-    labels, several = predictor.model.labels, split.is_multi_label
-    labelled_rows.check_labels(split, labels)
-    arguments = {"text_column": (), "label_column": None, "encoding": "utf-8"} | arguments
-    arguments["paths"] = names_of(arguments["paths"])
-    test, _ = predictor.preprocessing.read_labelled(**arguments)
-    known, _ = predictor.known(test, "the data")
-    texts = [example.text for example in split.training]
-    targets = predictor.targets(split.training).numpy()
-    asked, true = [example.input for example in known], predictor.targets(known)
-    seed = recipe.training.seed
-
-    def result() -> Classification:
-        baseline = TfidfBaseline(texts, targets, labels, several, seed)
-        scores = judge(baseline.logits(asked), true, labels, multi_label=several)
-        return scores.with_wrong(len(test) - len(known))
-
-    measure = measure_of(None if several else true.numpy())  # whose interval is kept
-    settings = (__version__, seed, several, labels, len(test), measure)
-    data = ((texts, targets.tolist()), (asked, true.tolist()))
-    return Baseline("TF-IDF + logistic regression", digest_of(settings, *data), result)
+    return labels.linear_baseline(TfidfBaseline, recipe, predictor, arguments, split, str)
 
 
 def habits(recipe: Recipe) -> Habits:
-    usual = labelled_rows.habits(recipe)
+    usual = labels.habits(recipe)
     # A classifier is at its best after one or two epochs; then it learns the examples by heart.
     return usual if recipe.start is not None else replace(usual, epochs=2)
 

@@ -7,7 +7,6 @@ exactly the same pictures.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,11 +17,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from glassformer import __version__
 from glassformer.data.augmentation import AugmentationConfig, augment, mix
 from glassformer.data.image_files import ImagesConfig
 from glassformer.data.image_rows import ImageBatch
 from glassformer.data.image_store import pixel_hash
+from glassformer.data.images import Pixels
 from glassformer.data.labelled_images import (
     MOST_BY_DEFAULT,
     ChooseSize,
@@ -31,16 +30,15 @@ from glassformer.data.labelled_images import (
     read_split_images,
 )
 from glassformer.data.labels import targets_of
+from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.baseline import PixelBaseline, small
-from glassformer.evaluation.chapter import Examination
-from glassformer.evaluation.classification import Classification, fit_temperature, judge, measure_of
-from glassformer.evaluation.examine_images import answers_to_show, examine_images
+from glassformer.evaluation.chapter import Answer, Examination, spread
+from glassformer.evaluation.examine_labels import examine_classifier
 from glassformer.evaluation.image_logits import read_image_logits
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.models.images import ImageConfig
 from glassformer.predict.classify_images import ClassifyImagesPredictor
 from glassformer.predict.places_chapter import image_places
-from glassformer.predict.predictor import names_of
 from glassformer.preprocessing.image import ImagePreprocessing, unit_range
 from glassformer.runtime.random_seeds import step_seed
 from glassformer.tasks.kept_preprocessing import (
@@ -49,10 +47,10 @@ from glassformer.tasks.kept_preprocessing import (
     kept_size,
     with_kept_labels,
 )
-from glassformer.tasks.labelled_rows import (
+from glassformer.tasks.labels import (
+    ClassObjective,
     LabelLossConfig,
-    LabelObjective,
-    check_labels,
+    linear_baseline,
     say_split,
     say_uneven,
 )
@@ -62,9 +60,12 @@ from glassformer.tasks.stored_images import (
     LabelledImageSource,
     image_to_try,
 )
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task, digest_of
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
 from glassformer.wording import counted
 
+MOST_PIXELS = 10**7  # of the images that a report looks at
+LARGEST = 96  # pixels of a side of an image in a report
+SHOWN_OF_EACH = 4  # right answers, and wrong ones, with the places that were looked at
 MANY = 20_000  # images: with fewer, they are varied more
 FEWEST, LARGEST = 3, 16  # patches per side that are worth having; pixels of a patch
 
@@ -228,16 +229,10 @@ class ClassifyImagesDataset(LabelledImageDataset):
         }
 
 
-class ClassifyImagesObjective(LabelObjective):
+class ClassifyImagesObjective(ClassObjective):
     """Name the label of an image."""
 
-    dataset: ClassifyImagesDataset  # type: ignore[assignment]
-    decides = "loss"  # calibrated; with few held-out images, accuracy would choose by chance
-    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
-
-    @cached_property
-    def measure(self) -> str:
-        return measure_of(self.dataset.validation.targets)
+    dataset: ClassifyImagesDataset
 
     def batch(self, number: int, most: int | None = None) -> ImageBatch:
         """Batch `number`, varied by random numbers of its own."""
@@ -252,45 +247,33 @@ class ClassifyImagesObjective(LabelObjective):
         return ImageBatch(data.preprocessing.normalised(images), targets)
 
     def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
-        logits = model(batch.pixels).float()
-        if batch.targets.dim() == 2:  # mixed
-            weights = None if self._weights is None else self._weights.to(logits)
-            smoothing: float = self.recipe.objective.label_smoothing
-            return F.cross_entropy(logits, batch.targets, weights, label_smoothing=smoothing)
-        return self.cross_entropy(logits, batch.targets)
+        return self.cross_entropy(model(batch.pixels).float(), batch.targets)
 
-    def num_targets(self, batch: ImageBatch) -> float:  # type: ignore[override]
-        if batch.targets.dim() == 2 or self._weights is None:
-            return float(len(batch.targets))
-        return float(self._weights[batch.targets].sum())
-
-    def validate(self, model: ImageClassifier) -> Classification:
-        data, rows = self.dataset, self.dataset.validation
-        logits = read_image_logits(model, data.preprocessing, rows.images, len(rows))
-        targets = rows.goals(range(len(rows)))
-        model.temperature.fill_(fit_temperature(logits, targets))
-        temperature = float(model.temperature)  # in the precision of the model
-        found = judge(logits, targets, data.labels, temperature=temperature)
-        return found.with_advice(self.can_weigh)
-
-    def sample(self, model: ImageClassifier, step: int) -> str:
-        """Its prediction for one of the held-out images."""
+    def logits(self, model: ImageClassifier, rows: Sequence[int]) -> Tensor:
         data = self.dataset
-        row = step % len(data.validation)
-        logits = read_image_logits(
-            model, data.preprocessing, lambda _: data.validation.images(range(row, row + 1)), 1
-        )
-        scores = model.probabilities(logits.to(model.device))[0].cpu()
-        best = int(scores.argmax())
-        is_right = best == int(data.validation.goals([row])[0])
-        label = f"{data.labels[best]} {scores[best]:.2f}"
-        return f"{'✓' if is_right else '✗'} {label} │ {data.validation.source(row)}"
+
+        def take(part: range) -> Pixels:
+            return data.validation.images(rows[part.start : part.stop])
+
+        return read_image_logits(model, data.preprocessing, take, len(rows))
 
     def examine(self, model: ImageClassifier) -> Examination:
-        rows, known = self.dataset.validation, self.dataset.preprocessing
-        found = examine_images(model, known, rows, self.can_weigh)
-        shown = [(rows.images([place])[0], title) for place, title in answers_to_show(found, rows)]
-        return replace(found, chapters=(*found.chapters, *image_places(model, known, shown)))
+        held_out, known = self.dataset.validation, self.dataset.preprocessing
+        height, width = known.image_size
+        rows = spread(len(held_out), max(1, min(2_000, MOST_PIXELS // (height * width))))
+        images = [held_out.source(row) for row in rows]
+
+        def picture(number: int) -> str:
+            return data_uri(held_out.images([rows[number]])[0], LARGEST)
+
+        answers, total = self.answers(model, rows), len(held_out)
+        examination = examine_classifier(answers, images, total, self.can_weigh, picture=picture)
+        looked_at = [
+            (held_out.images([rows[number]])[0], title)
+            for number, title in _right_and_wrong(examination.answers)
+        ]
+        chapters = (*examination.chapters, *image_places(model, known, looked_at))
+        return replace(examination, chapters=chapters)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         held_out = self.dataset.validation
@@ -299,32 +282,34 @@ class ClassifyImagesObjective(LabelObjective):
         return (("classify", folder, image), ("inspect", folder, image, *view))
 
 
+def _right_and_wrong(answers: Sequence[Answer]) -> list[tuple[int, str]]:
+    """A few right and a few wrong answers, evenly spaced: their numbers, and titles."""
+    chosen = []
+    for is_right in (True, False):
+        numbers = [n for n, each in enumerate(answers) if (each.score == 1) is is_right]
+        for number in (numbers[n] for n in spread(len(numbers), SHOWN_OF_EACH)):
+            answer = answers[number]
+            wrong = "" if is_right else f", labelled {answer.expected}"
+            chosen.append((number, f"{answer.input}: {answer.found}{wrong}"))
+    return chosen
+
+
 def pixel_baseline(
     recipe: ClassifyImagesRecipe, predictor: ClassifyImagesPredictor, arguments: dict[str, Any]
 ) -> Baseline:
     """Logistic regression on pixels, trained on exactly the images of the run."""
-    known_as, labels = predictor.preprocessing, predictor.model.labels
-    size = {"image_size": known_as.image_size, "num_channels": known_as.num_channels}
-    options = {key: arguments[key] for key in ("label_column", "encoding") if key in arguments}
-    test, _ = known_as.read_labelled(names_of(arguments["paths"]), **options)
-    known, _ = predictor.known(test, "the data")
+    data = recipe.data.model_copy(update=predictor.preprocessing.sizes)
     with TemporaryDirectory() as folder:
-        config = recipe.data.model_copy(update=size)
-        split = read_split_images(config, recipe.training.seed, Path(folder), median_size()).split
-        check_labels(split, labels)
-        images = [small(each.input) for each in split.training]
-    hashes = [each.content.hex() for each in split.training]
-    targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)
-    asked, seed = [small(each.input) for each in known], recipe.training.seed
-
-    def result() -> Classification:
-        baseline = PixelBaseline(images, targets, labels, seed=seed)
-        scores = judge(baseline.logits(asked), true, labels)
-        return scores.with_wrong(len(test) - len(known))
-
-    settings = (__version__, seed, labels, len(test), known_as.image_size, known_as.num_channels)
-    data = ((hashes, targets.tolist()), ([pixel_hash(each).hex() for each in asked], true.tolist()))
-    return Baseline("pixels + logistic regression", digest_of(settings, *data), result)
+        images = read_split_images(data, recipe.training.seed, Path(folder), median_size())
+        return linear_baseline(
+            PixelBaseline,
+            recipe,
+            predictor,
+            arguments,
+            images.split,
+            small,
+            lambda pixels: pixel_hash(pixels).hex(),
+        )
 
 
 def habits(recipe: Recipe) -> Habits:

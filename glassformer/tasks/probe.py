@@ -7,13 +7,13 @@ are penalised; only test images judge the result.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from glassformer.checkpoint.open import open_preprocessing
 from glassformer.data.image_files import ImagesConfig
@@ -21,19 +21,13 @@ from glassformer.data.image_rows import ImageRows
 from glassformer.data.labelled_images import read_split_images
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.evaluation.chapter import Chapter, Examination
-from glassformer.evaluation.classification import (
-    Classification,
-    fit_temperature,
-    judge,
-    measure_of,
-)
-from glassformer.evaluation.evaluating import evaluating
-from glassformer.evaluation.linear_probe import Linear, fit_linear
+from glassformer.evaluation.classification import judge
+from glassformer.evaluation.evaluating import held_out
 from glassformer.evaluation.precision_recall import wilson
 from glassformer.models.image_gpt_probe import ImageGPTProbe
 from glassformer.predict.probe import ProbePredictor
 from glassformer.preprocessing.palette import PalettePreprocessing
-from glassformer.tasks.labelled_rows import say_split
+from glassformer.tasks.labels import ClassObjective, say_split
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.stored_images import (
     LabelledImageDataset,
@@ -44,6 +38,7 @@ from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.wording import counted
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
+STEPS = 60  # of the search for weights
 READ_AT_ONCE = 2**14  # pixels
 BAR = 30  # characters
 PARTS = 4  # of an image, by default: groups of rows
@@ -109,31 +104,22 @@ class ProbeDataset(LabelledImageDataset):
         return torch.from_numpy(self.preprocessing.ids(rows.images(numbers)).astype(np.int64))
 
 
-class ProbeObjective(Objective):
+class ProbeObjective(ClassObjective):
     """Name the label of an image."""
 
     dataset: ProbeDataset
-    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
-
-    @cached_property
-    def measure(self) -> str:
-        return measure_of(self.dataset.validation.targets)
+    decides = Objective.decides  # there is only one probe
+    can_weigh = False
 
     def loss(self, model: ImageGPTProbe, batch: Any) -> Tensor:
         raise TypeError("a probe is not trained by gradient steps")
 
-    def validate(self, model: ImageGPTProbe) -> Classification:
-        rows, labels = self.dataset.validation, self.dataset.labels
-        logits, targets = self._logits(model), rows.goals(range(len(rows)))
-        model.temperature.fill_(fit_temperature(logits, targets, False))
-        found = judge(logits, targets, labels, temperature=float(model.temperature))
-        return found.with_advice(can_weigh=False)
-
-    def _logits(self, model: ImageGPTProbe) -> Tensor:
-        states = pooled_states(model, self.dataset, self.dataset.validation)
-        with evaluating(model):
-            chosen = states[:, int(model.layer)].to(model.device)
-            return model.head((chosen - model.mean) / model.deviation).cpu()
+    @torch.no_grad()
+    def logits(self, model: ImageGPTProbe, rows: Sequence[int]) -> Tensor:
+        validation, places = self.dataset.validation, np.asarray(rows)
+        part = ImageRows(validation.store, validation.numbers[places], validation.targets[places])
+        states = pooled_states(model, self.dataset, part)[:, int(model.layer)].to(model.device)
+        return model.head((states - model.mean) / model.deviation).cpu()
 
     def sample(self, model: ImageGPTProbe, step: int) -> str:
         return " ".join(f"{share:.0%}" for share in model.accuracies.tolist())
@@ -159,21 +145,18 @@ class ProbeObjective(Objective):
 def pooled_states(model: ImageGPTProbe, data: ProbeDataset, rows: ImageRows) -> Tensor:
     """The features of every layer, of all images: (N, layers + 1, parts · D)."""
     size = max(1, READ_AT_ONCE // data.preprocessing.num_pixels)
-    found = []
-    with evaluating(model):
-        for first in range(0, len(rows), size):
-            numbers = range(first, min(first + size, len(rows)))
-            found.append(model.pooled(data.colors(rows, numbers).to(model.device)).float().cpu())
-    return torch.cat(found)
+    parts = [range(first, min(first + size, len(rows))) for first in range(0, len(rows), size)]
+    batches = held_out(model, parts, lambda part: data.colors(rows, part))
+    return torch.cat([model.pooled(colors).float().cpu() for colors in batches])
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """The probe with the lowest held-out loss on a layer."""
+class _Probe(NamedTuple):
+    """A linear classifier: logits = W (x - μ) / σ + b."""
 
-    accuracy: float
     loss: float
-    linear: Linear
+    accuracy: float
+    weight: Tensor
+    bias: Tensor
     mean: Tensor
     deviation: Tensor
 
@@ -201,21 +184,45 @@ def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None
         model.accuracies.copy_(torch.tensor([probe.accuracy for probe in probes]))
         model.mean.copy_(chosen.mean)
         model.deviation.copy_(chosen.deviation)
-        model.head.weight.copy_(chosen.linear.weight)
-        model.head.bias.copy_(chosen.linear.bias)
+        model.head.weight.copy_(chosen.weight)
+        model.head.bias.copy_(chosen.bias)
 
 
 def _best_of_layer(
     learned: Tensor, held: Tensor, targets: Tensor, answers: Tensor, labels: Sequence[str]
 ) -> _Probe:
+    """The probe with the lowest held-out loss on a layer."""
     mean, deviation = learned.mean(0), learned.std(0, correction=0).clamp(min=1e-6)
     learned, held = (learned - mean) / deviation, (held - mean) / deviation
-    found = []
+    probes = []
     for penalty in PENALTIES:
-        linear = fit_linear(learned, targets, len(labels), penalty)
-        scores = judge(linear.logits(held), answers, labels)
-        found.append(_Probe(scores.accuracy, scores.loss, linear, mean, deviation))
-    return min(found, key=lambda probe: probe.loss)
+        weight, bias = _fit_linear(learned, targets, len(labels), penalty)
+        scores = judge(F.linear(held, weight, bias), answers, labels)
+        probes.append(_Probe(scores.loss, scores.accuracy, weight, bias, mean, deviation))
+    return min(probes, key=lambda probe: probe.loss)
+
+
+def _fit_linear(
+    features: Tensor, targets: Tensor, num_labels: int, penalty: float
+) -> tuple[Tensor, Tensor]:
+    """Weights (C, D) and biases (C,) of multinomial logistic regression, by L-BFGS.
+
+    loss = mean of -log softmax(W x + b)[label] + penalty / 2 · |W|²
+    """
+    weight = torch.zeros(num_labels, features.size(1), requires_grad=True)
+    bias = torch.zeros(num_labels, requires_grad=True)
+    search = torch.optim.LBFGS((weight, bias), max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        search.zero_grad()
+        loss = F.cross_entropy(F.linear(features, weight, bias), targets)
+        loss = loss + penalty / 2 * weight.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        search.step(closure)
+    return weight.detach(), bias.detach()
 
 
 TASK = Task(

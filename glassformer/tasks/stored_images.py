@@ -69,6 +69,10 @@ class LabelledImageDataset(ImageDataset):
         self.validation = ImageRows.load(folder / VALIDATION, store)
         self.labels: tuple[str, ...] = self.model_config.labels
 
+    def shown(self, row: int, most: int) -> str:
+        """A held-out image for people: where it was read."""
+        return self.validation.source(row)
+
 
 def image_to_try(store: ImageStore, number: int) -> str:
     """An image for a command that the user may run: its file, if it has one."""

@@ -22,10 +22,10 @@ from glassformer.errors import GlassformerError
 from glassformer.evaluation.chapter import Examination
 from glassformer.evaluation.classification import fit_temperature
 from glassformer.evaluation.examine_labels import examine_tagger, rows_to_read
-from glassformer.evaluation.mistakes import WrongTags
 from glassformer.evaluation.tagging import (
     SpelledSentences,
     Tagging,
+    compare_tags,
     evaluate_tags,
     known_words,
     read_words,
@@ -33,7 +33,7 @@ from glassformer.evaluation.tagging import (
 from glassformer.models.labeller import TokenTagger
 from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks import labelled_rows
+from glassformer.tasks import labels
 from glassformer.tasks.kept_preprocessing import with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.row_batches import TRAIN
@@ -47,14 +47,14 @@ TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
 SHOWN = 12  # words
 
 
-class TagRecipe(labelled_rows.LabelledRecipe):
+class TagRecipe(labels.LabelledRecipe):
     """A recipe for sentences with a tag for every word."""
 
     data: TaggedConfig
 
 
 @dataclass(frozen=True)
-class TagSource(labelled_rows.LabelledSource):
+class TagSource(labels.LabelledSource):
     """Tagged sentences, and the tokenizer that they are read with."""
 
     @cached_property
@@ -90,7 +90,7 @@ class TagSource(labelled_rows.LabelledSource):
 def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
     split = with_kept_labels(recipe, read_tagged(recipe.data, recipe.training.seed))
     what = f"{counted(len(split.training), 'sentence')} with {counted(len(split.labels), 'tag')}"
-    labelled_rows.say_split(what, split, say)
+    labels.say_split(what, split, say)
     try:  # tags that mix schemes are refused here, in all parts, rather than after the training
         scheme, *_ = map(_scheme, (split.training, split.validation, split.test))
     except GlassformerError as error:
@@ -102,7 +102,7 @@ def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
             "note: the tags follow no scheme of entities, such as B-PER, I-PER and O: accuracy, "
             "not F1, decides which model is kept"
         )
-    preprocessing = labelled_rows.text_preprocessing(
+    preprocessing = labels.text_preprocessing(
         recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, say
     )
     name = scheme.name if scheme else None
@@ -116,7 +116,7 @@ def _scheme(sentences: Sequence[Sentence]) -> Scheme | None:
     return find_scheme(tags, [each.tags for each in sentences])
 
 
-class TagDataset(labelled_rows.LabelledDataset):
+class TagDataset(labels.LabelledDataset):
     """Rows with a tag for every word, and held-out sentences."""
 
     preprocessing: TextPreprocessing
@@ -154,7 +154,7 @@ class TagDataset(labelled_rows.LabelledDataset):
         return {"paths": str(path), "text_column": (words,), "label_column": tags}
 
 
-class TagObjective(labelled_rows.LabelObjective):
+class TagObjective(labels.LabelObjective):
     """Label each word of a sentence."""
 
     dataset: TagDataset
@@ -201,13 +201,7 @@ class TagObjective(labelled_rows.LabelObjective):
         spelled = SpelledSentences.of([each.words for each in sentences], data.preprocessing, limit)
         logits, gold = read_words(model, spelled), [each.tags for each in sentences]
         found = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
-        compared = []
-        for each, rows in zip(sentences, logits, strict=True):
-            scores, best = model.probabilities(rows.to(model.device)).cpu().max(dim=-1)
-            tags = tuple(data.labels[index] for index in best.tolist())
-            compared.append(WrongTags(each.words, each.tags, tags, tuple(scores.tolist()), ""))
-        note = f" Entities are marked in {found.scheme}." if found.scheme else ""
-        return examine_tagger(found, compared, len(data.held_out), note)
+        return examine_tagger(found, compare_tags(model, sentences, logits), len(data.held_out))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         opening = " ".join(self.dataset.held_out[0].words[:SHOWN])
@@ -215,7 +209,7 @@ class TagObjective(labelled_rows.LabelObjective):
 
 
 def habits(recipe: Recipe) -> Habits:
-    usual = labelled_rows.habits(recipe)
+    usual = labels.habits(recipe)
     # Every word is an example, so there is more to learn from than in the texts of a classifier.
     return usual if recipe.start is not None else replace(usual, muon=3e-3)
 

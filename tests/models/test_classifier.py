@@ -21,6 +21,7 @@ from glassformer.models.classifier import (
     Tagger,
     TaggerConfig,
 )
+from glassformer.models.ensemble import Ensemble
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.labeller import TextClassifier, TokenTagger
 from glassformer.models.presets import ENCODER_PRESETS, GPT_PRESETS
@@ -118,8 +119,8 @@ def test_every_weight_takes_part(model):
 
 def test_logits_are_the_head_on_the_representation(model):
     ids, is_text = padded(4, 9)
-    is_tagger = isinstance(model, TokenTagger)
-    logits = model(ids, is_text) if is_tagger else model.opinions(ids, is_text)[0]
+    members = model.members if isinstance(model, Ensemble) else lambda *batch: (model(*batch),)
+    logits = members(ids, is_text)[0]
     close(logits, model.head(model.represent(ids, is_text)))
 
 

@@ -31,14 +31,10 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.training_state import load_state
 from glassformer.data.padded_batches import LabelledBatch
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import (
-    Classification,
-    calibrated_logits,
-    judge,
-    read_logits,
-)
+from glassformer.evaluation.classification import Answers, Classification, judge, read_logits
+from glassformer.models.ensemble import Ensemble
 from glassformer.preprocessing import load_preprocessing
-from glassformer.tasks import classify, load
+from glassformer.tasks import load
 from glassformer.training import run as training
 from glassformer.training.preparation import prepare
 from glassformer.training.recipes import make_recipe
@@ -59,11 +55,16 @@ def test_each_part_of_a_model_learns_from_its_own_loss(tmp_path: Path):
     objective, _ = ready(recipe_for("bag", reviews(tmp_path)), tmp_path / "run")
     batch = objective.batch(0)
     parts = [torch.randn(len(batch.targets), 2, requires_grad=True) for _ in range(2)]
-    model = SimpleNamespace(
-        opinions=lambda ids, is_text: tuple(parts),
+    model: Any = SimpleNamespace(
+        members=lambda ids, is_text: tuple(parts),
         combined=lambda parts: 0.25 * parts[0] + 2 * parts[1],
     )
-    loss = objective.loss(model, batch)
+    loss = Ensemble.loss(
+        model,
+        batch.ids,
+        batch.is_text,
+        lambda logits: objective.cross_entropy(logits, batch.targets),
+    )
     mean = sum(F.cross_entropy(each, batch.targets) for each in parts) / 2
     pairs = zip(torch.autograd.grad(loss, parts), torch.autograd.grad(mean, parts), strict=True)
     for ours, expected in pairs:
@@ -81,10 +82,12 @@ def test_the_weights_of_body_and_bag_are_kept_with_the_model(tmp_path: Path):
     targets = torch.from_numpy(rows.targets)
     kept, heat = model.shares.clone(), model.temperature.item()
     model.weigh([1.0, 1.0])
-    logits, temperature = calibrated_logits(model, rows, targets)
+    logits = objective.fitted_logits(model, targets)
     torch.testing.assert_close(model.shares, kept)
-    assert temperature == pytest.approx(heat)
     torch.testing.assert_close(logits, read_logits(model, rows))
+    model.temperature.fill_(1.0)
+    objective.validate(model)
+    assert model.temperature.item() == pytest.approx(heat)
 
 
 def test_few_held_out_examples_choose_among_few_models(tmp_path: Path):
@@ -192,8 +195,9 @@ def test_several_labels_are_smoothed_towards_one_half(
     batch = objective.batch(0, most=1)._replace(targets=torch.tensor([[1, 0]]))
 
     logits = torch.tensor([[0.0, math.log(3)]])
-    model = SimpleNamespace(opinions=lambda ids, is_text: (logits,))
-    assert objective.loss(model, batch).item() == pytest.approx(expected, abs=1e-6)
+    assert objective.loss(lambda ids, is_text: logits, batch).item() == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 # --- judging ---
@@ -223,7 +227,7 @@ def test_the_model_of_the_lowest_loss_is_kept_whatever_its_accuracy(
 ):
     judged = [found(0.7, 0.5), found(0.9, 0.45), found(0.8, 0.4), found(0.8, 0.45)]
     after = chain(judged, repeat(judged[-1]))
-    monkeypatch.setattr(classify, "judge", lambda *given, **named: next(after))
+    monkeypatch.setattr(Answers, "judge", lambda answers: next(after))
     recipe = recipe_for("bag", reviews(tmp_path), max_steps=4, eval_steps=1, save_steps=3)
     outcome = training.train(recipe, RunFolder(tmp_path / "run"), io.StringIO())
     assert outcome.best_step == 3

@@ -196,7 +196,7 @@ def test_a_part_with_a_rate_of_its_own_learns_by_plain_gradient_steps(kind):
     held = [id(weight) for group in optimizer.param_groups for weight in group["params"]]
     assert sorted(held) == sorted(id(weight) for weight in model.parameters())
     before = {name: weight.detach().clone() for name, weight in model.bag.named_parameters()}
-    _, bag = model.opinions(torch.randint(0, 13, (3, 7)))
+    _, bag = model.members(torch.randint(0, 13, (3, 7)))
     bag[:, 0].sum().backward()
     optimizer.step()
     for name, weight in model.bag.named_parameters():

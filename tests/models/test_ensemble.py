@@ -10,6 +10,7 @@ from glassformer.models.classifier import (
     GPTClassifier,
     GPTClassifierConfig,
 )
+from glassformer.models.ensemble import caveat
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 
 SHAPE = {"vocab_size": 17, "labels": ("a", "b", "c"), "d_model": 16}
@@ -49,7 +50,7 @@ def test_the_logits_are_the_weighted_sum_of_a_model_without_a_bag_and_of_a_bag(k
     )
     expected = 0.25 * body(ids, is_text) + 2 * bag(ids, is_text)
     torch.testing.assert_close(model(ids, is_text), expected)
-    first, second = model.opinions(ids, is_text)
+    first, second = model.members(ids, is_text)
     torch.testing.assert_close(first, body(ids, is_text))
     torch.testing.assert_close(model.combined([first, second]), expected)
 
@@ -72,9 +73,9 @@ def test_a_config_without_the_field_has_no_bag(kind):
     model = made(kind)
     assert not [name for name in model.state_dict() if "bag" in name or "shares" in name]
     ids = torch.randint(0, 17, (2, 5))
-    (only,) = model.opinions(ids)
+    (only,) = model.members(ids)
     assert torch.equal(model(ids), only)
-    assert model.caveat == ""
+    assert caveat(model) == ""
 
 
 @pytest.mark.parametrize("kind", ["encoder", "lstm"])
@@ -93,15 +94,15 @@ def test_it_counts_words_pairs_and_characters_of_the_training_texts():
 
 def test_the_views_say_that_a_bag_decides_too():
     model = with_bag("encoder")
-    assert "by the layers and by a bag of n-grams" in model.caveat
+    assert "by the layers and by a bag of n-grams" in caveat(model)
     model.weigh([0.0, 1.0])
-    assert "alone" in model.caveat
+    assert "alone" in caveat(model)
 
 
 def test_each_part_learns_from_its_own_mistakes():
     model = with_bag("encoder").train()
     ids = torch.randint(0, 17, (4, 5))
-    _, bag = model.opinions(ids)
+    _, bag = model.members(ids)
     bag.sum().backward()
     assert all(each.grad is None for each in model.encoder.parameters())
     assert model.bag.embedding.weight.grad is not None

@@ -1,4 +1,4 @@
-"""Rows with labels: what classifying and tagging share."""
+"""Naming labels: what classifying texts and images, tagging and probing share."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -14,21 +14,32 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from glassformer import __version__
 from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
 from glassformer.data.corpus import LabelledConfig
 from glassformer.data.labels import listed_with_counts, one_name
-from glassformer.data.padded_batches import IGNORED, Buckets, LabelledBatch, LabelledRows
+from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows
 from glassformer.data.rows import Array
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import WEIGH_CLASSES, is_uneven
+from glassformer.evaluation.baseline import LinearBaseline
+from glassformer.evaluation.classification import (
+    WEIGH_CLASSES,
+    Answers,
+    Classification,
+    fit_temperature,
+    is_uneven,
+    judge,
+    measure_of,
+)
 from glassformer.models import row
+from glassformer.predict.classify import LabelPredictor
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.kept_preprocessing import kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
-from glassformer.tasks.task import Habits, Objective, Say, Source, say_data
+from glassformer.tasks.task import Baseline, Habits, Objective, Say, Source, digest_of, say_data
 from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
 from glassformer.text.tokenizer_sample import one_in
 from glassformer.text.tokenizer_training import TokenizerConfig
@@ -36,6 +47,7 @@ from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 
 FRAME = 2  # tokens that may stand around a text
+SHOWN = 60  # characters of a text that a sample shows
 
 
 class LabelLossConfig(Config):
@@ -172,12 +184,6 @@ def say_uneven(recipe: Any, labels: Sequence[str], targets: Array, say: Say) -> 
         )
 
 
-def check_labels(split: LabelledSplit[Any], labels: Sequence[str]) -> None:
-    """Raise unless the data, read again, still has the labels of the model."""
-    if {*split.labels} != {*map(one_name, labels)}:
-        raise GlassformerError("the training data has different labels than when the run started.")
-
-
 class LabelledDataset(RowDataset):
     """Rows with a label each, or one for each of their items."""
 
@@ -199,8 +205,6 @@ class LabelledDataset(RowDataset):
 class LabelObjective(Objective):
     """Predict labels, of which rare ones may count more."""
 
-    dataset: LabelledDataset
-
     @cached_property
     def _weights(self) -> Tensor | None:
         if not self.recipe.objective.class_weights:
@@ -217,18 +221,101 @@ class LabelObjective(Objective):
         """Whether rare labels could count more."""
         return not self.recipe.objective.class_weights
 
-    def num_targets(self, batch: LabelledBatch) -> float:
+    def num_targets(self, batch: Any) -> float:
         wanted = batch.targets[batch.targets != IGNORED]
         return float(len(wanted) if self._weights is None else self._weights[wanted].sum())
 
     def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Logits (N, C) against labels (N,), or several labels as 0 and 1 (N, C)."""
+        """Logits (N, C) against labels (N,), several labels as 0 and 1 (N, C), or the shares of
+        labels in mixed images (N, C)."""
         weights = None if self._weights is None else self._weights.to(logits)
         smoothing: float = self.recipe.objective.label_smoothing
-        if targets.dim() == 2:  # each label is a choice of two, yes or no
+        if targets.dim() == 2 and not targets.is_floating_point():  # a choice of two: yes or no
             goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
             return F.binary_cross_entropy_with_logits(logits, goal, pos_weight=weights)
         return F.cross_entropy(logits, targets, weights, label_smoothing=smoothing)
+
+
+class ClassObjective(LabelObjective):
+    """Name the label of an input, or its labels if it can have several."""
+
+    decides = "loss"  # calibrated; with few held-out examples, accuracy would choose by chance
+    measures = ("loss", "accuracy", "macro_f1", "expected_calibration_error")
+
+    @cached_property
+    def measure(self) -> str:
+        several = self.dataset.model_config.multi_label
+        return measure_of(None if several else self.dataset.validation.targets)
+
+    def num_targets(self, batch: Any) -> float:
+        # Every label of an example counts the same, and so does every share of a mixed image.
+        return float(len(batch.targets)) if batch.targets.dim() == 2 else super().num_targets(batch)
+
+    @abstractmethod
+    def logits(self, model: Any, rows: Sequence[int]) -> Tensor:
+        """(N, C) of some held-out inputs, before the temperature."""
+
+    def fitted_logits(self, model: Any, targets: Tensor) -> Tensor:
+        """(N, C) of all held-out inputs, after what else than a temperature is fitted to them."""
+        return self.logits(model, range(len(targets)))
+
+    def answers(self, model: Any, rows: Sequence[int]) -> Answers:
+        """What the model answers to some held-out inputs."""
+        return Answers.of(model, self.logits(model, rows), self._targets(rows))
+
+    def _targets(self, rows: Sequence[int]) -> Tensor:
+        return torch.from_numpy(self.dataset.validation.targets[np.asarray(rows)]).long()
+
+    def validate(self, model: Any) -> Classification:
+        targets = self._targets(range(len(self.dataset.validation)))
+        logits = self.fitted_logits(model, targets)
+        model.temperature.fill_(fit_temperature(logits, targets, model.config.multi_label))
+        return Answers.of(model, logits, targets).judge().with_advice(self.can_weigh)
+
+    def sample(self, model: Any, step: int) -> str:
+        """Its prediction for one of the held-out inputs."""
+        row = step % len(self.dataset.validation)
+        answers = self.answers(model, [row])
+        predicted, scores = answers.predicted[0].tolist(), answers.probabilities[0].tolist()
+        named = zip(self.dataset.labels, scores, predicted, strict=True)
+        labels = ", ".join(f"{label} {score:.2f}" for label, score, is_on in named if is_on)
+        mark = "✓" if answers.is_right.all() else "✗"
+        return f"{mark} {labels or 'none'} │ {self.dataset.shown(row, SHOWN)}"
+
+
+def linear_baseline(
+    kind: type[LinearBaseline],
+    recipe: Recipe,
+    predictor: LabelPredictor,
+    arguments: dict[str, Any],
+    split: LabelledSplit[Any],
+    read: Callable[[Any], Any],
+    digest: Callable[[Any], str] = str,
+) -> Baseline:
+    """Logistic regression, trained on exactly the data of the run and evaluated on the files that
+    `arguments` name. `read` makes of an input what the regression reads, `digest` tells two of
+    these apart."""
+    labels, several, seed = predictor.model.labels, split.is_multi_label, recipe.training.seed
+    if {*split.labels} != {*map(one_name, labels)}:
+        raise GlassformerError("the training data has different labels than when the run started.")
+    test, known, *_ = predictor.read_labelled(**arguments)
+    inputs, asked = ([read(each.input) for each in part] for part in (split.training, known))
+    targets, true = predictor.targets(split.training).numpy(), predictor.targets(known)
+
+    def result() -> Classification:
+        baseline = kind(inputs, targets, labels, several, seed)
+        scores = judge(baseline.logits(asked), true, labels, multi_label=several)
+        return scores.with_wrong(len(test) - len(known))
+
+    return Baseline(
+        kind.name,
+        digest_of(
+            (__version__, seed, several, labels, len(test)),
+            ([*map(digest, inputs)], targets.tolist()),
+            ([*map(digest, asked)], true.tolist()),
+        ),
+        result,
+    )
 
 
 def habits(recipe: Recipe) -> Habits:
