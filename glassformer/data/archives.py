@@ -115,7 +115,7 @@ class _Archive:
     """The files of an archive."""
 
     sizes: dict[str, int]
-    """Of its files, by name, in the order in which they are best read."""
+    """The sizes of its files, by name, in the order in which they are best read."""
 
     @cached_property
     def folders(self) -> dict[str, dict[str, None]]:

@@ -22,7 +22,7 @@ class BuiltIn:
     write: Callable[[Path, int, int], str]
     """Writes it into a folder (folder, count, seed). Returns what was written, in words."""
     is_drawn: bool = True
-    """As many as are asked for, from a random seed."""
+    """Whether it is drawn from a random seed, as many as are asked for."""
 
 
 def _digits(folder: Path, count: int, seed: int) -> str:

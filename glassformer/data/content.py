@@ -65,7 +65,7 @@ def among(keys: Array, known: Array) -> Array:
 
 @lru_cache
 def _digest(seed: int) -> hashlib.blake2b:
-    """Of nothing yet. A copy of it is made faster than a new one."""
+    """The digest of nothing yet. A copy of it is made faster than a new one."""
     return hashlib.blake2b(digest_size=8, salt=seed.to_bytes(8, "little"))
 
 

@@ -118,7 +118,7 @@ def _chosen(
 
 
 def _data_files(files: Iterable[DataPath]) -> Iterator[DataPath]:
-    """Without binary files and archives."""
+    """The files that are neither binary nor archives."""
     for file in files:
         try:
             if file.suffix.lower() not in ARRAYS and looks_binary(file):
@@ -196,16 +196,13 @@ class _Walk:
                 report().skip(entry, "archive")
             elif entry.is_file():
                 # Without a link, the real name costs nothing: there may be a million files.
-                file = entry.resolve() if _is_link(entry) else real / entry.name
+                is_link = isinstance(entry, Path) and entry.is_symlink()
+                file = entry.resolve() if is_link else real / entry.name
                 if file in self._seen:
                     report().skip(entry, LINKED)
                 else:
                     self._seen.add(file)
                     yield entry
-
-
-def _is_link(entry: DataPath) -> bool:
-    return isinstance(entry, Path) and entry.is_symlink()
 
 
 def _rules_in(folder: DataPath, depth: int) -> Iterator[Rules]:

@@ -52,7 +52,8 @@ def _rule(line: str) -> Rule | None:
         return None
     is_anchored = "/" in line
     try:
-        pattern = re.compile(("" if is_anchored else "(?:.*/)?") + _regex(line.removeprefix("/")))
+        pieces = map(_piece, _TOKENS.finditer(line.removeprefix("/")))
+        pattern = re.compile("".join(["" if is_anchored else "(?:.*/)?", *pieces]))
     except re.error:  # such as [z-a], which matches nothing
         return None
     return Rule(pattern, excludes, is_for_folders)
@@ -62,10 +63,6 @@ _TOKENS = re.compile(
     r"(?P<leading>^\*\*/)|(?P<middle>/\*\*(?=/))|(?P<trailing>/\*\*$)|(?P<star>\*+)|(?P<one>\?)"
     r"|\[(?P<negated>[!^]?)(?P<set>\]?(?:\\.|[^\]\\])*)\]|\\(?P<escaped>.)|(?P<plain>.)"
 )
-
-
-def _regex(pattern: str) -> str:
-    return "".join(map(_piece, _TOKENS.finditer(pattern)))
 
 
 def _piece(found: re.Match[str]) -> str:

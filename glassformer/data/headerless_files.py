@@ -20,7 +20,8 @@ def headerless_table(path: DataPath, encoding: str) -> Table | None:
     """The rows of a file of texts and labels without a header; None for any other file."""
     if not path.is_file() or ending(path) in HEADED_ENDINGS:
         return None
-    if ending(path) != ".tsv" and not _has_tabs(path, encoding):
+    # Whatever its ending, a file is a table if each of the first lines has exactly one tab.
+    if ending(path) != ".tsv" and {*_tabs(path, encoding)} != {1}:
         return None
     if (names := _names(path, encoding)) is None:
         return None
@@ -32,7 +33,7 @@ def headerless_table(path: DataPath, encoding: str) -> Table | None:
 
 
 def advice_for_tabs(path: DataPath, encoding: str) -> str | None:
-    """For a file that no `headerless_table` was found in: what to do if its lines have tabs."""
+    """What to do with a file that is no `headerless_table` if its lines have tabs."""
     if min(_tabs(path, encoding), default=0) == 0:
         return None
     renamed = PurePath(path.name).with_suffix(".tsv")
@@ -40,11 +41,6 @@ def advice_for_tabs(path: DataPath, encoding: str) -> str | None:
         f"{path} is not a table by its ending, but its lines have tabs. Rename it to {renamed} to "
         "have it read as a table."
     )
-
-
-def _has_tabs(path: DataPath, encoding: str) -> bool:
-    """Whether each of the first lines has exactly one tab, whatever the ending of the file."""
-    return {*_tabs(path, encoding)} == {1}
 
 
 def _tabs(path: DataPath, encoding: str) -> list[int]:

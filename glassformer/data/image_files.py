@@ -20,7 +20,7 @@ from glassformer.data.archives import Member
 from glassformer.data.corpus import LabelledConfig
 from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
-from glassformer.data.label_folders import labels_of_files
+from glassformer.data.label_folders import has_folders, labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
 from glassformer.data.npz_files import read_arrays
 from glassformer.data.reading_report import report
@@ -120,11 +120,8 @@ class ImageFinder:
         if self.role != "label" or len(paths) < 2 or any(map(is_pattern, paths)):
             return {}
         found = {name: local_path(name) for name in paths}
-        flat = (
-            path.is_dir() and not any(map(_is_folder, visible_entries(path)))
-            for path in found.values()
-        )
-        return found if all(flat) else {}
+        flat = all(path.is_dir() and not has_folders(path) for path in found.values())
+        return found if flat else {}
 
     def _in_folder(self, folder: DataPath) -> Iterator[FoundImage]:
         for file in visible_entries(folder):
@@ -154,7 +151,8 @@ class ImageFinder:
         tables = [file for file in files if ending(file) in TABLE_ENDINGS]
         labels = labels_of_files(name, files) if self.role == "label" else {}
         top = [file for file in tables if file not in labels]
-        has_images = any(map(_looks_like_image, labels if self.role == "label" else files))
+        labelled = labels if self.role == "label" else files
+        has_images = any(file.suffix.lower() in ENDINGS for file in labelled)
         is_described = self.role == "label" and any(file.stem == "metadata" for file in top)
         if self.role == "caption" or is_described or (top and not has_images):
             if not tables:
@@ -301,14 +299,6 @@ def _remark_on_depth(name: str, files: Sequence[DataPath], labels: Mapping[DataP
             f"{counted(len(deep), 'file')} in subfolders: the label is the outermost folder "
             f"(first: {deep[0]}, label {labels[deep[0]]})"
         )
-
-
-def _is_folder(path: DataPath) -> bool:
-    return path.is_dir()
-
-
-def _looks_like_image(path: DataPath) -> bool:
-    return path.suffix.lower() in ENDINGS
 
 
 def _check_parts(name: str, role: Role | None) -> None:

@@ -37,6 +37,7 @@ from glassformer.data.images import (
     with_channels,
 )
 from glassformer.data.reading_report import report
+from glassformer.data.rows import in_bounded_batches
 from glassformer.errors import GlassformerError
 from glassformer.runtime.facts import usable_cpus
 from glassformer.wording import cause, counted
@@ -46,6 +47,7 @@ SAMPLE = 1024  # images whose size is looked at, at least half of them
 MOST_THREADS = 4
 _TOGETHER, _BYTES_TOGETHER = 32, 2**24  # images that a thread decodes at a time
 _NAMED = 3  # files that are named in a note
+Raw = bytes | Pixels | NotAnImageError  # the content of a file, or why it cannot be read
 
 
 class Stored(NamedTuple):
@@ -237,8 +239,10 @@ def _decoded(
     waiting: list[tuple[list[FoundImage], Future[list[Any]]]] = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for batch, raws in _batches(images):
-                waiting.append((batch, pool.submit(_decode_all, batch, raws, size, channels)))
+            raw = ((found, _raw(found)) for found in images)
+            for batch in in_bounded_batches(raw, _num_bytes, _TOGETHER, _BYTES_TOGETHER):
+                future = pool.submit(_decode_all, batch, size, channels)
+                waiting.append(([found for found, _ in batch], future))
                 if len(waiting) > threads:
                     done, results = waiting.pop(0)
                     yield from zip(done, results.result(), strict=True)
@@ -248,42 +252,35 @@ def _decoded(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _batches(images: Iterable[FoundImage]) -> Iterator[tuple[list[FoundImage], list[Any]]]:
-    batch, raws, size = list[FoundImage](), list[Any](), 0
-    for found in images:
-        try:
-            raw: Any = found.raw()
-            size += len(raw)
-        except NotAnImageError as error:
-            raw = error
-        batch.append(found)
-        raws.append(raw)
-        if len(batch) == _TOGETHER or size >= _BYTES_TOGETHER:
-            yield batch, raws
-            batch, raws, size = [], [], 0
-    if batch:
-        yield batch, raws
+def _raw(found: FoundImage) -> Raw:
+    try:
+        return found.raw()
+    except NotAnImageError as error:
+        return error
+
+
+def _num_bytes(item: tuple[FoundImage, Raw]) -> int:
+    return 0 if isinstance(item[1], NotAnImageError) else len(item[1])
 
 
 def _decode_all(
-    batch: Sequence[FoundImage], raws: Sequence[Any], size: Size, channels: int
+    batch: Sequence[tuple[FoundImage, Raw]], size: Size, channels: int
 ) -> list[tuple[Decoded, bytes] | NotAnImageError]:
-    found: list[tuple[Decoded, bytes] | NotAnImageError] = []
-    for each, raw in zip(batch, raws, strict=True):
-        if isinstance(raw, NotAnImageError):
-            found.append(raw)
-            continue
+    results: list[tuple[Decoded, bytes] | NotAnImageError] = []
+    for found, raw in batch:
         try:
+            if isinstance(raw, NotAnImageError):
+                raise raw
             if isinstance(raw, np.ndarray):
                 image = with_channels(raw, channels)
             else:
-                image = decode_image(raw, each.source, channels)
+                image = decode_image(raw, found.source, channels)
         except NotAnImageError as error:
-            found.append(error)
-            continue
-        small = Decoded(resized(image.pixels, size), image.conversions)
-        found.append((small, pixel_hash(image.pixels)))
-    return found
+            results.append(error)
+        else:
+            small = Decoded(resized(image.pixels, size), image.conversions)
+            results.append((small, pixel_hash(image.pixels)))
+    return results
 
 
 def pixel_hash(pixels: Pixels) -> bytes:

@@ -45,7 +45,7 @@ def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
     if all(path.is_file() for path in paths):
         is_text = all(not is_table(path, encoding) for path in paths)
         return paths if is_text and headerless_table(paths[0], encoding) is None else []
-    if not all(path.is_dir() for path in paths) or any(map(_has_folders, paths)):
+    if not all(path.is_dir() for path in paths) or any(map(has_folders, paths)):
         return []
     files = [file for name in names for file in files_for(name) or ()]
     return [] if any(is_table(file, encoding) for file in files) else files
@@ -57,10 +57,11 @@ def _folder_of_labels(path: DataPath) -> DataPath:
         entries = visible_entries(path)
         inner = [entry for entry in entries if entry.is_dir()]
         has_tables = any(ending(entry) in TABLE_ENDINGS for entry in entries)
-        if len(inner) != 1 or has_tables or not _has_folders(inner[0]):
+        if len(inner) != 1 or has_tables or not has_folders(inner[0]):
             return path
         (path,) = inner
 
 
-def _has_folders(path: DataPath) -> bool:
+def has_folders(path: DataPath) -> bool:
+    """Whether there are folders in a folder."""
     return any(entry.is_dir() for entry in visible_entries(path))

@@ -114,7 +114,7 @@ class Labelled:
     _has_joined: bool = False
     """Whether a cell contains several labels, joined or as a list."""
     _is_ever_set: dict[str, bool] = field(default_factory=dict)
-    """Of each column of 0 and 1: whether it contains a 1."""
+    """Whether each column of 0 and 1 contains a 1."""
     _names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Labels by how they are written: most rows have one of few."""
 

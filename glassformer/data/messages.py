@@ -49,7 +49,7 @@ def chat_rows(value: Any) -> list[dict[str, Any]] | None:
             return [{"messages": rows}]
         if all(messages_of(row) for row in rows):
             return [{"messages": row} for row in rows]
-        if all(isinstance(row, dict) and _has_messages(row) for row in rows):
+        if all(isinstance(row, dict) and any(map(messages_of, row.values())) for row in rows):
             return rows
     return None
 
@@ -60,10 +60,6 @@ def _lists(value: Any) -> Iterator[list[Any]]:
     while level:
         yield from (each for each in level if isinstance(each, list) and each)
         level = [each for outer in level if isinstance(outer, dict) for each in outer.values()]
-
-
-def _has_messages(row: dict[str, Any]) -> bool:
-    return any(messages_of(each) for each in row.values())
 
 
 def _last_branch(nodes: dict[str, Any]) -> Messages | None:

@@ -9,7 +9,7 @@ import codecs
 import json
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -222,6 +222,23 @@ class TextPart:
 
 
 # --- the rows of a run ---
+
+
+def in_bounded_batches(
+    items: Iterable[T], size_of: Callable[[T], int], most: int = 4_000, most_size: int = 500_000
+) -> Iterator[list[T]]:
+    """Lists of items, each small enough to be encoded in memory at once: the size of a text is its
+    number of characters, that of a series its number of steps."""
+    batch, size = list[T](), 0
+    for item in items:
+        batch.append(item)
+        size += size_of(item)
+        if len(batch) >= most or size >= most_size:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
 
 ENDING = ".items"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +70,7 @@ class Series:
         return bytes_key(self.content, seed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(NamedTuple):
     """What the columns of a table are used for."""
 
     key: str
@@ -85,11 +84,11 @@ def read_series_split(config: LabelledConfig, seed: int) -> LabelledSplit[Series
     """All time series, split as the config says."""
     # Read in one go, so that all parts have the same features in the same order.
     names = [name for paths in config.parts for name in paths]
-    found = iter(_read_each(names, config.label_column, config.encoding))
+    files = iter(_read_files(names, config.label_column, config.encoding))
     parts: list[Items[Series]] = []
     for paths in config.parts:
         parts.append(Items(paths, "sequence", seed))
-        parts[-1].extend(series for _ in paths for series in next(found))
+        parts[-1].extend(series for _ in paths for series in next(files))
     training, validation, test = parts
     check_kinds(training)
     check_classes(training)
@@ -103,10 +102,9 @@ def _columns_of(config: LabelledConfig) -> tuple[tuple[str, ...], str | None, li
     for name in config.paths:
         if ending(local_path(name)) != ".npz":
             table = open_table(name, config.encoding)
-            found = _series_columns(table, config.label_column)
-            roles = {"sequence": [found.key], "step": [found.step], "values": found.values}
-            words = columns_in_words(table, roles | {"label": [str(found.label)]})
-            return found.values, found.label, [f"columns: {words}"]
+            key, step, label, values = _series_columns(table, config.label_column)
+            roles = {"sequence": [key], "step": [step], "values": values, "label": [str(label)]}
+            return values, label, [f"columns: {columns_in_words(table, roles)}"]
     return (), config.label_column, []
 
 
@@ -127,11 +125,11 @@ def read_series(
 ) -> list[Series]:
     """The sequences of files, in a fixed order. All have the same features: those named, if any.
     Without `is_labelled`, labels are neither required nor read."""
-    found = _read_each(paths, label_column, encoding, features, is_labelled)
-    return [series for each in found for series in each]
+    files = _read_files(paths, label_column, encoding, features, is_labelled)
+    return [series for file in files for series in file]
 
 
-def _read_each(
+def _read_files(
     paths: Iterable[str],
     label_column: str | None,
     encoding: str,
@@ -139,18 +137,18 @@ def _read_each(
     is_labelled: bool = True,
 ) -> list[list[Series]]:
     """The sequences of each file."""
-    found: list[list[Series]] = []
+    files: list[list[Series]] = []
     for name in paths:
         with reading(name):
             path = local_path(name)
             if isinstance(path, Path) and path.is_file() and ending(path) == ".npz":
-                found.append([Series(*each) for each in read_npz_series(path, is_labelled)])
+                files.append([Series(*each) for each in read_npz_series(path, is_labelled)])
                 continue
             table = open_table(name, encoding)
             columns = _series_columns(table, label_column, features, is_labelled)
             features = columns.values
-            found.append(list(_table_series(table, columns)))
-    firsts = [each[0] for each in found]
+            files.append(list(_table_series(table, columns)))
+    firsts = [file[0] for file in files]
     for series in firsts:
         if series.num_features != firsts[0].num_features:
             raise GlassformerError(
@@ -158,7 +156,7 @@ def _read_each(
                 f"{firsts[0].source} has {firsts[0].num_features}. Give all sequences the same "
                 "number of values."
             )
-    return found
+    return files
 
 
 def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
@@ -170,18 +168,18 @@ def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
     except GlassformerError:
         return False  # what is wrong is reported when it is read
     roles = [
-        [each for each in table.columns if each in candidates or each.casefold() in candidates]
+        [name for name in table.columns if name in candidates or name.casefold() in candidates]
         for candidates in (ID_COLUMNS, STEP_COLUMNS, [label_column] if label_column else LABELS)
     ]
     if not all(roles[:2]):
         return False
     head = list(islice(table.rows, _SAMPLE))
-    rest = [each for each in table.columns if not any(each in role for role in roles)]
+    rest = [name for name in table.columns if not any(name in role for role in roles)]
     numbers = [*rest, *roles[1]]  # the step is a number, too
     return bool(rest) and all(
-        each.casefold() not in TEXT_COLUMNS
-        and any(_as_number(row.values.get(each)) is not None for row in head)
-        for each in numbers
+        name.casefold() not in TEXT_COLUMNS
+        and any(_as_number(row.values.get(name)) is not None for row in head)
+        for name in numbers
     )
 
 
@@ -192,14 +190,14 @@ def _as_number(value: Any) -> float | None:
 
 
 def _series_columns(
-    table: Table, label_column: str | None, known: Sequence[str] = (), is_labelled: bool = True
+    table: Table, label_column: str | None, wanted: Sequence[str] = (), is_labelled: bool = True
 ) -> _Columns:
-    """The columns by their names and content. The value columns are those `known`, if any."""
+    """The columns by their names and content. The value columns are those `wanted`, if any."""
     label = label_column
     if is_labelled:
-        keys = [each for each in table.columns if each.casefold() in (*ID_COLUMNS, *STEP_COLUMNS)]
-        free = [each for each in table.columns if each not in keys]
-        likely = [each for each in free if each.casefold() in LABELS or each in table.worded]
+        keys = [name for name in table.columns if name.casefold() in (*ID_COLUMNS, *STEP_COLUMNS)]
+        free = [name for name in table.columns if name not in keys]
+        likely = [name for name in free if name.casefold() in LABELS or name in table.worded]
         if label is None and not likely:
             raise GlassformerError(
                 f"{table.name} has no label column (columns: {', '.join(table.columns)}). Add one, "
@@ -210,8 +208,8 @@ def _series_columns(
     roles = [name for name in (key, step, label) if name in table.columns]
     values = [name for name in table.columns if name not in roles]
     if not is_labelled:
-        values = list(known) or [name for name in values if name.casefold() not in LABELS]
-        if missing := [name for name in known if name not in table.columns]:
+        values = list(wanted) or [name for name in values if name.casefold() not in LABELS]
+        if missing := [name for name in wanted if name not in table.columns]:
             raise GlassformerError(
                 f"{table.name} has no column {' and '.join(missing)}, which the model requires "
                 f"(columns: {', '.join(table.columns)}). Add it."
@@ -220,26 +218,26 @@ def _series_columns(
         raise GlassformerError(
             f"{table.name} has no value column besides {', '.join(roles)}. Add one."
         )
-    if known and {*values} != {*known}:
+    if wanted and {*values} != {*wanted}:
         raise GlassformerError(
             f"{table.name} has the value columns {', '.join(values)}; expected "
-            f"{', '.join(known)}. Give all tables the same columns."
+            f"{', '.join(wanted)}. Give all tables the same columns."
         )
-    return _Columns(key, step, label if is_labelled else None, tuple(known or values))
+    return _Columns(key, step, label if is_labelled else None, tuple(wanted or values))
 
 
 def _only(table: Table, candidates: tuple[str, ...], taken: str | None) -> str:
-    found = [name for name in table.columns if name.casefold() in candidates and name != taken]
-    if len(found) != 1:
+    fitting = [name for name in table.columns if name.casefold() in candidates and name != taken]
+    if len(fitting) != 1:
         raise GlassformerError(
             f"{table.name} must have exactly one column named {' or '.join(candidates[:2])}, but "
-            f"has {', '.join(found) or 'none'} (columns: {', '.join(table.columns)}). Rename one."
+            f"has {', '.join(fitting) or 'none'} (columns: {', '.join(table.columns)}). Rename one."
         )
-    return found[0]
+    return fitting[0]
 
 
 def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
-    key, step, label = columns.key, columns.step, columns.label
+    key, step, label, features = columns
     growing: dict[str, tuple[str, str, dict[float, list[float]]]] = {}  # label, place, steps
     for row in table.rows:
         own = row.values.get(key)
@@ -248,10 +246,10 @@ def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
         name = ""
         if label is not None:
             name = label_name(row.values.get(label), row.place, f'column "{label}"')
-        known, place, steps = growing.setdefault(str(own), (name, row.place, {}))
-        if name != known:
+        first_name, place, steps = growing.setdefault(str(own), (name, row.place, {}))
+        if name != first_name:
             raise GlassformerError(
-                f'{row.place}: {key} {own} has the label "{name}", but "{known}" at {place}. '
+                f'{row.place}: {key} {own} has the label "{name}", but "{first_name}" at {place}. '
                 "Give each sequence one label."
             )
         at = _number_in(row, step)
@@ -259,7 +257,7 @@ def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
             raise GlassformerError(
                 f"{row.place}: {step} {row.values[step]} of {key} {own} is repeated. Delete one."
             )
-        steps[at] = [_number_in(row, feature) for feature in columns.values]
+        steps[at] = [_number_in(row, feature) for feature in features]
     for name, place, steps in growing.values():
         values = [steps[at] for at in sorted(steps)]
         yield Series(np.asarray(values, dtype=np.float32), name, place)

@@ -163,7 +163,7 @@ class ImagePreprocessing(ImageInputs):
 
     @classmethod
     def of(cls, store: ImageStore, numbers: Array, **columns: Any) -> Self:
-        """With the scale of the training images, those with these numbers."""
+        """The preprocessing with the scale of the training images, those with these numbers."""
         mean, deviation = channel_scale(store, numbers)
         return cls(
             image_size=store.size,

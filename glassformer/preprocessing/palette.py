@@ -46,7 +46,7 @@ class PalettePreprocessing(ImageInputs):
 
     @classmethod
     def of(cls, store: ImageStore, numbers: Array, num_colors: int, seed: int, **more: Any) -> Self:
-        """With a palette of the training images, those with these numbers."""
+        """The preprocessing with a palette of the training images, those with these numbers."""
         palette = learn_palette(sample_pixels(store, numbers, seed), num_colors, seed)
         return cls(
             image_size=store.size,

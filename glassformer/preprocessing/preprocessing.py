@@ -96,14 +96,14 @@ class Preprocessing(Config):
                 )
 
     def summary(self) -> dict[str, str]:
-        """For people: rows of a plan or a model card."""
+        """Rows of a plan or a model card, for people."""
         return {
             name.replace("_", " "): f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"
             for name, tokenizer in self.tokenizers.items()
         }
 
     def facts(self) -> dict[str, Any]:
-        """For programs: keys of a plan in JSON."""
+        """Keys of a plan in JSON, for programs."""
         found: dict[str, Any] = {}
         for name, tokenizer in self.tokenizers.items():
             found |= {name: tokenizer.kind, _size_key(name): tokenizer.vocab_size}

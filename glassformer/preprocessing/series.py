@@ -38,7 +38,8 @@ class SeriesPreprocessing(LabelledInputs):
 
     @classmethod
     def of(cls, values: Values, columns: Sequence[str], label: str | None) -> Self:
-        """With the scale of the training data, all of whose steps are `values`: (N, features)."""
+        """The preprocessing with the scale of the training data, all of whose steps are `values`:
+        (N, features)."""
         mean, deviation = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
         return cls(
             text_column=tuple(columns),

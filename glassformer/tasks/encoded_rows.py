@@ -6,19 +6,16 @@ The model's context may depend on the lengths, so training data is encoded befor
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from glassformer.data.labels import targets_of
-from glassformer.data.rows import ENDING, Array, write_columns, write_rows
+from glassformer.data.rows import ENDING, Array, in_bounded_batches, write_columns, write_rows
 from glassformer.data.split import LabelledSplit
 from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
-
-T = TypeVar("T")
-MOST_ROWS, MOST_ITEMS = 4_000, 500_000  # of a batch; items are characters, or steps
 
 
 class EncodedRows:
@@ -93,16 +90,3 @@ class EncodedRows:
             targets=self.targets,
             is_per_item=np.array(False),
         )
-
-
-def in_bounded_batches(items: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Lists of items, each small enough to be encoded in memory at once."""
-    batch, size = list[T](), 0
-    for item in items:
-        batch.append(item)
-        size += size_of(item)
-        if len(batch) >= MOST_ROWS or size >= MOST_ITEMS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -11,7 +11,7 @@ from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.image import ImageInputs
-from glassformer.tasks.recipe import FinetuneConfig, Recipe
+from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Say
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an, counted
@@ -25,7 +25,8 @@ def kept_preprocessing(recipe: Recipe, kind: type[P]) -> P | None:
     None if the training begins anew."""
     if recipe.finetune is None or not recipe.continues:
         return None
-    found = preprocessing_of(recipe.finetune)
+    start = recipe.finetune
+    found = with_tokens(open_preprocessing(start.model), start.add_tokens, start.model)
     if not isinstance(found, kind):
         raise GlassformerError(
             f"{recipe.finetune.model} reads its data in another way than {an(recipe.model_name)} "
@@ -60,11 +61,6 @@ def check_size(config: ImagesConfig, known: ImageInputs) -> dict[str, Any]:
             "data.num_channels."
         )
     return {"image_size": None, "num_channels": known.num_channels}
-
-
-def preprocessing_of(start: FinetuneConfig) -> Preprocessing:
-    """The preprocessing of a trained model, with the tokens that are added to it."""
-    return with_tokens(open_preprocessing(start.model), start.add_tokens, start.model)
 
 
 def with_tokens(found: Preprocessing, tokens: Sequence[str], source: Source) -> Preprocessing:

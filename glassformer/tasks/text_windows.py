@@ -221,7 +221,7 @@ class TextDataset(Dataset):
         return self.context_length
 
     def batches(self, batch_size: int, seed: int) -> Batches:
-        """Of windows (B, T + 1)."""
+        """Batches of windows (B, T + 1)."""
         windows = Windows(self.training, self.window_length, seed)
         per_epoch = self.num_items / (batch_size * self.items_per_row)
         return sliced_batches(windows.__getitems__, batch_size, per_epoch)

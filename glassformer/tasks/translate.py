@@ -21,7 +21,7 @@ from glassformer.data.pair_batches import (
     write_pairs,
 )
 from glassformer.data.pair_files import Pair
-from glassformer.data.rows import Array
+from glassformer.data.rows import Array, in_bounded_batches
 from glassformer.data.sentence_pairs import PairsConfig, PairSplit, read_pairs
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of
@@ -45,7 +45,6 @@ from glassformer.tasks.answers import (
     check_fits,
     context_for,
 )
-from glassformer.tasks.encoded_rows import in_bounded_batches
 from glassformer.tasks.kept_preprocessing import check_spelling, kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.row_batches import TRAIN, RowDataset
