@@ -124,8 +124,8 @@ def held_out(
         return np.zeros(0, dtype=bool)
     # An item without labels is counted under "".
     names = sorted({label for kind in kinds for label in kind or ("",)})
-    number = {name: index for index, name in enumerate(names)}
-    labels = [sorted({number[label] for label in kind or ("",)}) for kind in kinds]
+    code = {name: index for index, name in enumerate(names)}
+    labels = [sorted({code[label] for label in kind or ("",)}) for kind in kinds]
     left = _num_groups_with(groups, answers, labels, len(names))
     rank = np.empty(len(names), dtype=np.int32)  # by rarity, then by name
     rank[np.argsort(left, kind="stable")] = np.arange(len(names))
@@ -161,8 +161,8 @@ def _num_groups_with(
         answers[groups.order[groups.starts[groups.sizes == 1]]], minlength=len(labels)
     )
     left = np.zeros(num_labels, dtype=np.int64)
-    for number, each in zip(num_alone.tolist(), labels, strict=True):
-        left[each] += number
+    for count, labels_of_answer in zip(num_alone.tolist(), labels, strict=True):
+        left[labels_of_answer] += count
     is_together = groups.sizes > 1
     group = np.repeat(np.arange(is_together.sum()), groups.sizes[is_together])
     rows = groups.order[np.repeat(is_together, groups.sizes)]
@@ -195,7 +195,7 @@ class Items(Generic[T]):
         """What is equal in two items of equal content, such as "text"."""
         self.is_per_word = is_per_word
         """Each word has a label, so an item with one unknown label can still be scored."""
-        self.found: list[T] | DiskList[T] = [] if store is None else store
+        self.stored: list[T] | DiskList[T] = [] if store is None else store
         self._seed = seed
         self._keys, self._contents, self._answers = array("Q"), array("q"), array("i")
         self._numbers: dict[Answer, int] = {}
@@ -207,14 +207,14 @@ class Items(Generic[T]):
         self._answers.append(self._numbers.setdefault(answer, len(self._numbers)))
         self._keys.append(item.key(self._seed))
         self._contents.append(hash(item.content))
-        self.found.append(item)
+        self.stored.append(item)
 
     def extend(self, items: Iterable[T]) -> None:
         for item in items:
             self.append(item)
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.stored)
 
     @property
     def keys(self) -> Keys:
@@ -244,20 +244,20 @@ class Items(Generic[T]):
         """How often each label occurs, in all items or in some."""
         answers = self.answers if is_counted is None else self.answers[is_counted]
         counts: Counter[str] = Counter()
-        for kind, number in zip(self._numbers, np.bincount(answers).tolist(), strict=False):
-            if number:
-                counts.update({label: number * kind.count(label) for label in kind})
+        for kind, count in zip(self._numbers, np.bincount(answers).tolist(), strict=False):
+            if count:
+                counts.update({label: count * kind.count(label) for label in kind})
         return counts
 
     def take(self, is_taken: Mask) -> Sequence[T]:
         """The items for which an array of booleans is true."""
         numbers = np.flatnonzero(is_taken)
-        if isinstance(self.found, DiskList):
-            return self.found.take(numbers)
-        return [self.found[number] for number in numbers]
+        if isinstance(self.stored, DiskList):
+            return self.stored.take(numbers)
+        return [self.stored[number] for number in numbers]
 
     def first(self, is_wanted: Mask) -> T:
-        return self.found[int(np.argmax(is_wanted))]
+        return self.stored[int(np.argmax(is_wanted))]
 
     def of_kinds(self, numbers: Sequence[int]) -> Mask:
         """(N,) whether an item has one of these answers."""
@@ -282,7 +282,7 @@ def check_classes(items: Items[Any]) -> None:
     if None in numbers:
         return
     values = [float(number or 0) for number in numbers]
-    real = [code for code, number in enumerate(values) if not number.is_integer()]
+    real = [code for code, value in enumerate(values) if not value.is_integer()]
     # Whole numbers may be the numbers of classes, unless most between them are missing.
     is_sparse = len(kinds) >= MANY_ANSWERS and max(values) - min(values) > 2 * len(kinds)
     is_real = real and (2 * len(kinds) > len(items) or len(kinds) >= MANY_ANSWERS)
@@ -326,11 +326,11 @@ def split_labelled(
     contradictions and leaks."""
     learned, seen = training.labels, [training.keys]  # every label remains in training
     if len(validation):
-        kept = _can_be_scored(validation, training, "validation")
+        is_usable = _can_be_scored(validation, training, "validation")
         if validation.is_per_word:  # the other words of a sentence can be scored
-            kept = np.ones(len(validation), dtype=bool)
-        parts = _separate(training, validation, kept)
-        seen.append(validation.keys[kept])
+            is_usable = np.ones(len(validation), dtype=bool)
+        parts = _separate(training, validation, is_usable)
+        seen.append(validation.keys[is_usable])
     else:
         parts = _stratified(training, fraction)
     if len(test):
@@ -338,23 +338,23 @@ def split_labelled(
     notes = [*parts.notes, *_never_learned(learned, test, "test")]
     where = "training or validation, so the test score is too optimistic"
     notes += repeated(test.keys, test.what, "test", seen, where)
-    return replace(parts, notes=notes, test=test.found, labels=in_order(learned))
+    return replace(parts, notes=notes, test=test.stored, labels=in_order(learned))
 
 
 def _can_be_scored(items: Items[T], training: Items[T], part: str) -> Mask:
     """Whether each item has only known labels (a tagged sentence: one). Raises if none has."""
     learned = training.labels
-    numbers = [
-        number
-        for number, answer in enumerate(items.kinds)
+    codes = [
+        code
+        for code, answer in enumerate(items.kinds)
         if learned.issuperset(answer) or (items.is_per_word and not learned.isdisjoint(answer))
     ]
-    if not numbers:
+    if not codes:
         raise GlassformerError(
             f"{items.where} has no label in common with {training.where}. "
             f"Provide training and {part} data with the same labels."
         )
-    return items.of_kinds(numbers)
+    return items.of_kinds(codes)
 
 
 def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
@@ -387,21 +387,21 @@ def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
     )
 
 
-def _separate(training: Items[T], validation: Items[T], kept: Mask) -> LabelledSplit[T]:
+def _separate(training: Items[T], validation: Items[T], is_usable: Mask) -> LabelledSplit[T]:
     """Use separate validation data, without the items that cannot be scored."""
     learned, notes = training.labels, list[str]()
     if validation.is_per_word:
         notes += _never_learned(learned, validation, "validation")
-    elif number := int((~kept).sum()):
+    elif number := int((~is_usable).sum()):
         notes.append(
             f"left out: {counted(number, validation.what)} in the validation data with labels that "
             f"do not occur in training: {listed_with_counts(_unknown(learned, validation))}"
         )
     notes += _contradictions(training, Groups.of(training.keys))
-    keys = validation.keys[kept]
+    keys = validation.keys[is_usable]
     notes += repeated(keys, validation.what, "validation", [training.keys], "training")
     of_all = f"all of {validation.where}"
-    return LabelledSplit(training.found, validation.take(kept), of_all, notes)
+    return LabelledSplit(training.stored, validation.take(is_usable), of_all, notes)
 
 
 # --- notes: each function yields at most one of a kind ---
@@ -448,7 +448,7 @@ def _contradictions(items: Items[T], groups: Groups) -> Iterator[str]:
     if number := len(np.unique(of[is_other])):
         yield (
             f"{_counted(number, items.body, 'occur')} more than once with different labels "
-            f"(first: {items.found[int(rows[np.argmax(is_other)])].source}); all are kept, on the "
+            f"(first: {items.stored[int(rows[np.argmax(is_other)])].source}); all are kept, on the "
             "same side of the split, but no model can get all of them right"
         )
 
@@ -456,12 +456,12 @@ def _contradictions(items: Items[T], groups: Groups) -> Iterator[str]:
 def repeated(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str) -> Iterator[str]:
     """Items that leak from one part into another. They are kept as given."""
     own, counts = np.unique(keys, return_counts=True)
-    is_found = np.zeros(len(own), dtype=bool)
+    is_repeated = np.zeros(len(own), dtype=bool)
     for others in seen if len(keys) else ():  # they may be many more: they are not sorted
         for block in np.array_split(others, len(others) // _KEYS_AT_ONCE + 1):
             places = np.minimum(np.searchsorted(own, block), len(own) - 1)
-            is_found[places[own[places] == block]] = True
-    if both := int(counts[is_found].sum()):
+            is_repeated[places[own[places] == block]] = True
+    if both := int(counts[is_repeated].sum()):
         number = counted(both, what)
         yield f"{number} in the {part} data also {verb(both, 'occur')} in {where}"
 
