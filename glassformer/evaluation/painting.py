@@ -12,17 +12,28 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from glassformer.data.images import Pixels
 from glassformer.data.rows import Array
-from glassformer.evaluation.evaluating import held_out
+from glassformer.data.thumbnails import data_uri
+from glassformer.evaluation.chapter import Chapter, Examination, affordable, of_rows, spread
+from glassformer.evaluation.evaluating import evaluating, held_out
 from glassformer.evaluation.losses import next_token_loss
+from glassformer.evaluation.precision_recall import NORMAL_95
 from glassformer.evaluation.result import Result
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.logits import Sampling, refuse_nan
+from glassformer.generation.sample import decode
 from glassformer.models.image_gpt import ImageGPT
+from glassformer.preprocessing.palette import PalettePreprocessing
 
 READ_AT_ONCE = 2**14  # pixels
+SHOWN, EACH = 8, 3  # images in a report, and completions of each
+MEASURED = 200  # images whose rows are measured
+LARGEST = 96  # pixels of a side of an image in a report
 
 
 @dataclass(frozen=True)
@@ -74,3 +85,83 @@ def evaluate_painting(
     loss = total / (number * num_pixels)
     refuse_nan(torch.tensor(loss))
     return PaintResult(loss, number, number * num_pixels, model.start_token)
+
+
+def paint(
+    model: ImageGPT,
+    preprocessing: PalettePreprocessing,
+    given: Array,
+    seed: int,
+    sampling: Sampling | None = None,
+    copies: int = 1,
+) -> Pixels:
+    """Whole images (N · copies, H, W, C), of which the first pixels (N, P) are given."""
+    with evaluating(model):
+        steps = decode(
+            model,
+            [[model.start_token, *row] for row in given.tolist()],
+            sampling=sampling or Sampling(),
+            max_new_tokens=preprocessing.num_pixels - given.shape[1],
+            seed=seed,
+            num_return_sequences=copies,
+            device=model.device,
+        )
+        painted = np.array(list(steps), dtype=np.int64).T  # (N · copies, remaining pixels)
+    whole = np.concatenate((np.repeat(given, copies, axis=0), painted), axis=1)
+    return preprocessing.pixels(whole)
+
+
+def examine_painting(
+    model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array
+) -> Examination:
+    """Some held-out images (N, P) beside their completions, and what each row of pixels costs."""
+    num_parameters = sum(weight.numel() for weight in model.parameters())
+    pixels = ids.shape[1]
+    number = affordable(num_parameters, MEASURED * pixels, least=pixels) // pixels
+    chosen = spread(len(ids), number)
+    note = of_rows(len(chosen), len(ids), "image")
+    costs = _costs(model, preprocessing, ids[chosen].astype(np.int64), note)
+    shown = spread(len(ids), min(SHOWN, max(1, number // EACH)))
+    return Examination((_completions(model, preprocessing, ids[shown]), *costs))
+
+
+def _completions(model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array) -> Chapter:
+    height, width = preprocessing.image_size
+    upper = ids[:, : height // 2 * width].astype(np.int64)
+    paintings = paint(model, preprocessing, upper, seed=0, copies=EACH)
+    rows = []
+    for place, original in enumerate(preprocessing.pixels(ids)):
+        hidden = original.copy()
+        hidden[height // 2 :] = 128
+        images = [original, hidden, *paintings[place * EACH : (place + 1) * EACH]]
+        rows.append([data_uri(image, LARGEST) for image in images])
+    columns = ["original", "given", *(f"painted {number + 1}" for number in range(EACH))]
+    data = {"columns": columns, "kinds": ["image"] * len(columns), "rows": rows}
+    how = "Held-out images in the model's size and colours. The model saw the upper half only."
+    return Chapter("Completed images", "table", data, how)
+
+
+def _costs(
+    model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array, note: str
+) -> list[Chapter]:
+    """Bits per pixel in each row, from the top; nothing if there is only one row."""
+    height, width = preprocessing.image_size
+    colors = torch.from_numpy(ids).to(model.device)  # (N, P)
+    losses = []
+    with evaluating(model):
+        for some in colors.split(max(1, READ_AT_ONCE // ids.shape[1])):
+            logits = model(with_start(some, model.start_token)).float()  # (B, P, colours)
+            losses.append(F.cross_entropy(logits.transpose(1, 2), some, reduction="none").cpu())
+    bits = (torch.cat(losses) / np.log(2)).unflatten(1, (height, width)).mean(2).numpy()  # (N, H)
+    if height < 2:
+        return []
+    points = []
+    for row in range(height):
+        values = bits[:, row].astype(float)
+        reach = NORMAL_95 * values.std() / np.sqrt(len(values))
+        mean = float(values.mean())
+        place = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
+        points.append(place | {"count": len(values)})
+    data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False, "what": "image"}
+    how = f"What the model has seen of an image makes the next rows cheaper. {note}"
+    return [Chapter("Bits per pixel by row", "trend", data, how)]

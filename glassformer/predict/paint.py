@@ -12,9 +12,8 @@ from glassformer.config import Count
 from glassformer.data.images import Pixels
 from glassformer.data.rows import Array
 from glassformer.errors import UsageError
-from glassformer.evaluation.painting import PaintResult, evaluate_painting
+from glassformer.evaluation.painting import PaintResult, evaluate_painting, paint
 from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
 from glassformer.inspection.paintings import Completed, Paintings
 from glassformer.inspection.subject import Subject
 from glassformer.models.image_gpt import ImageGPT
@@ -96,25 +95,15 @@ class PaintPredictor(InspectsImages):
     def _painted(self, given: Array, chosen: PaintSettings) -> list[Pixels]:
         """Whole images (H, W, C), the first pixels (images, pixels) of which are given; each is
         completed several times."""
-        each = chosen.num_return_sequences
-        together = max(1, MOST_IMAGES // each)
+        copies = chosen.num_return_sequences
+        together = max(1, MOST_IMAGES // copies)
         seed = randbelow(2**31) if chosen.seed is None else chosen.seed
-        found: list[Pixels] = []
+        painted: list[Pixels] = []
         for first in range(0, len(given), together):
             some = given[first : first + together]
-            steps = decode(
-                self.model,
-                [[self.preprocessing.start, *row] for row in some.tolist()],
-                sampling=chosen.sampling,
-                max_new_tokens=self.preprocessing.num_pixels - given.shape[1],
-                seed=seed + first * 7919,  # other random numbers than those of the images before
-                num_return_sequences=each,
-                device=self.model.device,
-            )
-            painted = np.array(list(steps), dtype=np.int64).T  # (images · each, pixels)
-            whole = np.concatenate((np.repeat(some, each, axis=0), painted), axis=1)
-            found.extend(self.preprocessing.pixels(whole))
-        return found
+            own = seed + first * 7919  # other random numbers than those of the images before
+            painted += paint(self.model, self.preprocessing, some, own, chosen.sampling, copies)
+        return painted
 
     def _subject(self, image: ImageInput) -> Subject:
         return of_painting(self.model, self.preprocessing, image)

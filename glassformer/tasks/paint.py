@@ -29,12 +29,14 @@ from glassformer.data.labelled_images import (
 from glassformer.data.rows import Array
 from glassformer.errors import UsageError
 from glassformer.evaluation.chapter import Examination, spread
-from glassformer.evaluation.evaluating import evaluating
-from glassformer.evaluation.examine_painting import examine_painting
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.evaluation.painting import PaintResult, evaluate_painting, with_start
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
+from glassformer.evaluation.painting import (
+    PaintResult,
+    evaluate_painting,
+    examine_painting,
+    paint,
+    with_start,
+)
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.predict.paint import PaintPredictor
 from glassformer.preprocessing.palette import MOST_COLORS, PalettePreprocessing
@@ -280,18 +282,8 @@ class PaintObjective(Objective):
         data = self.dataset
         row = data.validation[step % len(data.validation)].astype(np.int64)
         height, width = data.preprocessing.image_size
-        given = row[: height // 2 * width].tolist()
-        with evaluating(model):
-            steps = decode(
-                model,
-                [[model.start_token, *given]],
-                sampling=Sampling(),
-                max_new_tokens=len(row) - len(given),
-                seed=step,
-                device=model.device,
-            )
-            painted = [*given, *(token for (token,) in steps if token is not None)]
-        return in_dots(data.preprocessing.pixels([painted])[0])
+        upper = row[None, : height // 2 * width]
+        return in_dots(paint(model, data.preprocessing, upper, seed=step)[0])
 
     def examine(self, model: ImageGPT) -> Examination:
         return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
@@ -321,15 +313,11 @@ def in_dots(pixels: Pixels) -> str:
     return "\n".join(lines)
 
 
-def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=15, fewest_steps=300, muon=7e-3, adamw=2e-3, weight_decay=0.1)
-
-
 TASK = Task(
     recipe=PaintRecipe,
     read=read,
     dataset=PaintDataset,
     objective=PaintObjective,
     predictor=PaintPredictor,
-    habits=habits,
+    habits=lambda recipe: Habits(epochs=15, adamw=2e-3),
 )
