@@ -159,14 +159,21 @@ def mean_loss(
 
 
 def write_and_compare(
-    references: Sequence[Sequence[str]], write: Write, bleu: "BLEU"
+    model: MemoryDecoder,
+    references: Sequence[Sequence[str]],
+    write: Write,
+    bleu: "BLEU",
+    what: str,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Texts, and their scores: the values of an `AnswerResult`, but for its loss."""
+    """Texts, and their scores: the values of an `AnswerResult`, but for its loss. `what` is what a
+    text is called."""
     from sacrebleu.metrics.chrf import CHRF
 
     begin = time.perf_counter()
     texts, num_cut_off = write()
     seconds = time.perf_counter() - begin
+    cut_off = cut_off_note(num_cut_off, len(texts), model.context_length, what)
     # sacreBLEU reads the first references of all texts, the second …, and leaves out empty ones.
     most = max(map(len, references))
     streams = [[each[n] if n < len(each) else "" for each in references] for n in range(most)]
@@ -177,6 +184,7 @@ def write_and_compare(
         "signature": str(bleu.get_signature()),
         "seconds": seconds,
         "num_cut_off": num_cut_off,
+        "notes": (*notes, *([cut_off] if num_cut_off else [])),
     }
 
 

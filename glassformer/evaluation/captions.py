@@ -19,7 +19,6 @@ from glassformer.evaluation.answers import (
     AnswerResult,
     PoorAnswer,
     Write,
-    cut_off_note,
     examine_answers,
     mean_loss,
     search,
@@ -170,10 +169,8 @@ def evaluate_captions(
     """How close the captions by `describe` are to the references of the same images.
     `bleu_tokenizer` is sacreBLEU's; None: chosen by the script of the references."""
     scorer = CaptionScorer(references, bleu_tokenizer)
-    scores = write_and_compare(references, describe, scorer.bleu)
     notes = [*remarks, *scorer.notes]
-    if cut_off := scores["num_cut_off"]:
-        notes.append(cut_off_note(cut_off, len(references), model.context_length, "caption"))
+    scores = write_and_compare(model, references, describe, scorer.bleu, "caption", notes)
     return CaptionResult(
         **scores,
         cider_d=float(np.mean(scorer.cider_d(scores["texts"]))),
@@ -181,7 +178,6 @@ def evaluate_captions(
         loss=loss,
         num_images=len(references),
         num_references=sum(map(len, references)),
-        notes=tuple(notes),
     )
 
 

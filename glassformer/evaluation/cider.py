@@ -67,12 +67,6 @@ class CiderD:
         return _Vectors(weights, norms, len(words))
 
 
-def cider_d(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> float:
-    """The mean over all images."""
-    scores = CiderD(references).scores(captions)
-    return math.fsum(scores) / len(scores)
-
-
 def _grams(words: Words) -> Counter[Gram]:
     return Counter(
         tuple(words[first : first + size])

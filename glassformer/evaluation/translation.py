@@ -15,7 +15,6 @@ from glassformer.evaluation.answers import (
     AnswerResult,
     PoorAnswer,
     Write,
-    cut_off_note,
     examine_answers,
     mean_loss,
     search,
@@ -152,20 +151,15 @@ def evaluate_translation(
     batches = sorted_batches(lengths, READ_AT_ONCE)
     sizes = [int(lengths[numbers].sum()) for numbers in batches]
     loss = mean_loss(model, batches, fitting.batch, sizes)
-    scores = write_and_compare([[text] for text in references], translate, bleu)
     notes, num_too_long = [*remarks, *([note] if note else [])], int(is_too_long.sum())
     if num_too_long:
         notes.append(
             f"the loss excludes {counted(num_too_long, 'pair')} longer than the model's context"
         )
-    if cut_off := scores["num_cut_off"]:
-        notes.append(cut_off_note(cut_off, len(references), context, "translation"))
+    whole = [[text] for text in references]
+    scores = write_and_compare(model, whole, translate, bleu, "translation", notes)
     return TranslationResult(
-        **scores,
-        loss=loss,
-        num_sentences=len(references),
-        num_too_long=num_too_long,
-        notes=tuple(notes),
+        **scores, loss=loss, num_sentences=len(references), num_too_long=num_too_long
     )
 
 

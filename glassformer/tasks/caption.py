@@ -179,8 +179,12 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     total = sum(map(len, captions))
     amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
     say_data(amount, split, say, split.columns)
-    if known is None:
-        _say_size(data, split, say)
+    if known is None and data.image_size is None:
+        height, width = split.store.size
+        say(
+            f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
+            "a limit. Pass --image-size to choose another size"
+        )
     texts = [text for each in captions for text in each]
     columns = {"image_column": split.image_column, "caption_column": split.caption_column}
     if known is not None and recipe.keeps_tokenizer:
@@ -199,15 +203,6 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         )
     encoded = [preprocessing.encode_captions(each) for each in captions]
     return CaptionSource(split, preprocessing, encoded)
-
-
-def _say_size(data: CaptionsConfig, split: CaptionSplit, say: Say) -> None:
-    if data.image_size is None:
-        height, width = split.store.size
-        say(
-            f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
-            "a limit. Pass --image-size to choose another size"
-        )
 
 
 class CaptionDataset(Dataset):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from glassformer.evaluation.cider import CiderD, cider_d, words_of
+from glassformer.evaluation.cider import CiderD, words_of
 
 DOG = ["a brown dog runs on the grass", "a dog is running across a green field"]
 CAT = ["a cat sleeps on a red sofa", "the sleeping cat lies on the couch"]
@@ -42,7 +42,7 @@ AUTHORS = [3.966081598781139, 2.1888493199035333, 2.6861905299400277]
 
 def test_a_caption_that_is_the_only_reference_scores_ten() -> None:
     references = split([DOG[:1], CAT[:1]])
-    assert cider_d([DOG[0].split(), CAT[0].split()], references) == pytest.approx(10)
+    assert CiderD(references).scores([DOG[0].split(), CAT[0].split()]) == pytest.approx([10, 10])
 
 
 def test_repeating_a_word_does_not_help() -> None:
@@ -56,7 +56,7 @@ def test_repeating_a_word_does_not_help() -> None:
 
 def test_an_empty_caption_and_a_single_image_score_nothing() -> None:
     assert CiderD(split([DOG, CAT])).scores([[], []]) == [0, 0]
-    assert cider_d([DOG[0].split()], split([DOG])) == 0  # every n-gram is in all images
+    assert CiderD(split([DOG])).scores([DOG[0].split()]) == [0]  # every n-gram is in all images
 
 
 def test_words_are_compared_without_case_and_punctuation() -> None:
