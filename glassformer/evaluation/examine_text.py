@@ -11,8 +11,8 @@ from torch import Tensor
 from glassformer.data.rows import Array
 from glassformer.data.token_windows import Ids, ValidationWindows
 from glassformer.evaluation.chapter import Chapter, Examination, affordable
-from glassformer.evaluation.evaluating import evaluating
-from glassformer.evaluation.masked import EVALUATION_SEED
+from glassformer.evaluation.evaluating import held_out
+from glassformer.evaluation.masked import masked_batches
 from glassformer.evaluation.precision_recall import NORMAL_95
 from glassformer.models.bert import Bert
 from glassformer.models.language_model import LanguageModel
@@ -42,34 +42,27 @@ class Read(NamedTuple):
 
 def examine_language(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Examination:
     """On the beginning of the held-out text."""
-    length = model.context_length
-    windows = _windows(model, ids, length)
-    with evaluating(model):
-        read = _joined(_read_language(model, windows))
-    what = "Mean of −log p of a token at each position of the context, with its 95% interval"
-    note = f"{what}: {_amount(len(read.losses), len(ids) - 1)}"
+    read = _joined(_read_language(model, _windows(model, ids, model.context_length)))
+    count, total = len(read.losses), len(ids) - 1
+    some = f"all {total:,}" if count == total else f"the first {count:,} of {total:,}"
+    note = "Mean of −log p of a token at each position of the context, with its 95% interval: "
+    note += f"{some} held-out tokens."
     shown = "The beginning of the held-out text; each window of the context starts without memory."
-    return Examination(
-        (*_by_position(read, note), *_passage(read, ids, tokenizer, "Surprising tokens", shown))
-    )
+    passage = _passage(read, ids, tokenizer, "Surprising tokens", shown)
+    return Examination((*_by_position(read, note), *passage))
 
 
 def examine_masked(model: Bert, ids: Ids, masking: Masking, tokenizer: Tokenizer) -> Examination:
     """On the beginning of the held-out text, with the masks of every validation."""
-    windows = _windows(model, ids, masking.room)
-    with evaluating(model):
-        read = _joined(_read_masked(model, windows, masking))
+    read = _joined(_read_masked(model, _windows(model, ids, masking.room), masking))
     if not len(read.losses):
         return Examination()
-    what = "Mean of −log p of a masked token at each position, with its 95% interval"
-    note = f"{what}: {len(read.losses):,} masked tokens of the held-out text."
-    shown = (
-        "The beginning of the held-out text. The model had to predict the coloured tokens; most "
-    )
-    shown += "of them were hidden."
-    return Examination(
-        (*_by_position(read, note), *_passage(read, ids, tokenizer, "Masked tokens", shown))
-    )
+    note = "Mean of −log p of a masked token at each position, with its 95% interval: "
+    note += f"{len(read.losses):,} masked tokens of the held-out text."
+    shown = "The beginning of the held-out text. The model had to predict the coloured tokens; "
+    shown += "most of them were hidden."
+    passage = _passage(read, ids, tokenizer, "Masked tokens", shown)
+    return Examination((*_by_position(read, note), *passage))
 
 
 def _windows(model: Any, ids: Ids, length: int) -> ValidationWindows:
@@ -78,36 +71,30 @@ def _windows(model: Any, ids: Ids, length: int) -> ValidationWindows:
     return ValidationWindows(ids[: count + 1], length, min(at_once, 16))
 
 
-def _amount(read: int, total: int) -> str:
-    if read == total:
-        return f"all {total:,} held-out tokens."
-    return f"the first {read:,} of {total:,} held-out tokens."
-
-
 def _read_language(model: LanguageModel, windows: ValidationWindows) -> Iterator[Read]:
-    first = 0
-    for number in range(len(windows)):
-        batch = torch.from_numpy(windows[number]).to(model.device)
+    first = 1
+    numbers = range(len(windows))
+    for batch in held_out(model, numbers, lambda number: torch.from_numpy(windows[number])):
         logits = model.head(model.hidden(batch[:, :-1])).float()  # (B, T, V)
         targets = batch[:, 1:]
-        position = np.tile(np.arange(1, targets.size(1) + 1), len(targets))
-        places = first + 1 + np.arange(targets.numel())
+        positions = np.tile(np.arange(1, targets.size(1) + 1), len(targets))
+        places = first + np.arange(targets.numel())
         first += targets.numel()
-        yield _scored(logits.flatten(0, 1), targets.flatten(), places, position)
+        yield _scored(logits.flatten(0, 1), targets.flatten(), places, positions)
 
 
 def _read_masked(model: Bert, windows: ValidationWindows, masking: Masking) -> Iterator[Read]:
-    first, before = 0, len(masking.frame.before)
-    for number in range(len(windows)):
-        texts = windows[number][:, :-1]  # (B, T)
-        batch = masking.batch(texts, (EVALUATION_SEED, number))
-        rows, columns = batch.is_asked.numpy().nonzero()
-        places = first + rows * texts.shape[1] + columns - before
-        first += texts.size
+    frame, first = masking.frame, 0
+    around = len(frame.before) + len(frame.after)
+    for batch in masked_batches(model, windows, masking):
+        rows, columns = (each.cpu().numpy() for each in batch.is_asked.nonzero(as_tuple=True))
+        columns -= len(frame.before)
+        num_rows, width = len(batch.ids), batch.ids.size(1) - around
+        places = first + rows * width + columns
+        first += num_rows * width
         if len(places):
-            hidden = model.hidden(batch.ids.to(model.device))[batch.is_asked.to(model.device)]
-            logits = model.predict(hidden).float()
-            yield _scored(logits, batch.targets.to(model.device), places, columns - before + 1)
+            logits = model.predict(model.hidden(batch.ids)[batch.is_asked]).float()
+            yield _scored(logits, batch.targets, places, columns + 1)
 
 
 def _scored(logits: Tensor, targets: Tensor, places: Array, positions: Array) -> Read:
@@ -119,11 +106,8 @@ def _scored(logits: Tensor, targets: Tensor, places: Array, positions: Array) ->
 
 
 def _joined(parts: Iterator[Read]) -> Read:
-    found = list(parts)
-    if not found:
-        none = np.zeros(0)
-        return Read(none, none, none, none, none)
-    return Read(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return Read(*(columns or [np.zeros(0)] * len(Read._fields)))
 
 
 def _by_position(read: Read, note: str) -> list[Chapter]:

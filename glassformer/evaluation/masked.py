@@ -1,5 +1,6 @@
 """How well a masked language model predicts hidden tokens."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch.nn import functional as F
@@ -34,14 +35,21 @@ def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
     """Read all of `ids` once, in windows side by side; the same tokens are hidden each time."""
     windows = ValidationWindows(ids, masking.room, max(1, BATCH_TOKENS // masking.room))
     total, right, count = 0.0, 0, 0
-
-    def masked(number: int) -> MaskedBatch:
-        return masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
-
-    for batch in held_out(model, range(len(windows)), masked):
+    for batch in masked_batches(model, windows, masking):
         if len(batch.targets):
             logits = model.predict(model.hidden(batch.ids)[batch.is_asked]).float()
             total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
             right += int((logits.argmax(-1) == batch.targets).sum())
             count += len(batch.targets)
     return MaskedResult(total / max(1, count), right / max(1, count), count)
+
+
+def masked_batches(
+    model: Bert, windows: ValidationWindows, masking: Masking
+) -> Iterator[MaskedBatch]:
+    """Held-out windows, in each of which the same tokens are hidden every time."""
+
+    def masked(number: int) -> MaskedBatch:
+        return masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
+
+    return held_out(model, range(len(windows)), masked)
