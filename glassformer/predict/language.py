@@ -291,7 +291,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         return decode(
             self.model,
             prompts,
-            sampling=chosen.sampling,
+            sampling=chosen,
             max_new_tokens=chosen.max_new_tokens,
             seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
             num_return_sequences=chosen.num_return_sequences,

@@ -35,10 +35,6 @@ class PaintSettings(Sampling):
     seed: int | None = Field(None, ge=0)
     """The same seed paints the same images; null: different ones each time."""
 
-    @property
-    def sampling(self) -> Sampling:
-        return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
-
 
 class PaintPredictor(InspectsImages):
     """The verbs of a painter: generate, complete, inspect and evaluate."""
@@ -102,7 +98,7 @@ class PaintPredictor(InspectsImages):
         for first in range(0, len(given), together):
             some = given[first : first + together]
             own = seed + first * 7919  # other random numbers than those of the images before
-            painted += paint(self.model, self.preprocessing, some, own, chosen.sampling, copies)
+            painted += paint(self.model, self.preprocessing, some, own, chosen, copies)
         return painted
 
     def _subject(self, image: ImageInput) -> Subject:

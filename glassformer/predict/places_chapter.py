@@ -5,13 +5,11 @@
 3/7.png: 8         image   rollout
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.chapter import Chapter
-from glassformer.inspection.image_attention import ImageAttention
-from glassformer.inspection.word_places import WordPlaces
 from glassformer.models.caption_decoder import CaptionDecoder
 from glassformer.models.image_classifier import ImageClassifier
 from glassformer.predict.caption import CaptionPredictor
@@ -28,12 +26,15 @@ def caption_places(
 ) -> list[Chapter]:
     """For every word of these captions of images (H, W, C). Long captions are left out."""
     predictor = CaptionPredictor(model, preprocessing)
-    found = [predictor.look(pixels, target=text) for pixels, text in captioned if text]
-    scenes = [_scene(each.caption, each.pixels, _words(each)) for each in found]
-    shown = [each for each in scenes if len(each["panels"]) <= MOST_WORDS]
+    looks = [predictor.look(pixels, target=text) for pixels, text in captioned if text]
+    scenes = [
+        _scene(look.caption, look.pixels, zip(look.words, look.weights, strict=True))
+        for look in looks
+        if len(look.words) <= MOST_WORDS
+    ]
     note = "Panels are bright where the model looked before it wrote that word. The frame is the "
     note += "place with the largest weight, which is given below."
-    return _chapter("Where each word looked", shown, note)
+    return [Chapter("Where each word looked", "places", {"scenes": scenes}, note)] if scenes else []
 
 
 def image_places(
@@ -41,27 +42,22 @@ def image_places(
 ) -> list[Chapter]:
     """Attention rollout for these images (H, W, C), each with a title."""
     predictor = ClassifyImagesPredictor(model, preprocessing)
-    scenes = [
-        _scene(title, pixels, _answer(predictor.rollout(pixels))) for pixels, title in answered
-    ]
+    scenes = []
+    for pixels, title in answered:
+        seen = predictor.rollout(pixels)
+        scenes.append(_scene(title, pixels, [(seen.label, seen.weights)]))
     note = "Attention followed back through all layers (rollout): the second image is bright where "
     note += "patches contributed most. The frame is the place with the largest weight, given below."
-    return _chapter("Where it looked", scenes, note)
+    return [Chapter("Where it looked", "places", {"scenes": scenes}, note)] if scenes else []
 
 
-def _words(found: WordPlaces) -> list[dict[str, Any]]:
-    pairs = zip(found.words, found.weights, strict=True)
-    return [{"label": word, "weights": weights.round(4).tolist()} for word, weights in pairs]
-
-
-def _answer(found: ImageAttention) -> list[dict[str, Any]]:
-    return [{"label": found.label, "weights": found.weights.round(4).tolist()}]
-
-
-def _scene(title: str, pixels: Any, panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    image = data_uri(pixels, LARGEST)
-    return {"title": title, "image": image, "size": [*pixels.shape[:2]], "panels": panels}
-
-
-def _chapter(title: str, scenes: Sequence[dict[str, Any]], note: str) -> list[Chapter]:
-    return [Chapter(title, "places", {"scenes": list(scenes)}, note)] if scenes else []
+def _scene(title: str, pixels: Any, panels: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An image, and for each label where the model looked."""
+    return {
+        "title": title,
+        "image": data_uri(pixels, LARGEST),
+        "size": [*pixels.shape[:2]],
+        "panels": [
+            {"label": label, "weights": weights.round(4).tolist()} for label, weights in panels
+        ],
+    }

@@ -35,10 +35,6 @@ class GenerationSettings(Sampling):
     """The same seed writes the same text; null: a different one each time."""
 
     @property
-    def sampling(self) -> Sampling:
-        return Sampling(**{name: getattr(self, name) for name in Sampling.model_fields})
-
-    @property
     def beams(self) -> Beams:
         values = {name: getattr(self, name) for name in Beams.model_fields}
         return parse(Beams, values, "the settings", error=UsageError)
