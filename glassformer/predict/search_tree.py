@@ -31,7 +31,7 @@ class Search:
     def tree(self, name_of: Callable[[int], str]) -> dict[str, Any]:
         """The tree of a search, the winner, and what greedy decoding would write."""
         trace = Trace()
-        best, greedy = self._found(BEAMS, trace), self._found(1)
+        best, greedy = self._best(BEAMS, trace), self._best(1)
         nodes = [asdict(each) | {"token": name_of(each.token)} for each in trace.nodes]
         return {
             "num_beams": BEAMS,
@@ -45,11 +45,12 @@ class Search:
 
     def greedy_ids(self) -> list[int]:
         """What greedy decoding writes, whether it comes to an end or not."""
-        return list(replace(self, prefer_complete=False)._found(1).ids)
+        return list(replace(self, prefer_complete=False)._best(1).ids)
 
-    def _found(self, num_beams: int, trace: Trace | None = None) -> Hypothesis:
+    @torch.inference_mode()
+    def _best(self, num_beams: int, trace: Trace | None = None) -> Hypothesis:
         """The best sequence that a search finds."""
-        found = beam_search(
+        ((best, *_),) = beam_search(
             self.decoder,
             [list(self.prompt)],
             Beams(num_beams=num_beams),
@@ -61,7 +62,7 @@ class Search:
             prefer_complete=self.prefer_complete,
             forbidden=self.forbidden,
         )
-        return found[0][0]
+        return best
 
 
 def _way(trace: Trace, found: Hypothesis, ends: Sequence[int]) -> list[int]:
