@@ -197,49 +197,34 @@ class CaptionPredictor(InspectsImages):
         >>> 0 <= model.evaluate("scenes.csv").bleu <= 100
         True
         """
-        if kept is not None:
-            return self._evaluate(kept, [], max_new_tokens, bleu_tokenizer, errors, **settings)
-        known = self.preprocessing
+        known, chosen = self.preprocessing, self.settings(settings)
         if len(text_column) > 1:
             raise UsageError("captions are read from one column. Pass one --text-column.")
         with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
-            images, notes = read_captions(
-                names_of(paths),
-                Path(folder),
-                known.image_size,
-                known.num_channels,
-                image_column=image_column or known.image_column,
-                caption_column=text_column[0] if text_column else known.caption_column,
-                encoding=encoding,
+            images, notes = kept or [], list[str]()
+            if kept is None:
+                images, notes = read_captions(
+                    names_of(paths),
+                    Path(folder),
+                    known.image_size,
+                    known.num_channels,
+                    image_column=image_column or known.image_column,
+                    caption_column=text_column[0] if text_column else known.caption_column,
+                    encoding=encoding,
+                )
+            references = [each.captions for each in images]
+            encoded = [known.encode_captions(texts) for texts in references]
+            rows = CaptionRows.of(encoded, [each.number for each in images], np.int64)
+            pixels = ChosenImages(images[0].store, rows.numbers)
+
+            def describe() -> tuple[list[str], int]:
+                results = search_captions(self.model, known, pixels, chosen, max_new_tokens)
+                return texts_of(known, results)
+
+            loss = caption_loss(self.model, pixels, rows, known)
+            result = evaluate_captions(
+                self.model, loss, references, describe, bleu_tokenizer, notes
             )
-            return self._evaluate(images, notes, max_new_tokens, bleu_tokenizer, errors, **settings)
-
-    def _evaluate(
-        self,
-        images: Sequence[CaptionedImage],
-        notes: Sequence[str],
-        max_new_tokens: int | None,
-        bleu_tokenizer: str | None,
-        errors: int | None,
-        **settings: Any,
-    ) -> CaptionResult:
-        chosen = self.settings(settings)
-        references = [each.captions for each in images]
-        rows = CaptionRows.of(
-            [self.preprocessing.encode_captions(each) for each in references],
-            [each.number for each in images],
-            np.int64,
-        )
-        pixels = ChosenImages(images[0].store, rows.numbers)
-
-        def describe() -> tuple[list[str], int]:
-            results = search_captions(
-                self.model, self.preprocessing, pixels, chosen, max_new_tokens
-            )
-            return texts_of(self.preprocessing, results)
-
-        loss = caption_loss(self.model, pixels, rows, self.preprocessing)
-        result = evaluate_captions(self.model, loss, references, describe, bleu_tokenizer, notes)
         if errors is None:
             return result
         scorer = CaptionScorer(references, bleu_tokenizer)

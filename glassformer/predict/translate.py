@@ -51,8 +51,6 @@ from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.text.sentences import fitting_pieces
 from glassformer.wording import counted
 
-PAIRED = "pass a source and its target, or a list of each, of the same length."
-
 
 class TranslatePredictor(InspectsTranslations):
     """The verbs of a translator: translate, score, evaluate, align."""
@@ -161,15 +159,8 @@ class TranslatePredictor(InspectsTranslations):
         >>> [each.tokens for each in model.score(["one"], ["eno"])]
         [[...]]
         """
-        if isinstance(source, str) != isinstance(target, str):
-            raise UsageError(PAIRED)
-        if isinstance(source, str):
-            return self._score(source, target)
-        if len(source) != len(target):
-            raise UsageError(
-                f"found {counted(len(source), 'source')}, but {counted(len(target), 'target')}."
-            )
-        return [self._score(*pair) for pair in zip(source, target, strict=True)]
+        scores = [self._score(*pair) for pair in _pairs(source, target)]
+        return scores[0] if isinstance(source, str) else scores
 
     def _score(self, source: str, target: str) -> TranslationScore:
         source_ids, target_ids = self._rows(source, target)
@@ -272,15 +263,8 @@ class TranslatePredictor(InspectsTranslations):
         >>> len(model.align(["one two", "two"]))
         2
         """
-        if isinstance(text, str):
-            if not (target is None or isinstance(target, str)):
-                raise UsageError(PAIRED)
-            return self._align(text, target, layer, head, words)
-        targets = [None] * len(text) if target is None else target
-        if isinstance(targets, str) or len(targets) != len(text):
-            raise UsageError(PAIRED)
-        pairs = zip(text, targets, strict=True)
-        return [self._align(source, each, layer, head, words) for source, each in pairs]
+        alignments = [self._align(*pair, layer, head, words) for pair in _pairs(text, target)]
+        return alignments[0] if isinstance(text, str) else alignments
 
     def _align(
         self, text: str, target: str | None, layer: int | None, head: int | None, words: bool
@@ -415,3 +399,17 @@ class TranslatePredictor(InspectsTranslations):
         check_room("source", len(source_ids), self.model.context_length)
         check_room("translation", len(target_ids) - 1, self.model.context_length)
         return source_ids, target_ids
+
+
+def _pairs(source: Any, target: Any) -> list[tuple[Any, Any]]:
+    """A source and its target, or the pairs of two lists. Without targets, each is None."""
+    if isinstance(source, str) and (target is None or isinstance(target, str)):
+        return [(source, target)]
+    if isinstance(source, str) or isinstance(target, str):
+        raise UsageError("pass a source and its target, or a list of each, of the same length.")
+    targets = [None] * len(source) if target is None else target
+    if len(source) != len(targets):
+        raise UsageError(
+            f"found {counted(len(source), 'source')}, but {counted(len(targets), 'target')}."
+        )
+    return [*zip(source, targets, strict=True)]
