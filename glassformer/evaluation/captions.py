@@ -5,16 +5,18 @@ Each caption is compared with all references of its image. BLEU, CIDEr-D and exa
 case, as is usual for captions.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows
+from glassformer.data.captioned_images import CaptionedImage
 from glassformer.data.padded_batches import sorted_batches
 from glassformer.data.rows import Array
+from glassformer.data.thumbnails import data_uri
 from glassformer.evaluation.answers import (
     AnswerResult,
     PoorAnswer,
@@ -35,6 +37,7 @@ from glassformer.wording import counted
 
 SEARCHED_AT_ONCE = 128  # images, times beams, on each thread
 READ_AT_ONCE = 64  # images
+LARGEST = 96  # pixels of a side of an image in a report
 FEW = 10  # images: too few for document frequencies
 BY_CHARACTER = ("zh", "ja-mecab", "char")  # tokenizers of scripts without blanks between words
 
@@ -94,13 +97,13 @@ class PoorCaption(PoorAnswer):
         "caption": "text",
         "file": "text",
     }
+    image: CaptionedImage
     is_match: bool
     """It is one of the references, but for case and punctuation."""
-    thumbnail: Callable[[], str] = field(default=lambda: "", compare=False)
-    """The data URI of the image, for a table that shows it."""
 
     def cells(self) -> list[Any]:
-        return [self.score, self.thumbnail(), " | ".join(self.references), self.text, self.source]
+        picture = data_uri(self.image.input, LARGEST)
+        return [self.score, picture, " | ".join(self.references), self.text, self.source]
 
     def as_json(self) -> dict[str, Any]:
         known = {"image": self.source, "references": list(self.references)}
@@ -211,15 +214,13 @@ class CaptionScorer:
         pairs = zip(map(self._words, texts), self._references, strict=True)
         return [words in references for words, references in pairs]
 
-    def compare(
-        self,
-        images: Sequence[str],
-        references: Sequence[tuple[str, ...]],
-        texts: Sequence[str],
-    ) -> list[PoorCaption]:
-        """Every caption with its scores."""
-        scores = self.cider_d(texts), self.matches(texts)
-        return [PoorCaption(*row) for row in zip(images, references, texts, *scores, strict=True)]
+    def compare(self, images: Sequence[CaptionedImage], texts: Sequence[str]) -> list[PoorCaption]:
+        """The captions of all images with their scores."""
+        rows = zip(images, texts, self.cider_d(texts), self.matches(texts), strict=True)
+        return [
+            PoorCaption(image.source, image.captions, text, score, image, is_match)
+            for image, text, score, is_match in rows
+        ]
 
 
 def examine_captions(answers: Sequence[PoorCaption], num_held_out: int) -> Examination:

@@ -227,8 +227,7 @@ class CaptionPredictor(InspectsImages):
             )
         if errors is None:
             return result
-        scorer = CaptionScorer(references, bleu_tokenizer)
-        compared = scorer.compare([each.source for each in images], references, result.texts)
+        compared = CaptionScorer(references, bleu_tokenizer).compare(images, result.texts)
         poor = sorted((each for each in compared if not each.is_match), key=lambda e: e.score)
         return replace(result, errors=tuple(poor[:errors]))
 

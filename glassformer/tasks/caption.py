@@ -3,7 +3,7 @@ of an image."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +23,6 @@ from glassformer.data.captioned_images import (
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.data.kept_captions import keep_images, kept_images
 from glassformer.data.labelled_images import ChooseSize, median_size
-from glassformer.data.thumbnails import data_uri
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of
 from glassformer.evaluation.captions import (
@@ -76,7 +75,6 @@ from glassformer.wording import counted
 
 VALIDATION, TEST = "validation.jsonl", "test.jsonl"
 SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by default
-LARGEST = 96  # pixels of a side of an image in a report
 
 
 class CaptionLossConfig(AnswerLossConfig):
@@ -130,10 +128,9 @@ class CaptionSource(Source):
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
-        known = self.preprocessing
-        decides["model"]["num_channels"] = known.num_channels
+        decides["model"]["num_channels"] = self.preprocessing.num_channels
         if recipe.model.get("image_size") is None:
-            decides["model"]["image_size"] = list(known.image_size)
+            decides["model"]["image_size"] = list(self.preprocessing.image_size)
         if recipe.is_open and not recipe.model.get("context_length"):
             decides["model"]["context_length"] = context_for([self._lengths], SHORTEST, LONGEST)
         return decides
@@ -141,13 +138,12 @@ class CaptionSource(Source):
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
         training = self.split.training
-        owners = [place for place, each in enumerate(self.encoded) for _ in each]
+        owners = [image for image, each in zip(training, self.encoded, strict=True) for _ in each]
         fits = self._lengths <= context
-        check_fits(fits, "training", "caption", lambda n: training[owners[n]].source, context, say)
-        kept = [[ids for ids in each if len(ids) - 1 <= context] for each in self.encoded]
-        chosen = [number for number, each in enumerate(kept) if each]
-        captions = [kept[number] for number in chosen]
-        numbers = [training[number].number for number in chosen]
+        check_fits(fits, "training", "caption", lambda n: owners[n].source, context, say)
+        fitting = [[ids for ids in each if len(ids) - 1 <= context] for each in self.encoded]
+        captions = [each for each in fitting if each]
+        numbers = [image.number for image, each in zip(training, fitting, strict=True) if each]
         rows = CaptionRows.of(captions, numbers, self.preprocessing.id_type)
         rows.save(folder / TRAIN)
         keep_images(folder / VALIDATION, self.split.validation)
@@ -305,23 +301,12 @@ class CaptionObjective(AnswerObjective):
         chosen = self.examined(model, height * width // data.model_config.patch_size**2)
         texts, _ = self.write(model, chosen)
         images = [data.held_out[number] for number in chosen]
-        references = [each.captions for each in images]
-        scorer = CaptionScorer(references)
-        compared = scorer.compare([each.source for each in images], references, texts)
-        answers = [
-            replace(answer, thumbnail=partial(self._thumbnail, number))
-            for number, answer in zip(chosen, compared, strict=True)
-        ]
-        seen = examine_captions(answers, len(data.held_out))
+        scorer = CaptionScorer([image.captions for image in images])
+        seen = examine_captions(scorer.compare(images, texts), len(data.held_out))
         shown = sorted({0, len(texts) // 3, 2 * len(texts) // 3, len(texts) - 1})
         pairs = [(images[number].input, texts[number]) for number in shown]
         places = caption_places(model, data.preprocessing, pairs)
         return replace(seen, chapters=(*seen.chapters, *places))
-
-    def _thumbnail(self, number: int) -> str:
-        """A held-out image for a report."""
-        data = self.dataset
-        return data_uri(data.store[data.validation.numbers[[number]]][0], LARGEST)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         first = self.dataset.held_out[0]
