@@ -14,6 +14,7 @@ import torch
 
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows
 from glassformer.data.captioned_images import CaptionedImage
+from glassformer.data.image_store import ImageStore
 from glassformer.data.padded_batches import sorted_batches
 from glassformer.data.rows import Array
 from glassformer.data.thumbnails import data_uri
@@ -139,23 +140,31 @@ def _batches(number: int, most: int) -> list[Array]:
     return sorted_batches(np.ones(number, dtype=np.int64), most)
 
 
+def caption_rows(
+    preprocessing: CaptionPreprocessing, images: Sequence[CaptionedImage]
+) -> CaptionRows:
+    """The captions of images as tokens."""
+    captions = [preprocessing.encode_captions(image.captions) for image in images]
+    return CaptionRows.of(captions, [image.number for image in images], np.int64)
+
+
 def caption_loss(
     model: CaptionDecoder,
-    images: Images,
-    captions: CaptionRows,
     preprocessing: CaptionPreprocessing,
+    store: ImageStore,
+    captions: CaptionRows,
 ) -> float:
-    """Mean of -log p over the tokens of all captions. Those that exceed the context do not count;
-    NaN if all do."""
+    """Mean of -log p over the tokens of all captions of images in a store. Those that exceed the
+    context do not count; NaN if all do."""
     fits = captions.rows.lengths - 1 <= model.context_length
-    with_captions = np.unique(np.repeat(np.arange(len(images)), captions.counts)[fits])
+    with_captions = np.unique(np.repeat(np.arange(len(captions)), captions.counts)[fits])
 
     def batch(places: Array) -> CaptionBatch:
         numbers = with_captions[places]
         rows, owners = captions.rows_of(numbers)
         rows, owners = rows[fits[rows]], owners[fits[rows]]
         ids, is_learned = captions.padded(rows, preprocessing.tokenizer.unknown)
-        pixels = preprocessing.pixels(images[numbers])
+        pixels = preprocessing.pixels(store[captions.numbers[numbers]])
         return CaptionBatch(pixels, torch.from_numpy(owners), ids, is_learned)
 
     return mean_loss(model, _batches(len(with_captions), READ_AT_ONCE), batch)

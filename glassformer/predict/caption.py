@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast, overload
 import numpy as np
 import torch
 
-from glassformer.data.caption_batches import CaptionRows, ChosenImages
+from glassformer.data.caption_batches import ChosenImages
 from glassformer.data.captioned_images import CaptionedImage, read_captions
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
@@ -18,6 +18,7 @@ from glassformer.evaluation.captions import (
     CaptionResult,
     CaptionScorer,
     caption_loss,
+    caption_rows,
     evaluate_captions,
     search_captions,
 )
@@ -213,15 +214,14 @@ class CaptionPredictor(InspectsImages):
                     encoding=encoding,
                 )
             references = [each.captions for each in images]
-            encoded = [known.encode_captions(texts) for texts in references]
-            rows = CaptionRows.of(encoded, [each.number for each in images], np.int64)
-            pixels = ChosenImages(images[0].store, rows.numbers)
+            rows, store = caption_rows(known, images), images[0].store
+            pixels = ChosenImages(store, rows.numbers)
 
             def describe() -> tuple[list[str], int]:
                 results = search_captions(self.model, known, pixels, chosen, max_new_tokens)
                 return texts_of(known, results)
 
-            loss = caption_loss(self.model, pixels, rows, known)
+            loss = caption_loss(self.model, known, store, rows)
             result = evaluate_captions(
                 self.model, loss, references, describe, bleu_tokenizer, notes
             )

@@ -29,6 +29,7 @@ from glassformer.evaluation.captions import (
     CaptionResult,
     CaptionScorer,
     caption_loss,
+    caption_rows,
     evaluate_captions,
     examine_captions,
     search_captions,
@@ -217,12 +218,7 @@ class CaptionDataset(Dataset):
 
     @cached_property
     def validation(self) -> CaptionRows:
-        encoded = [self.preprocessing.encode_captions(each.captions) for each in self.held_out]
-        return CaptionRows.of(encoded, [each.number for each in self.held_out], np.int64)
-
-    @property
-    def held_out_images(self) -> ChosenImages:
-        return ChosenImages(self.store, self.validation.numbers)
+        return caption_rows(self.preprocessing, self.held_out)
 
     @property
     def default_batch_size(self) -> int:
@@ -273,7 +269,7 @@ class CaptionObjective(AnswerObjective):
 
     def validate(self, model: CaptionDecoder) -> CaptionResult:
         data, chosen = self.dataset, self.validated()
-        loss = caption_loss(model, data.held_out_images, data.validation, data.preprocessing)
+        loss = caption_loss(model, data.preprocessing, data.store, data.validation)
         references = [data.held_out[number].captions for number in chosen]
         return evaluate_captions(model, loss, references, lambda: self.write(model, chosen))
 
