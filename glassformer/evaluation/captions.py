@@ -57,7 +57,11 @@ class CaptionResult(AnswerResult):
 
     score_names = ("bleu", "cider_d", "chrf", "exact_match", "loss")
     details = (
-        *("perplexity", "signature", "num_images", "num_references", "images_per_second"),
+        "perplexity",
+        "signature",
+        "num_images",
+        "num_references",
+        "images_per_second",
         "num_cut_off",
     )
     cider_d: float

@@ -9,6 +9,7 @@ import torch
 
 from glassformer.data.padded_batches import Rows, end_to_end, sorted_batches
 from glassformer.data.pair_batches import PairedRows
+from glassformer.data.pair_files import Pair
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.answers import (
@@ -43,8 +44,12 @@ class TranslationResult(AnswerResult):
 
     score_names = ("bleu", "chrf", "loss")
     details = (
-        *("perplexity", "signature", "num_sentences", "sentences_per_second"),
-        *("num_too_long", "num_cut_off"),
+        "perplexity",
+        "signature",
+        "num_sentences",
+        "sentences_per_second",
+        "num_too_long",
+        "num_cut_off",
     )
     num_sentences: int
     num_too_long: int = 0
@@ -97,6 +102,13 @@ class PoorTranslation(PoorAnswer):
         }
         head = f"chrF {self.score:.1f}  {self.place}".rstrip()
         return [head, *(f"  {name + ':':<13}{text}" for name, text in texts.items())]
+
+
+def pair_rows(preprocessing: PairPreprocessing, pairs: Sequence[Pair]) -> PairedRows:
+    """Sentence pairs as tokens."""
+    sources = preprocessing.encode_source([pair.source for pair in pairs])
+    targets = preprocessing.encode_target([pair.target for pair in pairs])
+    return PairedRows.of(sources, targets, "<u4")
 
 
 def search_translations(
@@ -176,18 +188,14 @@ def unknown_characters(side: str, tokenizer: Tokenizer, texts: Sequence[str]) ->
         )
 
 
-def compare_sentences(
-    sources: Sequence[str], references: Sequence[str], texts: Sequence[str], places: Sequence[str]
-) -> list[PoorTranslation]:
-    """Every translation, with its chrF by sacreBLEU."""
+def compare_sentences(pairs: Sequence[Pair], texts: Sequence[str]) -> list[PoorTranslation]:
+    """The translations of all sources, each with its chrF by sacreBLEU."""
     from sacrebleu.metrics.chrf import CHRF
 
-    metric = CHRF()
+    chrf = CHRF()
     return [
-        PoorTranslation(
-            source, (reference,), text, metric.sentence_score(text, [reference]).score, place
-        )
-        for source, reference, text, place in zip(sources, references, texts, places, strict=True)
+        PoorTranslation(source, (target,), text, chrf.sentence_score(text, [target]).score, place)
+        for (source, target, place), text in zip(pairs, texts, strict=True)
     ]
 
 

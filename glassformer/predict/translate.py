@@ -6,10 +6,8 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, ClassVar, overload
 
-import numpy as np
 import torch
 
-from glassformer.data.pair_batches import PairedRows
 from glassformer.data.pair_files import one_line
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import UsageError
@@ -18,6 +16,7 @@ from glassformer.evaluation.translation import (
     TranslationResult,
     compare_sentences,
     evaluate_translation,
+    pair_rows,
     search_translations,
     unknown_characters,
 )
@@ -206,10 +205,7 @@ class TranslatePredictor(InspectsTranslations):
         )
         sources = [pair.source for pair in pairs]
         references = [pair.target for pair in pairs]
-        rows = PairedRows.of(
-            known.encode_source(sources), known.encode_target(references), np.int64
-        )
-
+        rows = pair_rows(known, pairs)
         if max_new_tokens is not None:
             settings["max_new_tokens"] = max_new_tokens
 
@@ -224,8 +220,7 @@ class TranslatePredictor(InspectsTranslations):
         )
         if errors is None:
             return result
-        places = [pair.place for pair in pairs]
-        compared = compare_sentences(sources, references, result.texts, places)
+        compared = compare_sentences(pairs, result.texts)
         poor = sorted((each for each in compared if each.score < PERFECT), key=lambda e: e.score)
         return replace(result, errors=tuple(poor[:errors]))
 

@@ -47,8 +47,13 @@ def read(recipe: MaskedRecipe, folder: Path, say: Say) -> TextSource:
             "characters do not. Choose another --tokenizer, such as wordpiece, or leave it out."
         )
     return read_text(
-        *(recipe, folder, say, TOKENIZER),
-        *(MaskedTextPreprocessing, hidden.model_dump(), BERT_TOKENS),
+        recipe,
+        folder,
+        say,
+        TOKENIZER,
+        MaskedTextPreprocessing,
+        hidden.model_dump(),
+        BERT_TOKENS,
     )
 
 

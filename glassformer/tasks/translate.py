@@ -31,6 +31,7 @@ from glassformer.evaluation.translation import (
     compare_sentences,
     evaluate_translation,
     examine_translations,
+    pair_rows,
     search_translations,
 )
 from glassformer.models import row
@@ -115,7 +116,7 @@ class TranslateSource(Source):
         known = TargetLength.of(kept.source, kept.target - 1)
         known = known.or_longer(self.preprocessing.target_length)
         held_out = self.split.validation
-        rows = encoded(self.preprocessing, held_out)
+        rows = pair_rows(self.preprocessing, held_out)
         lengths = PairLengths(rows.source.lengths, rows.target.lengths)
         fits = _fits(lengths, context, "validation", held_out, say)
         with (folder / VALIDATION).open("w", encoding="utf-8", newline="\n") as file:
@@ -158,12 +159,6 @@ def _check_characters(recipe: TranslateRecipe, split: PairSplit, known: PairPrep
         sides = _alphabets(chain(split.training, split.validation), lowercase=False)
         for tokenizer, (alphabet,) in zip((known.source, known.target), sides, strict=True):
             check_spelling(recipe.data_names, tokenizer, {*alphabet})
-
-
-def encoded(preprocessing: PairPreprocessing, pairs: Sequence[Pair]) -> PairedRows:
-    sources = preprocessing.encode_source([each.source for each in pairs])
-    targets = preprocessing.encode_target([each.target for each in pairs])
-    return PairedRows.of(sources, targets, "<u4")
 
 
 def _encoded_batches(
@@ -233,7 +228,7 @@ class TranslateDataset(RowDataset):
 
     @cached_property
     def validation(self) -> PairedRows:
-        return encoded(self.preprocessing, self.held_out)
+        return pair_rows(self.preprocessing, self.held_out)
 
     @property
     def amount(self) -> str:
@@ -289,10 +284,7 @@ class TranslateObjective(AnswerObjective):
         data = self.dataset
         chosen = self.examined(model, data.validation.num_items / len(data.held_out))
         texts, _ = self.write(model, chosen)
-        sources, references, places = zip(
-            *(data.held_out[number] for number in chosen), strict=True
-        )
-        answers = compare_sentences(sources, references, texts, places)
+        answers = compare_sentences([data.held_out[number] for number in chosen], texts)
         seen = examine_translations(answers, len(data.held_out))
         aligned = alignment_chapter(model, data.preprocessing, answers)
         return replace(seen, chapters=(*seen.chapters, *aligned))
