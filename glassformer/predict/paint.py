@@ -98,7 +98,7 @@ class PaintPredictor(InspectsImages):
         for first in range(0, len(given), together):
             some = given[first : first + together]
             own = seed + first * 7919  # other random numbers than those of the images before
-            painted += paint(self.model, self.preprocessing, some, own, chosen, copies)
+            painted.extend(paint(self.model, self.preprocessing, some, own, chosen, copies))
         return painted
 
     def _subject(self, image: ImageInput) -> Subject:
