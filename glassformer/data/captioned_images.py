@@ -8,6 +8,7 @@ All captions of an image, in any number of rows, belong together. Equal pixels u
 one side of the split.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,3 +147,21 @@ def _captioned(image: Stored, captions: dict[str, list[str]], store: ImageStore)
     found = image.found
     said = tuple(captions[found.identity])
     return CaptionedImage(image.number, said, found.source, image.digest, store)
+
+
+def keep_images(path: Path, images: Iterable[CaptionedImage]) -> None:
+    """Write a line of JSON about each image in the store of a run: a training that continues after
+    the files have changed is evaluated on the data that it began with."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for each in images:
+            row = {"number": each.number, "captions": each.captions, "source": each.source}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def kept_images(path: Path, store: ImageStore) -> list[CaptionedImage]:
+    """What `keep_images` wrote, about images in `store`."""
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line)
+    return [
+        CaptionedImage(row["number"], tuple(row["captions"]), row["source"], b"", store)
+        for row in rows
+    ]

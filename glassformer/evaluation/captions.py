@@ -7,14 +7,15 @@ case, as is usual for captions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from glassformer.data.caption_batches import CaptionBatch, CaptionRows
+from glassformer.data.caption_batches import CaptionBatch, CaptionRows, ChosenImages
 from glassformer.data.captioned_images import CaptionedImage
 from glassformer.data.image_store import ImageStore
+from glassformer.data.images import Pixels
 from glassformer.data.padded_batches import sorted_batches
 from glassformer.data.rows import Array
 from glassformer.data.thumbnails import data_uri
@@ -41,14 +42,6 @@ READ_AT_ONCE = 64  # images
 LARGEST = 96  # pixels of a side of an image in a report
 FEW = 10  # images: too few for document frequencies
 BY_CHARACTER = ("zh", "ja-mecab", "char")  # tokenizers of scripts without blanks between words
-
-
-class Images(Protocol):
-    """Images in memory or on disk, as the preprocessing reads them."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, numbers: Any) -> Any:
-        """uint8 (B, H, W, C)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +117,7 @@ class PoorCaption(PoorAnswer):
 def search_captions(
     model: CaptionDecoder,
     preprocessing: CaptionPreprocessing,
-    images: Images,
+    images: Pixels | ChosenImages,
     beams: Beams,
     max_new_tokens: int | None = None,
 ) -> list[list[Hypothesis]]:

@@ -53,12 +53,10 @@ class WrittenText:
 
 @dataclass(frozen=True)
 class WrittenTexts(ABC):
-    """What was written about one source."""
+    """What was written about one source, the best first."""
 
-    @property
-    @abstractmethod
-    def ranked(self) -> Sequence[WrittenText]:
-        """The best first."""
+    source: str
+    ranked: list[WrittenText]
 
     @property
     def text(self) -> str:
@@ -69,39 +67,38 @@ class WrittenTexts(ABC):
         """Whether the best is incomplete."""
         return self.ranked[0].finish_reason == "length"
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Translations(WrittenTexts):
     """The translations of a text, the best first."""
 
-    source: str
-    translations: list[WrittenText]
     num_pieces: int = 1
     """More than one if the source is longer than the model's context."""
 
     @property
-    def ranked(self) -> list[WrittenText]:
-        return self.translations
+    def translations(self) -> list[WrittenText]:
+        return self.ranked
 
     def as_json(self) -> dict[str, Any]:
-        values = asdict(self)
-        del values["num_pieces"]
-        return values
+        return {"source": self.source, "translations": [asdict(each) for each in self.ranked]}
 
 
-@dataclass(frozen=True)
 class Captions(WrittenTexts):
-    """The captions of an image, the best first."""
-
-    image: str
-    captions: list[WrittenText]
+    """The captions of an image, the best first. The source is what the image is called."""
 
     @property
-    def ranked(self) -> list[WrittenText]:
-        return self.captions
+    def image(self) -> str:
+        return self.source
+
+    @property
+    def captions(self) -> list[WrittenText]:
+        return self.ranked
+
+    def as_json(self) -> dict[str, Any]:
+        return {"image": self.source, "captions": [asdict(each) for each in self.ranked]}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from glassformer.models.language_model import LanguageModel
 from glassformer.predict.chat_template import Message, newest, prompt_ids, stops
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
-from glassformer.predict.predictor import LikelyToken, given, names_of
+from glassformer.predict.predictor import LikelyToken, Texts, given, names_of
 from glassformer.predict.subjects import of_language
 from glassformer.predict.text_score import TextScore, score_text
 from glassformer.predict.writing import Completion, GenerationSettings, Writer
@@ -42,16 +42,10 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
     ) -> Completion: ...
     @overload
     def generate(
-        self,
-        prompt: list[str] | tuple[str, ...],
-        settings: GenerationSettings | None = None,
-        **changes: Any,
+        self, prompt: Texts, settings: GenerationSettings | None = None, **changes: Any
     ) -> list[Completion]: ...
     def generate(
-        self,
-        prompt: str | Sequence[str],
-        settings: GenerationSettings | None = None,
-        **changes: Any,
+        self, prompt: str | Texts, settings: GenerationSettings | None = None, **changes: Any
     ) -> Completion | list[Completion]:
         """Continue a prompt. A list gives a list, `num_return_sequences` for each prompt. Settings
         are given as an object, or by the names of its fields.
@@ -174,11 +168,9 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
     @overload
     def next_tokens(self, prompt: str, top: int = 10) -> list[LikelyToken]: ...
     @overload
+    def next_tokens(self, prompt: Texts, top: int = 10) -> list[list[LikelyToken]]: ...
     def next_tokens(
-        self, prompt: list[str] | tuple[str, ...], top: int = 10
-    ) -> list[list[LikelyToken]]: ...
-    def next_tokens(
-        self, prompt: str | Sequence[str], top: int = 10
+        self, prompt: str | Texts, top: int = 10
     ) -> list[LikelyToken] | list[list[LikelyToken]]:
         """The `top` likeliest next tokens with their probabilities. A list gives a list.
 
@@ -208,8 +200,8 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
     @overload
     def score(self, text: str) -> TextScore: ...
     @overload
-    def score(self, text: list[str] | tuple[str, ...]) -> list[TextScore]: ...
-    def score(self, text: str | Sequence[str]) -> TextScore | list[TextScore]:
+    def score(self, text: Texts) -> list[TextScore]: ...
+    def score(self, text: str | Texts) -> TextScore | list[TextScore]:
         """How likely a text is, token by token. A list gives a list.
 
         >>> model.score("the quick brown fox").perplexity > 1

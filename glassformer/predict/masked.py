@@ -17,7 +17,7 @@ from glassformer.models.bert import Bert
 from glassformer.predict.embedding import EmbedsTexts
 from glassformer.predict.inspecting import InspectsText
 from glassformer.predict.neighbour_search import NeighbourFinder
-from glassformer.predict.predictor import LikelyToken, names_of
+from glassformer.predict.predictor import LikelyToken, Texts, names_of
 from glassformer.predict.subjects import of_masked, of_vector
 from glassformer.preprocessing.masking import Masking
 from glassformer.preprocessing.text import MaskedTextPreprocessing
@@ -43,10 +43,8 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
     @overload
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]: ...
     @overload
-    def fill(self, text: list[str] | tuple[str, ...], top: int = 5) -> list[list[list[Guess]]]: ...
-    def fill(
-        self, text: str | Sequence[str], top: int = 5
-    ) -> list[list[Guess]] | list[list[list[Guess]]]:
+    def fill(self, text: Texts, top: int = 5) -> list[list[list[Guess]]]: ...
+    def fill(self, text: str | Texts, top: int = 5) -> list[list[Guess]] | list[list[list[Guess]]]:
         """The `top` likeliest tokens for each [MASK] in a text; a list of texts gives a list. A
         mask that stands alone can only be a token that begins a word.
 

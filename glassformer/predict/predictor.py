@@ -13,6 +13,9 @@ from glassformer.nn.quantized import is_quantized
 from glassformer.preprocessing import SETTINGS, Preprocessing
 from glassformer.wording import counted
 
+Texts = list[str] | tuple[str, ...]
+"""Several inputs of a verb, which then returns a list."""
+
 
 @dataclass(frozen=True)
 class LikelyToken:

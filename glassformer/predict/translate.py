@@ -37,7 +37,7 @@ from glassformer.predict.answers import (
     whole_ids,
 )
 from glassformer.predict.inspecting import TEXT_VIEWS, InspectsTranslations
-from glassformer.predict.predictor import View, given, names_of
+from glassformer.predict.predictor import Texts, View, given, names_of
 from glassformer.predict.subjects import of_translation
 from glassformer.predict.word_alignment import (
     attention_of_heads,
@@ -69,13 +69,10 @@ class TranslatePredictor(InspectsTranslations):
     ) -> Translations: ...
     @overload
     def translate(
-        self,
-        text: list[str] | tuple[str, ...],
-        settings: TranslationSettings | None = None,
-        **changes: Any,
+        self, text: Texts, settings: TranslationSettings | None = None, **changes: Any
     ) -> list[Translations]: ...
     def translate(
-        self, text: str | Sequence[str], settings: TranslationSettings | None = None, **changes: Any
+        self, text: str | Texts, settings: TranslationSettings | None = None, **changes: Any
     ) -> Translations | list[Translations]:
         """The best translations of a text. A list gives a list. Settings are given as an object, or
         by the names of its fields.
@@ -236,7 +233,7 @@ class TranslatePredictor(InspectsTranslations):
     @overload
     def align(
         self,
-        text: list[str] | tuple[str, ...],
+        text: Texts,
         target: Sequence[str] | None = None,
         layer: int | None = None,
         head: int | None = None,
@@ -244,7 +241,7 @@ class TranslatePredictor(InspectsTranslations):
     ) -> list[Alignment]: ...
     def align(
         self,
-        text: str | Sequence[str],
+        text: str | Texts,
         target: str | Sequence[str] | None = None,
         layer: int | None = None,
         head: int | None = None,

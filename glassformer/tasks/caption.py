@@ -18,10 +18,11 @@ from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionT
 from glassformer.data.captioned_images import (
     CaptionsConfig,
     CaptionSplit,
+    keep_images,
+    kept_images,
     read_captioned_images,
 )
 from glassformer.data.image_store import IMAGES, ImageStore
-from glassformer.data.kept_captions import keep_images, kept_images
 from glassformer.data.labelled_images import ChooseSize, median_size
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of
