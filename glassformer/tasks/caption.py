@@ -126,16 +126,16 @@ class CaptionSource(Source):
 
     @cached_property
     def _lengths(self) -> Any:
-        return np.array([len(ids) - 1 for each in self.encoded for ids in each])  # without start
+        return np.array([len(ids) - 1 for texts in self.encoded for ids in texts])  # without start
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
-        decides["model"]["num_channels"] = self.preprocessing.num_channels
+        values = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        values["model"]["num_channels"] = self.preprocessing.num_channels
         if recipe.model.get("image_size") is None:
-            decides["model"]["image_size"] = list(self.preprocessing.image_size)
+            values["model"]["image_size"] = list(self.preprocessing.image_size)
         if recipe.is_open and not recipe.model.get("context_length"):
-            decides["model"]["context_length"] = context_for([self._lengths], SHORTEST, LONGEST)
-        return decides
+            values["model"]["context_length"] = context_for([self._lengths], SHORTEST, LONGEST)
+        return values
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
@@ -166,40 +166,40 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     if data.caption_column is None and data.text_column:
         data = data.model_copy(update={"caption_column": data.text_column[0]})
     architecture: Any = recipe.architecture()
-    known = kept_preprocessing(recipe, CaptionPreprocessing)
+    trained = kept_preprocessing(recipe, CaptionPreprocessing)
     choose: ChooseSize = median_size(multiple=architecture.patch_size)
-    if known is not None:
-        data, choose = data.model_copy(update=check_size(data, known)), kept_size(known, say)
+    if trained is not None:
+        data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, say)
     elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
     split = read_captioned_images(data, recipe.training.seed, folder, choose)
-    captions = [each.captions for each in split.training]
+    captions = [image.captions for image in split.training]
     total = sum(map(len, captions))
     amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
     say_data(amount, split, say, split.columns)
-    if known is None and data.image_size is None:
+    if trained is None and data.image_size is None:
         height, width = split.store.size
         say(
             f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
             "a limit. Pass --image-size to choose another size"
         )
-    texts = [text for each in captions for text in each]
+    texts = [text for several in captions for text in several]
     columns = {"image_column": split.image_column, "caption_column": split.caption_column}
-    if known is not None and recipe.keeps_tokenizer:
-        check_spelling(recipe.data_names, known.tokenizer, set().union(*texts))
-        tokenizer = known.tokenizer
+    if trained is not None and recipe.keeps_tokenizer:
+        check_spelling(recipe.data_names, trained.tokenizer, set().union(*texts))
+        tokenizer = trained.tokenizer
     else:
         kind = "word" if has_spaces(texts) else "bpe"
         default = TokenizerConfig(kind=kind, lowercase=True)
         tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
-    if known is not None:
-        preprocessing = known.changed(tokenizer=tokenizer, **columns)
+    if trained is not None:
+        preprocessing = trained.changed(tokenizer=tokenizer, **columns)
     else:
-        numbers = np.array([each.number for each in split.training])
+        numbers = np.array([image.number for image in split.training])
         preprocessing = CaptionPreprocessing.of(
             split.store, numbers, tokenizer=tokenizer, **columns
         )
-    encoded = [preprocessing.encode_captions(each) for each in captions]
+    encoded = [preprocessing.encode_captions(several) for several in captions]
     return CaptionSource(split, preprocessing, encoded)
 
 
@@ -269,10 +269,10 @@ class CaptionObjective(AnswerObjective):
         return loss + config.doubly_stochastic * uneven_looks(weights, is_learned)
 
     def validate(self, model: CaptionDecoder) -> CaptionResult:
-        data, chosen = self.dataset, self.validated()
+        data, numbers = self.dataset, self.validated()
         loss = caption_loss(model, data.preprocessing, data.store, data.validation)
-        references = [data.held_out[number].captions for number in chosen]
-        return evaluate_captions(model, loss, references, lambda: self.write(model, chosen))
+        references = [data.held_out[number].captions for number in numbers]
+        return evaluate_captions(model, loss, references, lambda: self.write(model, numbers))
 
     @property
     def untrained_cost(self) -> float:
@@ -295,9 +295,9 @@ class CaptionObjective(AnswerObjective):
         """Some held-out images, described, and where the model looked in a few of them."""
         data = self.dataset
         height, width = data.store.size
-        chosen = self.examined(model, height * width // data.model_config.patch_size**2)
-        texts, _ = self.write(model, chosen)
-        images = [data.held_out[number] for number in chosen]
+        numbers = self.examined(model, height * width // data.model_config.patch_size**2)
+        texts, _ = self.write(model, numbers)
+        images = [data.held_out[number] for number in numbers]
         scorer = CaptionScorer([image.captions for image in images])
         seen = examine_captions(scorer.compare(images, texts), len(data.held_out))
         shown = sorted({0, len(texts) // 3, 2 * len(texts) // 3, len(texts) - 1})

@@ -100,30 +100,30 @@ class TranslateSource(Source):
         return int(self.lengths.source.sum() + self.lengths.target.sum())
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        decides = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        values = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
         target = self.preprocessing.target_tokenizer
         if target is not None and not recipe.keeps_tokenizer:
-            decides["model"]["target_vocab_size"] = target.vocab_size
+            values["model"]["target_vocab_size"] = target.vocab_size
         if recipe.is_open and not recipe.model.get("context_length"):
-            decides["model"]["context_length"] = context_for(self.lengths, SHORTEST, LONGEST)
-        return decides
+            values["model"]["context_length"] = context_for(self.lengths, SHORTEST, LONGEST)
+        return values
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
         fits = _fits(self.lengths, context, "training", self.split.training, say)
-        kept = finish_pairs(folder / TRAIN, self.lengths, fits, self.preprocessing.dtype)
+        lengths = finish_pairs(folder / TRAIN, self.lengths, fits, self.preprocessing.dtype)
         # The end counts, the start does not: it is never written.
-        known = TargetLength.of(kept.source, kept.target - 1)
-        known = known.or_longer(self.preprocessing.target_length)
+        longest = TargetLength.of(lengths.source, lengths.target - 1)
+        longest = longest.or_longer(self.preprocessing.target_length)
         held_out = self.split.validation
         rows = pair_rows(self.preprocessing, held_out)
         lengths = PairLengths(rows.source.lengths, rows.target.lengths)
         fits = _fits(lengths, context, "validation", held_out, say)
         with (folder / VALIDATION).open("w", encoding="utf-8", newline="\n") as file:
-            for pair, is_kept in zip(held_out, fits.tolist(), strict=True):
-                if is_kept:
+            for pair, does_fit in zip(held_out, fits.tolist(), strict=True):
+                if does_fit:
                     file.write(json.dumps(pair) + "\n")
-        self.preprocessing = self.preprocessing.model_copy(update={"target_length": known})
+        self.preprocessing = self.preprocessing.model_copy(update={"target_length": longest})
         # The pairs are in an open file in the folder, which some systems cannot rename then.
         del self.split
 
@@ -141,10 +141,10 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
         zip(("source_column", "target_column"), split.columns or (None, None), strict=True),
         reverse=recipe.data.reverse,
     )
-    known = kept_preprocessing(recipe, PairPreprocessing) if recipe.keeps_tokenizer else None
-    if known is not None:
-        preprocessing = known.changed(**columns)
-        _check_characters(recipe, split, known)
+    trained = kept_preprocessing(recipe, PairPreprocessing) if recipe.keeps_tokenizer else None
+    if trained is not None:
+        preprocessing = trained.changed(**columns)
+        _check_characters(recipe, split, trained)
     else:
         source, target = _tokenizers(recipe, split, say)
         preprocessing = PairPreprocessing(tokenizer=source, target_tokenizer=target, **columns)
@@ -153,11 +153,14 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
     return TranslateSource(split, preprocessing, lengths)
 
 
-def _check_characters(recipe: TranslateRecipe, split: PairSplit, known: PairPreprocessing) -> None:
+def _check_characters(
+    recipe: TranslateRecipe, split: PairSplit, trained: PairPreprocessing
+) -> None:
     """Raise if a sentence has characters that the tokenizers of a trained model cannot spell."""
-    if "char" in (known.source.kind, known.target.kind):
+    tokenizers = trained.source, trained.target
+    if any(tokenizer.kind == "char" for tokenizer in tokenizers):
         sides = _alphabets(chain(split.training, split.validation), lowercase=False)
-        for tokenizer, (alphabet,) in zip((known.source, known.target), sides, strict=True):
+        for tokenizer, (alphabet,) in zip(tokenizers, sides, strict=True):
             check_spelling(recipe.data_names, tokenizer, {*alphabet})
 
 
@@ -168,7 +171,7 @@ def _encoded_batches(
     bytes for each."""
     source, target = preprocessing.row_encoders()
     for batch in in_bounded_batches(pairs, lambda pair: len(pair.source) + len(pair.target)):
-        yield source([each.source for each in batch]), target([each.target for each in batch])
+        yield source([pair.source for pair in batch]), target([pair.target for pair in batch])
 
 
 def _fits(lengths: PairLengths, context: int, part: str, pairs: Sequence[Pair], say: Say) -> Array:
@@ -182,25 +185,25 @@ def _tokenizers(
     recipe: TranslateRecipe, split: PairSplit, say: Say
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """One for both sides, or one for each."""
-    every = 1
+    stride = 1
     if recipe.tokenizer.kind == "char":
         # Held-out text only adds characters to the vocabulary.
         pairs = chain(split.training, split.validation)
         sources, targets = _alphabets(pairs, bool(recipe.tokenizer.lowercase))
     else:
-        every = one_in(split.num_bytes)
-        known = [*split.training[::every]]
-        sources, targets = [each.source for each in known], [each.target for each in known]
-    if every > 1:
-        say(f"tokenizer: trained on a sample of {readable_size(split.num_bytes // every)}")
+        stride = one_in(split.num_bytes)
+        sample = [*split.training[::stride]]
+        sources, targets = [pair.source for pair in sample], [pair.target for pair in sample]
+    if stride > 1:
+        say(f"tokenizer: trained on a sample of {readable_size(split.num_bytes // stride)}")
 
-    def learned(texts: list[str]) -> Tokenizer:
+    def learn(texts: list[str]) -> Tokenizer:
         # With a blank before its first word, as it will be read: so a word is the same everywhere.
-        return learn_tokenizer(recipe, TOKENIZER, texts, [START], prefix=" ", one_in=every)
+        return learn_tokenizer(recipe, TOKENIZER, texts, [START], prefix=" ", one_in=stride)
 
     if recipe.tokenizer.separate:
-        return learned(sources), learned(targets)
-    return learned(sources + targets), None
+        return learn(sources), learn(targets)
+    return learn(sources + targets), None
 
 
 def _alphabets(pairs: Iterable[Pair], lowercase: bool) -> tuple[list[str], list[str]]:
@@ -255,10 +258,10 @@ class TranslateObjective(AnswerObjective):
         return super().loss(model, batch, **options)
 
     def validate(self, model: Translator) -> TranslationResult:
-        data, chosen = self.dataset, self.validated()
-        references = [data.held_out[number].target for number in chosen]
+        data, numbers = self.dataset, self.validated()
+        references = [data.held_out[number].target for number in numbers]
         return evaluate_translation(
-            model, data.validation, references, lambda: self.write(model, chosen)
+            model, data.validation, references, lambda: self.write(model, numbers)
         )
 
     @property
@@ -267,7 +270,7 @@ class TranslateObjective(AnswerObjective):
         data = self.dataset
         lengths = data.validation.source.lengths.tolist()
         longest = data.model_config.context_length
-        limits = [data.preprocessing.longest_target(each, longest) for each in lengths]
+        limits = [data.preprocessing.longest_target(length, longest) for length in lengths]
         return max(1.0, float(np.mean(limits) / np.mean(data.validation.target.lengths)))
 
     def write(self, model: Translator, numbers: Sequence[int]) -> tuple[list[str], int]:
@@ -282,15 +285,15 @@ class TranslateObjective(AnswerObjective):
     def examine(self, model: Translator) -> Examination:
         """Some held-out sentences, translated, and where the model looked in a few of them."""
         data = self.dataset
-        chosen = self.examined(model, data.validation.num_items / len(data.held_out))
-        texts, _ = self.write(model, chosen)
-        answers = compare_sentences([data.held_out[number] for number in chosen], texts)
+        numbers = self.examined(model, data.validation.num_items / len(data.held_out))
+        texts, _ = self.write(model, numbers)
+        answers = compare_sentences([data.held_out[number] for number in numbers], texts)
         seen = examine_translations(answers, len(data.held_out))
         aligned = alignment_chapter(model, data.preprocessing, answers)
         return replace(seen, chapters=(*seen.chapters, *aligned))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
-        sentence = min((each.source for each in self.dataset.held_out[:20]), key=len)
+        sentence = min((pair.source for pair in self.dataset.held_out[:20]), key=len)
         return (("translate", folder, *as_argument(sentence)),)
 
 
