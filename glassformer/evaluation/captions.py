@@ -104,8 +104,8 @@ class PoorCaption(PoorAnswer):
         return [self.score, picture, " | ".join(self.references), self.text, self.source]
 
     def as_json(self) -> dict[str, Any]:
-        known = {"image": self.source, "references": list(self.references)}
-        return known | {"caption": self.text, "cider_d": self.score}
+        source = {"image": self.source, "references": list(self.references)}
+        return source | {"caption": self.text, "cider_d": self.score}
 
     def lines(self) -> list[str]:
         head = f"CIDEr-D {self.score:.2f}  {self.source}"

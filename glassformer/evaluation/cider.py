@@ -48,15 +48,15 @@ class CiderD:
     """The score for one set of references: a list of them for each image, as words."""
 
     def __init__(self, references: Sequence[Sequence[Words]]) -> None:
-        counted = (set().union(*map(_grams, each)) for each in references)
-        self._images = Counter(gram for found in counted for gram in found)  # df
+        counted = (set().union(*map(_grams, texts)) for texts in references)
+        self._images = Counter(gram for grams in counted for gram in grams)  # df
         self._log_total = math.log(max(1, len(references)))
-        self._references = [[self._vectors(words) for words in each] for each in references]
+        self._references = [[self._vectors(words) for words in texts] for texts in references]
 
     def scores(self, captions: Sequence[Words]) -> list[float]:
         """The score of the caption of each image, from 0 to 10."""
         pairs = zip(captions, self._references, strict=True)
-        return [_score(self._vectors(words), known) for words, known in pairs]
+        return [_score(self._vectors(words), references) for words, references in pairs]
 
     def _vectors(self, words: Words) -> _Vectors:
         weights: list[dict[Gram, float]] = [{} for _ in range(LONGEST)]
@@ -86,12 +86,12 @@ def _similarity(caption: _Vectors, reference: _Vectors) -> float:
     for size in range(LONGEST):
         norm = caption.norms[size] * reference.norms[size]
         if norm:
-            known = reference.weights[size]
+            weights = reference.weights[size]
             total += (
                 math.fsum(
-                    min(weight, known[gram]) * known[gram]
+                    min(weight, weights[gram]) * weights[gram]
                     for gram, weight in caption.weights[size].items()
-                    if gram in known
+                    if gram in weights
                 )
                 / norm
             )

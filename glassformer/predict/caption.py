@@ -109,49 +109,49 @@ class CaptionPredictor(InspectsImages):
         words: bool = True,
         **settings: Any,
     ) -> WordPlaces:
-        """Where the model looked for each word of its caption, or of `target`, another one. `layer`
-        or `head`, the mean of all. `words=False`: for each token.
+        """Where the model looked for each word of its caption, or of `target`, another one. Without
+        `layer` or `head`, the mean of all. `words=False`: for each token.
 
         >>> found = model.look("scene.png")
         >>> len(found.words) == len(found.weights)
         True
         """
-        known = self.preprocessing
-        original = known.original(image).pixels  # (H, W, C)
-        small = np.stack([resized(original, known.image_size)])  # (1, H, W, C)
-        pixels = known.pixels(small).to(self.model.device)
+        preprocessing = self.preprocessing
+        original = preprocessing.original(image).pixels  # (H, W, C)
+        small = np.stack([resized(original, preprocessing.image_size)])  # (1, H, W, C)
+        pixels = preprocessing.pixels(small).to(self.model.device)
         ids = self._written(small, target, settings)
         with torch.inference_mode():
             memory = self.model.encode(pixels)
         heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
         grid = self.model.grid
         total = float(logprobs_about(memory, self.model, ids).sum())
-        found = WordPlaces(
-            image=known.shown(image),
-            caption=known.decode(ids[1:]) if target is None else target,
+        places = WordPlaces(
+            image=preprocessing.shown(image),
+            caption=preprocessing.decode(ids[1:]) if target is None else target,
             score=self.settings({}).score(total, len(ids) - 1),
-            words=shown_tokens(known.tokenizer, ids[1:]),
+            words=shown_tokens(preprocessing.tokenizer, ids[1:]),
             weights=chosen_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
-            is_cut_off=ids[-1] != known.end,
+            is_cut_off=ids[-1] != preprocessing.end,
             heads=heads.unflatten(-1, grid).double().numpy(),
             chosen=(layer, head),
             model=name_of(self.model),
-            inspect=lambda: Inspection(of_caption(self.model, known, image, original, ids)),
+            inspect=lambda: Inspection(of_caption(self.model, preprocessing, image, original, ids)),
             pixels=at_most(original, LARGEST_PICTURE),
         )
-        return in_words(found, word_starts(known.tokenizer, ids[1:])) if words else found
+        return in_words(places, word_starts(preprocessing.tokenizer, ids[1:])) if words else places
 
     def _written(self, small: Pixels, target: str | None, settings: dict[str, Any]) -> list[int]:
         """A caption of an image (1, H, W, C), from its start to its end: `target`, or the model's
         own, which may have been cut off before its end."""
-        known = self.preprocessing
+        preprocessing = self.preprocessing
         if target is not None:
-            (ids,) = known.encode_captions([" ".join(target.split())])
+            (ids,) = preprocessing.encode_captions([" ".join(target.split())])
             check_room("caption", len(ids) - 1, self.model.context_length)
             return ids
         chosen = self.settings(settings)
-        best = search_captions(self.model, known, small, chosen, chosen.max_new_tokens)[0][0]
-        return whole_ids(known, best)
+        results = search_captions(self.model, preprocessing, small, chosen, chosen.max_new_tokens)
+        return whole_ids(preprocessing, results[0][0])
 
     def inspect(
         self,
@@ -198,7 +198,7 @@ class CaptionPredictor(InspectsImages):
         >>> 0 <= model.evaluate("scenes.csv").bleu <= 100
         True
         """
-        known, chosen = self.preprocessing, self.settings(settings)
+        preprocessing, chosen = self.preprocessing, self.settings(settings)
         if len(text_column) > 1:
             raise UsageError("captions are read from one column. Pass one --text-column.")
         with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
@@ -207,21 +207,21 @@ class CaptionPredictor(InspectsImages):
                 images, notes = read_captions(
                     names_of(paths),
                     Path(folder),
-                    known.image_size,
-                    known.num_channels,
-                    image_column=image_column or known.image_column,
-                    caption_column=text_column[0] if text_column else known.caption_column,
+                    preprocessing.image_size,
+                    preprocessing.num_channels,
+                    image_column=image_column or preprocessing.image_column,
+                    caption_column=text_column[0] if text_column else preprocessing.caption_column,
                     encoding=encoding,
                 )
             references = [each.captions for each in images]
-            rows, store = caption_rows(known, images), images[0].store
+            rows, store = caption_rows(preprocessing, images), images[0].store
             pixels = ChosenImages(store, rows.numbers)
 
             def describe() -> tuple[list[str], int]:
-                results = search_captions(self.model, known, pixels, chosen, max_new_tokens)
-                return texts_of(known, results)
+                results = search_captions(self.model, preprocessing, pixels, chosen, max_new_tokens)
+                return texts_of(preprocessing, results)
 
-            loss = caption_loss(self.model, known, store, rows)
+            loss = caption_loss(self.model, preprocessing, store, rows)
             result = evaluate_captions(
                 self.model, loss, references, describe, bleu_tokenizer, notes
             )

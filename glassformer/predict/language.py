@@ -234,15 +234,15 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             )
         with collecting() as happened:
             ids, size = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
-        found = evaluate_language(self.model, ids, size, context)
-        refuse_nan(torch.tensor(found.loss))
+        result = evaluate_language(self.model, ids, size, context)
+        refuse_nan(torch.tensor(result.loss))
         notes = (*happened.notes(), *notes_on_bytes(self.tokenizer, size))
-        return replace(found, notes=notes)
+        return replace(result, notes=notes)
 
     def _settings(self, settings: dict[str, Any]) -> GenerationSettings:
-        found: GenerationSettings = self.chosen_settings(settings)
-        found.check_used(settings)
-        return found
+        chosen: GenerationSettings = self.chosen_settings(settings)
+        chosen.check_used(settings)
+        return chosen
 
     def _writer(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Writer:
         return Writer(prompt, ids, self.tokenizer, chosen.stop, self.preprocessing.ends)
@@ -261,7 +261,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         self, prompts: list[tuple[str, list[int]]], chosen: GenerationSettings
     ) -> list[Completion]:
         """The best continuations of each prompt by beam search."""
-        found = beam_search(
+        results = beam_search(
             self.model,
             [ids for _, ids in prompts],
             chosen.beams,
@@ -272,7 +272,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         )
         return [
             self._writer(prompt, ids, chosen).written(each)
-            for (prompt, ids), several in zip(prompts, found, strict=True)
+            for (prompt, ids), several in zip(prompts, results, strict=True)
             for each in several
         ]
 

@@ -82,14 +82,14 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         shown = torch.tensor([frame.put(ids)], device=self.model.device)
         hidden = self.model.hidden(shown)[0][shown[0] == mask]  # (masks, D)
         logits = refuse_nan(self.model.predict(hidden).float())
-        found = []
+        guesses = []
         for place, scores in enumerate(logits.softmax(-1).cpu()):
             order = scores.argsort(descending=True, stable=True)
             if self._is_whole_word(parts, place):
                 order = order[self._begins_word[order]]
             best = [(int(id), float(scores[id])) for id in order[:top]]
-            found.append([self._guess(parts, place, *each) for each in best])
-        return found
+            guesses.append([self._guess(parts, place, *each) for each in best])
+        return guesses
 
     def _encoded(self, parts: Sequence[str]) -> list[int]:
         """The tokens of a text whose parts stand between masks."""
@@ -122,9 +122,9 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
 
     @cached_property
     def _begins_word(self) -> torch.Tensor:
-        known, ids = self.tokenizer, range(self.model.head.out_features)
-        is_blank = [known.carries_blanks and not known.token(id).strip() for id in ids]
-        return torch.tensor([begins_word(known, id) is True and not is_blank[id] for id in ids])
+        tokenizer, ids = self.tokenizer, range(self.model.head.out_features)
+        is_blank = [tokenizer.carries_blanks and not tokenizer.token(id).strip() for id in ids]
+        return torch.tensor([begins_word(tokenizer, id) is True and not is_blank[id] for id in ids])
 
     def _guess(self, parts: list[str], place: int, id: int, probability: float) -> Guess:
         token = self.tokenizer.token(id)
@@ -147,6 +147,6 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         with collecting() as happened:
             ids, _ = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
         masking = Masking(self.preprocessing, self.model.context_length)
-        found = evaluate_masked(self.model, ids, masking)
-        refuse_nan(torch.tensor(found.loss))
-        return replace(found, notes=tuple(happened.notes()))
+        result = evaluate_masked(self.model, ids, masking)
+        refuse_nan(torch.tensor(result.loss))
+        return replace(result, notes=tuple(happened.notes()))

@@ -74,19 +74,19 @@ class PaintPredictor(InspectsImages):
         num_rows = min(round(keep * height), height - 1)
         ids = np.stack(self.preprocessing.encode(images)).astype(np.int64)  # (images, pixels)
         paintings = self._painted(ids[:, : num_rows * width], chosen)
-        each = chosen.num_return_sequences
-        found = [
+        copies = chosen.num_return_sequences
+        completed = [
             Completed(
                 name=self.preprocessing.shown(content),
                 original=original,
                 num_rows=num_rows,
-                paintings=paintings[place * each : (place + 1) * each],
+                paintings=paintings[place * copies : (place + 1) * copies],
             )
             for place, (content, original) in enumerate(
                 zip(images, self.preprocessing.pixels(ids), strict=True)
             )
         ]
-        return Paintings([], found)
+        return Paintings([], completed)
 
     def _painted(self, given: Array, chosen: PaintSettings) -> list[Pixels]:
         """Whole images (H, W, C), the first pixels (images, pixels) of which are given; each is
@@ -122,5 +122,5 @@ class PaintPredictor(InspectsImages):
             return self.preprocessing.ids(np.stack([images[row].input for row in rows]))
 
         pixels = self.preprocessing.num_pixels
-        found = evaluate_painting(self.model, take, len(images), pixels)
-        return replace(found, notes=tuple(notes))
+        result = evaluate_painting(self.model, take, len(images), pixels)
+        return replace(result, notes=tuple(notes))

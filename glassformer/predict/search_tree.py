@@ -32,7 +32,7 @@ class Search:
         """The tree of a search, the winner, and what greedy decoding would write."""
         trace = Trace()
         best, greedy = self._best(BEAMS, trace), self._best(1)
-        nodes = [asdict(each) | {"token": name_of(each.token)} for each in trace.nodes]
+        nodes = [asdict(node) | {"token": name_of(node.token)} for node in trace.nodes]
         return {
             "num_beams": BEAMS,
             "nodes": nodes,
@@ -65,10 +65,10 @@ class Search:
         return best
 
 
-def _way(trace: Trace, found: Hypothesis, ends: Sequence[int]) -> list[int]:
+def _way(trace: Trace, best: Hypothesis, ends: Sequence[int]) -> list[int]:
     """The nodes that spell a sequence, from the first token on; of several ends, the likeliest."""
-    steps: list[Sequence[int]] = [*([id] for id in found.ids)]
-    if found.is_complete:
+    steps: list[Sequence[int]] = [*([id] for id in best.ids)]
+    if best.is_complete:
         steps.append(ends)
     way: list[int] = []
     for ids in steps:
@@ -76,5 +76,5 @@ def _way(trace: Trace, found: Hypothesis, ends: Sequence[int]) -> list[int]:
         next_ones = [n for n in trace.nodes if n.parent == parent and n.token in ids]
         if not next_ones:
             break
-        way.append(max(next_ones, key=lambda each: each.logprob).node)
+        way.append(max(next_ones, key=lambda node: node.logprob).node)
     return way

@@ -188,7 +188,7 @@ class TranslatePredictor(InspectsTranslations):
         >>> 0 <= model.evaluate("test.tsv").bleu <= 100
         True
         """
-        known, notes = self.preprocessing, list[str]()
+        preprocessing, notes = self.preprocessing, list[str]()
         pairs = pairs_of(
             names_of(paths),
             source_paths,
@@ -196,13 +196,13 @@ class TranslatePredictor(InspectsTranslations):
             source_column,
             target_column,
             encoding,
-            reverse=known.reverse and not source_paths,
-            preferred=(known.source_column, known.target_column),
+            reverse=preprocessing.reverse and not source_paths,
+            preferred=(preprocessing.source_column, preprocessing.target_column),
             notes=notes,
         )
         sources = [pair.source for pair in pairs]
         references = [pair.target for pair in pairs]
-        rows = pair_rows(known, pairs)
+        rows = pair_rows(preprocessing, pairs)
         if max_new_tokens is not None:
             settings["max_new_tokens"] = max_new_tokens
 
@@ -210,8 +210,8 @@ class TranslatePredictor(InspectsTranslations):
             written = self.translate_batch(sources, **settings)
             return [each.text for each in written], sum(each.is_cut_off for each in written)
 
-        notes += unknown_characters("source", known.source, sources)
-        notes += unknown_characters("reference", known.target, references)
+        notes += unknown_characters("source", preprocessing.source, sources)
+        notes += unknown_characters("reference", preprocessing.target, references)
         result = evaluate_translation(
             self.model, rows, references, translate, bleu_tokenizer, notes
         )
@@ -273,7 +273,7 @@ class TranslatePredictor(InspectsTranslations):
             score = own.score
         read = self.preprocessing.source, source_ids
         wrote = self.preprocessing.target, target_ids[1:]
-        found = Alignment(
+        alignment = Alignment(
             source=source,
             target=written,
             score=score,
@@ -288,7 +288,7 @@ class TranslatePredictor(InspectsTranslations):
                 self._with_history(self._read(source, source_ids, target_ids))
             ),
         )
-        return found.in_words(word_starts(*read), word_starts(*wrote)) if words else found
+        return alignment.in_words(word_starts(*read), word_starts(*wrote)) if words else alignment
 
     def _subject(self, text: str, target: str | None = None) -> Subject:
         source = one_line(text)
@@ -323,13 +323,13 @@ class TranslatePredictor(InspectsTranslations):
         )
 
     def _joined(
-        self, sources: list[str], found: list[list[Hypothesis]], chosen: TranslationSettings
+        self, sources: list[str], results: list[list[Hypothesis]], chosen: TranslationSettings
     ) -> list[WrittenText]:
         """The n-th best translation of a text joins the n-th best of each of its pieces."""
-        if not found:
+        if not results:
             return [WrittenText("", 0.0)]
         prefix, joined = self._prefix(chosen), []
-        for parts in zip(*found, strict=False):
+        for parts in zip(*results, strict=False):
             length = sum(len(part.ids) + part.is_complete for part in parts)
             texts = [
                 decode_with_unknown(
@@ -380,9 +380,9 @@ class TranslatePredictor(InspectsTranslations):
         if not source:
             return source_ids, target_ids, WrittenText("", 0.0)
         chosen = self.settings({})
-        (found,) = self._search([source_ids], chosen)
-        ids = whole_ids(self.preprocessing, found[0], self._prefix(chosen))
-        return source_ids, ids, self._joined([source], [found], chosen)[0]
+        (hypotheses,) = self._search([source_ids], chosen)
+        ids = whole_ids(self.preprocessing, hypotheses[0], self._prefix(chosen))
+        return source_ids, ids, self._joined([source], [hypotheses], chosen)[0]
 
     def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """The ids of a sentence pair."""

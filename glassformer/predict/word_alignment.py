@@ -69,8 +69,8 @@ def word_starts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
     letters = [
         token if id != tokenizer.end_of_text else "" for id, token in zip(ids, shown, strict=True)
     ]
-    letters = [_BYTES.sub(lambda found: "x" * len(found[0]), token) for token in letters]
-    starts = {found.start() for found in _WORD.finditer("".join(letters))}
+    letters = [_BYTES.sub(lambda match: "x" * len(match[0]), token) for token in letters]
+    starts = {match.start() for match in _WORD.finditer("".join(letters))}
     begins, place = [], 0
     for token in letters:
         first = place + len(token) - len(token.lstrip())
@@ -84,19 +84,19 @@ def alignment_chapter(
     model: Translator, preprocessing: PairPreprocessing, answers: Sequence[PoorTranslation]
 ) -> list[Chapter]:
     """Where the model looked in its best, its middling and its worst translation, if it attends."""
-    ranked = sorted((each for each in answers if each.text), key=lambda each: -each.score)
-    sources = preprocessing.encode_source([each.source for each in ranked])
-    targets = preprocessing.encode_target([each.text for each in ranked])
+    ranked = sorted((answer for answer in answers if answer.text), key=lambda answer: -answer.score)
+    sources = preprocessing.encode_source([answer.source for answer in ranked])
+    targets = preprocessing.encode_target([answer.text for answer in ranked])
     rows = zip(ranked, sources, targets, strict=True)
     fitting = [row for row in rows if max(map(len, row[1:])) <= SHOWN_TOKENS]
     if not (model.taps and fitting):
         return []
     places = sorted({0, len(fitting) // 2, len(fitting) - 1})
     maps = []
-    for each, source, target in (fitting[place] for place in places):
+    for answer, source, target in (fitting[place] for place in places):
         aligned = Alignment(
-            source=each.source,
-            target=each.text,
+            source=answer.source,
+            target=answer.text,
             source_tokens=shown_tokens(preprocessing.source, source),
             target_tokens=shown_tokens(preprocessing.target, target[1:]),
             weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
@@ -106,7 +106,7 @@ def alignment_chapter(
         )
         maps.append(
             {
-                "title": f"chrF {each.score:.1f}",
+                "title": f"chrF {answer.score:.1f}",
                 "columns": words.source_tokens,
                 "rows": words.target_tokens,
                 "weights": words.weights.tolist(),

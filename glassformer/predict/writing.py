@@ -96,13 +96,13 @@ class Writer:
         self.text += self._filter.push(self._stream.push(token))
         return self._filter.stopped
 
-    def written(self, found: Hypothesis) -> Completion:
+    def written(self, hypothesis: Hypothesis) -> Completion:
         """The completion of a whole sequence at once."""
-        end = [self._end] if found.is_complete and self._end is not None else []
-        for token in (*found.ids, *end):
+        end = [self._end] if hypothesis.is_complete and self._end is not None else []
+        for token in (*hypothesis.ids, *end):
             if self.add(token):
                 break
-        return replace(self.completion(), score=found.score)
+        return replace(self.completion(), score=hypothesis.score)
 
     def completion(self) -> Completion:
         self.text += self._filter.push(self._stream.flush()) + self._filter.flush()
