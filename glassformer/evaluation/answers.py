@@ -10,7 +10,7 @@ that it was given.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,7 +53,7 @@ class AnswerResult(Result):
     seconds: float
     num_cut_off: int = 0
     """Texts that reached the maximum length before their end."""
-    texts: Sequence[str] = ()
+    texts: Sequence[str] = field(default=(), repr=False)
     """What was written."""
     notes: tuple[str, ...] = ()
     errors: tuple[Mistake, ...] | None = None
