@@ -12,14 +12,12 @@ from glassformer.evaluation.evaluating import evaluating
 from glassformer.evaluation.examine_text import examine_language
 from glassformer.evaluation.language import LanguageResult, evaluate_language
 from glassformer.evaluation.losses import next_token_loss
-from glassformer.generation.logits import Sampling
-from glassformer.generation.sample import decode
 from glassformer.models.language_model import LanguageModel
 from glassformer.predict.language import LanguagePredictor
+from glassformer.predict.writing import GenerationSettings
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.task import Command, Habits, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
-from glassformer.text.streaming import continuation
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import as_argument
 
@@ -51,21 +49,12 @@ class NextToken(Objective):
 
     def sample(self, model: LanguageModel, step: int) -> str:
         """A continuation of held-out text, which cannot have been memorised."""
-        tokenizer, opening = self.dataset.preprocessing.tokenizer, self.dataset.opening()
-        end = tokenizer.end_of_text
-        prompt = tokenizer.encode(opening) or self.dataset.validation[:1].tolist()
+        data, opening = self.dataset, self.dataset.opening()
+        prompt = opening or data.preprocessing.tokenizer.decode(data.validation[:1].tolist())
+        settings = GenerationSettings(temperature=0.8, max_new_tokens=SAMPLE_TOKENS, seed=step)
         with evaluating(model):
-            steps = decode(
-                model,
-                [prompt],
-                sampling=Sampling(temperature=0.8),
-                max_new_tokens=SAMPLE_TOKENS,
-                seed=step,
-                is_finished=lambda row, token: token == end,
-                device=model.device,
-            )
-            tokens = (token for (token,) in steps if token is not None)
-            return opening + continuation(tokenizer, prompt, tokens)
+            predictor = LanguagePredictor(model, data.preprocessing)
+            return opening + predictor.generate(prompt, settings).text
 
     def examine(self, model: LanguageModel) -> Examination:
         data = self.dataset

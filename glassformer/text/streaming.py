@@ -8,7 +8,7 @@ Both classes hold back only what is not certain yet; `flush` returns the rest.
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from glassformer.errors import UsageError
 from glassformer.text.tokenizers import Tokenizer
@@ -53,12 +53,6 @@ class TextStream:
         self._before = (self._before + self._held)[-1:]
         self._held = []
         return text[len(known) :]
-
-
-def continuation(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> str:
-    """The text that `ids` add to the text of `before`."""
-    stream = TextStream(tokenizer, before)
-    return "".join([*map(stream.push, ids), stream.flush()])
 
 
 class StopFilter:

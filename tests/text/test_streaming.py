@@ -8,7 +8,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
 from glassformer.errors import GlassformerError
-from glassformer.text.streaming import StopFilter, TextStream, continuation
+from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 
@@ -169,5 +169,6 @@ def test_a_continuation_completes_the_text_it_continues(kind, place):
     while tokenizer.decode(ids[:place]).endswith("�"):  # a prompt ends with a whole character
         place += 1
     before, after = ids[:place], ids[place:]
-    whole = tokenizer.decode(before) + continuation(tokenizer, before, after)
+    stream = TextStream(tokenizer, before)
+    whole = "".join([tokenizer.decode(before), *map(stream.push, after), stream.flush()])
     assert whole == tokenizer.decode(ids)
