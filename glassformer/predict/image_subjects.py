@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.data.thumbnails import data_uri
@@ -138,7 +138,7 @@ def of_caption(
             prompt=ids[:1],
             ends=(preprocessing.end,),
             device=model.device,
-            memory=lambda: _encoded(model, pixels),
+            memory=lambda: model.encode(pixels),
             steps=min(len(ids) + SPARE_STEPS, model.context_length),
         ).tree(named),
         read_out=getattr(model, "read_out", None),
@@ -250,8 +250,3 @@ def _middle(grid: tuple[int, int]) -> int:
     """The number of the place in the middle of an image."""
     rows, columns = grid
     return (rows // 2) * columns + columns // 2
-
-
-@torch.inference_mode()
-def _encoded(model: CaptionDecoder, pixels: Tensor) -> Any:
-    return model.encode(pixels)
