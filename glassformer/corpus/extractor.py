@@ -88,9 +88,9 @@ class Extractor:
 @cache
 def shared_extractor(seconds: int) -> Extractor:
     """The extractor of this process: starting one takes as long as several pages."""
-    found = Extractor(seconds)
-    atexit.register(found.close)
-    return found
+    extractor = Extractor(seconds)
+    atexit.register(extractor.close)
+    return extractor
 
 
 def _started() -> "subprocess.Popen[bytes]":

@@ -51,8 +51,8 @@ def extracted(body: bytes, content_type: str, is_html: bool) -> dict[str, Any]:
     if tree is None:
         return {"text": "", "title": ""}
     title = beginning(UNPRINTABLE.sub("", tree.findtext(".//title") or ""), 4 * _LONGEST_TITLE)
-    found = trafilatura.extract(tree, **OPTIONS) or ""
-    return {"text": _tidy(found), "title": shortened(title, _LONGEST_TITLE)}
+    extract = trafilatura.extract(tree, **OPTIONS) or ""
+    return {"text": _tidy(extract), "title": shortened(title, _LONGEST_TITLE)}
 
 
 def _tree(text: str) -> Any:

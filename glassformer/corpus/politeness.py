@@ -69,22 +69,22 @@ class Politeness:
 
     def _robots(self, origin: Origin) -> Robots:
         with self._lock:
-            found = self._sites.get(origin)
-        if found is None:
+            robots = self._sites.get(origin)
+        if robots is None:
             try:
-                found = self._fetched(Url(*origin, "/robots.txt", ""))
+                robots = self._fetched(Url(*origin, "/robots.txt", ""))
             except FetchError as error:
-                found = error
+                robots = error
             if not self._client.stopping.is_set():
                 with self._lock:
-                    self._sites[origin] = found
+                    self._sites[origin] = robots
                     if len(self._sites) > _REMEMBERED:
                         self._sites.popitem(last=False)
-            if isinstance(found, Robots) and found.delay <= LONGEST_DELAY:
-                self.turns.postpone(origin[1].removeprefix("www."), found.delay)
-        if isinstance(found, FetchError):
-            raise FetchError(found.outcome, found.detail)
-        return found
+            if isinstance(robots, Robots) and robots.delay <= LONGEST_DELAY:
+                self.turns.postpone(origin[1].removeprefix("www."), robots.delay)
+        if isinstance(robots, FetchError):
+            raise FetchError(robots.outcome, robots.detail)
+        return robots
 
     def _fetched(self, url: Url) -> Robots:
         """Redirects are followed. A missing file allows everything; a failing server forbids it."""

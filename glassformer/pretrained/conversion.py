@@ -33,12 +33,12 @@ def read_model(
     model = without_memory(layout.model, config)
     ours = distinct(model.state_dict(keep_vars=True))
     links = [*layout.links(config)]
-    found = {_name(link, layout.prefix, source): link for link in links}
-    _check_shapes(found, ours, source, where)
-    extra = _extra(layout, {*found}, source, where)
+    links_in_file = {_name(link, layout.prefix, source): link for link in links}
+    _check_shapes(links_in_file, ours, source, where)
+    extra = _extra(layout, {*links_in_file}, source, where)
     weights = {name: torch.tensor(value) for name, value in OWN.items() if name in ours}
-    for name, tensor in source.read([*found]):
-        link = found[name]
+    for name, tensor in source.read([*links_in_file]):
+        link = links_in_file[name]
         _check_finite(tensor, name, where)
         for own, part in zip(link.ours, link.split(tensor), strict=True):
             weights[own] = part.contiguous()
@@ -77,14 +77,14 @@ def _name(link: Link, prefix: str, source: Source) -> str:
 
 
 def _check_shapes(
-    found: dict[str, Link], ours: dict[str, Tensor], source: Source, where: str
+    links_in_file: dict[str, Link], ours: dict[str, Tensor], source: Source, where: str
 ) -> None:
-    if missing := [name for name in found if name not in source.shapes]:
+    if missing := [name for name in links_in_file if name not in source.shapes]:
         raise GlassformerError(
             f"{where}: {_listed(missing)} missing. The file belongs to another config.json, or is "
             "not complete."
         )
-    for name, link in found.items():
+    for name, link in links_in_file.items():
         with torch.device("meta"):
             expected = tuple(link.join(*(ours[own] for own in link.ours)).shape)
         if source.shapes[name] != expected:

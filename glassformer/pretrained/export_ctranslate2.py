@@ -179,8 +179,8 @@ def check_ctranslate2(saved: Saved, folder: Path) -> dict[str, float]:
     engine = getattr(ctranslate2, kind.name)(str(folder), device="cpu", compute_type="float32")
     context = kind.model.context_length
     with torch.no_grad():
-        found = [kind.difference(engine, min(length, context)) for length in LENGTHS]
-    most, largest = map(max, zip(*found, strict=True))
+        differences = [kind.difference(engine, min(length, context)) for length in LENGTHS]
+    most, largest = map(max, zip(*differences, strict=True))
     return refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most}, largest)
 
 

@@ -101,14 +101,14 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
     _check_weights(saved.model, again.model, GGUFFile(folder / FILE).metadata[FILE_TYPE])
     _check_tokens(saved, again.preprocessing)
     probe = probe_of(layout.inputs, saved.model.config)
-    expected, found = probe.logits(saved.model), probe.logits(again.model)
-    differences = {"glassformer": probe.difference(expected, found)}
+    expected, rounded = probe.logits(saved.model), probe.logits(again.model)
+    differences = {"glassformer": probe.difference(expected, rounded)}
     is_known = not [*_assumed_by_transformers(family, saved.model.config)]
     if find_spec("gguf") is not None and is_known:
         theirs = logits_in_transformers(folder, layout.architecture, probe, gguf_file=FILE)
         if theirs is not None:
             tool, logits = theirs
-            refuse_if_wrong({tool: probe.difference(found, logits)}, size(found))
+            refuse_if_wrong({tool: probe.difference(rounded, logits)}, size(rounded))
             differences[tool] = probe.difference(expected, logits)
     return differences
 
@@ -204,15 +204,15 @@ def _special_ids(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
         )
     # What ends an answer comes first, then the end of text.
     ids = sorted(preprocessing.ends, key=lambda id: id == tokenizer.end_of_text)
-    found = {
+    metadata = {
         f"tokenizer.ggml.{kind}_token_id": id for kind, id in zip(("eos", "eot"), ids, strict=False)
     }
     begin = preprocessing.begin
-    found[BEGIN] = preprocessing.ends[0] if begin is None else begin
+    metadata[BEGIN] = preprocessing.ends[0] if begin is None else begin
     left = [tokenizer.token(id) for id in ids[2:] if id != tokenizer.end_of_text]
     if not left:
-        return found, []
-    return found, [f"GGUF has no place for further tokens that end a text: {', '.join(left)}"]
+        return metadata, []
+    return metadata, [f"GGUF has no place for further tokens that end a text: {', '.join(left)}"]
 
 
 def _tensors(family: Family, layout: Layout, model: nn.Module) -> Iterator[tuple[str, Tensor]]:

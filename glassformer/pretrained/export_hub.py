@@ -43,10 +43,10 @@ def layout_for(
         if layout.model == saved.name
     ]
     if not candidates:
-        known = sorted({layout.model for each in families for layout in each.layouts})
+        models = sorted({layout.model for each in families for layout in each.layouts})
         raise GlassformerError(
             f"{an(saved.name)} cannot be exported to {format}: none of its families has this "
-            f"architecture. These models can be: {', '.join(known)}."
+            f"architecture. These models can be: {', '.join(models)}."
         )
     family, layout, differences = min(candidates, key=lambda each: len(each[2]))
     if differences:
@@ -120,13 +120,13 @@ def check_hub(saved: Saved, folder: Path) -> dict[str, float]:
     probe = probe_of(layout.inputs, saved.model.config)
     expected = probe.logits(saved.model)
     again = probe.logits(read_folder(folder).model)
-    found = {"glassformer": probe.difference(expected, again)}
+    differences = {"glassformer": probe.difference(expected, again)}
     theirs = logits_in_transformers(
         folder, layout.architecture, probe, *sample_text(saved, layout.inputs)
     )
     if theirs is not None:
-        found[theirs[0]] = probe.difference(expected, theirs[1])
-    return refuse_if_wrong(found, size(expected))
+        differences[theirs[0]] = probe.difference(expected, theirs[1])
+    return refuse_if_wrong(differences, size(expected))
 
 
 def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:
@@ -134,8 +134,8 @@ def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:
     if not isinstance(saved.preprocessing, TextPreprocessing):
         return None, []
     tokenizer = saved.preprocessing.tokenizer
-    known = [tokenizer.token(id) for id in range(min(tokenizer.vocab_size, 400))]
-    text = " ".join(word.strip() for word in known if word.strip().isalpha())[:200].strip()
+    words = [tokenizer.token(id) for id in range(min(tokenizer.vocab_size, 400))]
+    text = " ".join(word.strip() for word in words if word.strip().isalpha())[:200].strip()
     if inputs == "text":
         return text, [*tokenizer.begins_with, *tokenizer.encode(text)]
     (ids,) = saved.preprocessing.encode([text])

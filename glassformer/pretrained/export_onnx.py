@@ -54,19 +54,19 @@ def check_onnx(saved: Saved, folder: Path) -> dict[str, float]:
 
     with torch.no_grad():
         pairs = _model(saved).pairs(run)
-        found = [(size(one - other), size(one)) for one, other in pairs]
-    most, largest = map(max, zip(*found, strict=True))
+        differences = [(size(one - other), size(one)) for one, other in pairs]
+    most, largest = map(max, zip(*differences, strict=True))
     return refuse_if_wrong({f"onnxruntime {onnxruntime.__version__}": most}, largest)
 
 
 def _model(saved: Saved) -> OnnxModel:
-    found = onnx_model(saved.model.cpu().eval())
-    if found is None:
+    graphs = onnx_model(saved.model.cpu().eval())
+    if graphs is None:
         raise GlassformerError(
             f"{an(saved.name)} cannot be exported to ONNX, only Transformers and bags of words "
             "can. Use --format safetensors."
         )
-    return found
+    return graphs
 
 
 def _write(graph: Graph, path: Path) -> None:

@@ -108,9 +108,9 @@ class GGUFFile:
     def _take(self, size: int) -> bytes:
         if size > len(self._data) - self._place:
             raise self._damaged(f"{size:,} bytes are missing at byte {self._place:,}")
-        found = self._data[self._place : self._place + size]
+        content = self._data[self._place : self._place + size]
         self._place += size
-        return found
+        return content
 
     def _unpack(self, form: str) -> tuple[Any, ...]:
         return struct.unpack(f"<{form}", self._take(struct.calcsize(f"<{form}")))

@@ -122,7 +122,7 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
     pieces = [tokenizer.piece(id) for id in range(num_tokens)]
     added = {token["id"]: token["special"] for token in file["added_tokens"]}
     kinds = {True: CONTROL, False: USER_DEFINED, None: NORMAL}
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "model": "gpt2",
         "pre": rule,
         "tokens": [f"[PAD{id}]" if each is None else each for id, each in enumerate(pieces)],
@@ -141,7 +141,7 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
             f"the tokenizer puts {len(before)} tokens before every text, but GGUF has room for "
             "one. Use --format hf or onnx."
         )
-    return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
+    return {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
 
 
 def _rule_of(file: dict[str, Any]) -> str | None:

@@ -63,7 +63,7 @@ def _snapshot(source: str, cache: str) -> Path:
         disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry
     try:
-        found = snapshot_download(
+        folder = snapshot_download(
             name,
             revision=revision or None,
             cache_dir=cache,
@@ -87,21 +87,21 @@ def _snapshot(source: str, cache: str) -> Path:
     except (LocalEntryNotFoundError, ConnectionError) as error:
         raise GlassformerError(_unreachable(name, revision, Path(cache), error)) from None
     except Exception as error:  # the call depends on a network and a disk
-        place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
-        raise GlassformerError(f"{source} cannot be loaded: {place}{cause(error)}.") from error
-    _check_complete(Path(found), source)
-    return Path(found)
+        where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+        raise GlassformerError(f"{source} cannot be loaded: {where}{cause(error)}.") from error
+    _check_complete(Path(folder), source)
+    return Path(folder)
 
 
 def _unreachable(name: str, revision: str, cache: Path, error: Any) -> str:
     """What is missing in the cache, and how to get it."""
     source = f"{name}@{revision}" if revision else name
     folder = cache / f"models--{name.replace('/', '--')}"
-    known = sorted(path.name for path in (folder / "snapshots").glob("*"))
+    commits = sorted(path.name for path in (folder / "snapshots").glob("*"))
     if partial := getattr(error, "snapshot_path", None):
         problem = f"{source} is not complete in the hub's cache ({partial})"
-    elif known:
-        problem = f"the hub's cache ({cache}) has {name} only at {', '.join(known)}"
+    elif commits:
+        problem = f"the hub's cache ({cache}) has {name} only at {', '.join(commits)}"
     else:
         problem = f"{source} is neither a local folder nor in the hub's cache ({cache})"
     return (

@@ -60,12 +60,14 @@ def settings_of(folder: Path, name: str) -> Values:
 
 
 def read_language(folder: Path, config: Values) -> TextPreprocessing:
-    found = read_text(folder, config)
+    preprocessing = read_text(folder, config)
     generation = settings_of(folder, GENERATION)
     file, values = (GENERATION, generation) if "eos_token_id" in generation else (CONFIG, config)
     where = f"{folder / file}: eos_token_id"
-    ends = end_tokens(values.get("eos_token_id"), found.tokenizer, where)
-    return found.changed(end_tokens=ends, begin_token=_begin_token(folder, found.tokenizer))
+    ends = end_tokens(values.get("eos_token_id"), preprocessing.tokenizer, where)
+    return preprocessing.changed(
+        end_tokens=ends, begin_token=_begin_token(folder, preprocessing.tokenizer)
+    )
 
 
 def _begin_token(folder: Path, tokenizer: Tokenizer) -> str | None:
@@ -79,13 +81,13 @@ def read_text(folder: Path, config: Values) -> TextPreprocessing:
 
 
 def read_masked(folder: Path, config: Values) -> MaskedTextPreprocessing:
-    found = MaskedTextPreprocessing(**_of_text(folder, config))
-    if settings_of(folder, LENGTHS).get("do_lower_case") and not found.tokenizer.folds_case:
+    preprocessing = MaskedTextPreprocessing(**_of_text(folder, config))
+    if settings_of(folder, LENGTHS).get("do_lower_case") and not preprocessing.tokenizer.folds_case:
         raise GlassformerError(
             f"{folder / LENGTHS}: do_lower_case is true, but the tokenizer keeps capital letters. "
             "Set it to false, and pass texts in lower case."
         )
-    return found
+    return preprocessing
 
 
 def _of_text(folder: Path, config: Values) -> Values:
@@ -95,24 +97,26 @@ def _of_text(folder: Path, config: Values) -> Values:
 def _tokenizer(folder: Path, config: Values) -> Tokenizer:
     if (folder / TOKENIZER).is_file():
         return Tokenizer.load(folder / TOKENIZER)
-    found = read_vocabulary(folder, config.get("model_type"))
-    if found is None:
+    tokenizer = read_vocabulary(folder, config.get("model_type"))
+    if tokenizer is None:
         raise GlassformerError(
             f"{folder / TOKENIZER} does not exist. If the folder has another kind of vocabulary, "
             "convert it: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
         )
-    return found
+    return tokenizer
 
 
 def _template(folder: Path) -> str | None:
     path = folder / TEMPLATE
     if path.is_file() and path.stat().st_size <= LARGEST_TEMPLATE:
         return path.read_text(encoding="utf-8", errors="replace")
-    found = settings_of(folder, TOKENIZER_CONFIG).get("chat_template")
-    if isinstance(found, list):  # several with names
-        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else None
+    template = settings_of(folder, TOKENIZER_CONFIG).get("chat_template")
+    if isinstance(template, list):  # several with names
+        named = {
+            each.get("name"): each.get("template") for each in template if isinstance(each, dict)
+        }
+        template = named.get("default")
+    return template if isinstance(template, str) and len(template) <= LARGEST_TEMPLATE else None
 
 
 def write_language(folder: Path, preprocessing: TextPreprocessing, length: int | None) -> Values:
@@ -166,8 +170,8 @@ def _write_encoder(
 def _roles(tokenizer: Tokenizer) -> dict[str, int]:
     """The special tokens whose names say what they are for."""
     special = tokenizer.special_tokens
-    found = {role: [name for name in names if name in special] for role, names in ROLES.items()}
-    return {role: special[names[0]] for role, names in found.items() if names}
+    present = {role: [name for name in names if name in special] for role, names in ROLES.items()}
+    return {role: special[names[0]] for role, names in present.items() if names}
 
 
 def _write_settings(
@@ -229,15 +233,15 @@ def write_pair(folder: Path, preprocessing: PairPreprocessing, length: int | Non
 
 
 def read_images(folder: Path, config: Values) -> ImagePreprocessing:
-    found = settings_of(folder, IMAGES)
+    settings = settings_of(folder, IMAGES)
     channels = config.get("num_channels", 3)
-    if not found.get("do_normalize", True):
-        found = found | {"image_mean": [0.0] * channels, "image_std": [1.0] * channels}
+    if not settings.get("do_normalize", True):
+        settings = settings | {"image_mean": [0.0] * channels, "image_std": [1.0] * channels}
     return ImagePreprocessing(
         image_size=config.get("image_size", 224),
         num_channels=channels,
-        image_mean=tuple(found.get("image_mean", [0.5] * channels)),
-        image_std=tuple(found.get("image_std", [0.5] * channels)),
+        image_mean=tuple(settings.get("image_mean", [0.5] * channels)),
+        image_std=tuple(settings.get("image_std", [0.5] * channels)),
     )
 
 
@@ -273,9 +277,9 @@ def read_palette(folder: Path, config: Values) -> PalettePreprocessing:
 
 def _shade(value: float) -> float:
     """From 0 to 255; theirs is from -1 to 1. A palette that was learned here has whole numbers."""
-    found = (value + 1) * 127.5
-    whole = round(found)
-    return min(255, max(0, whole if abs(found - whole) < 1e-9 else found))
+    shade = (value + 1) * 127.5
+    whole = round(shade)
+    return min(255, max(0, whole if abs(shade - whole) < 1e-9 else shade))
 
 
 def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
@@ -317,16 +321,16 @@ _HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_len
 
 def generation_settings(folder: Path, inputs: Inputs) -> tuple[Values, list[str]]:
     """Our settings of generation, and the names of theirs that are not applied."""
-    found = settings_of(folder, GENERATION)
+    settings = settings_of(folder, GENERATION)
     known = SETTINGS.get(inputs, ())
     values = {
         key: value
-        for key, value in found.items()
+        for key, value in settings.items()
         if key in known and value is not None and value != _OFF.get(key)
     }
     others = [
         key
-        for key, value in found.items()
+        for key, value in settings.items()
         if key not in (*known, *_HARMLESS) and not key.endswith("_token_id") and value
     ]
     return values, others

@@ -91,8 +91,8 @@ def _check_size(path: Path) -> None:
 
 
 def read_preprocessing(folder: Path, adapter: Adapter | None = None) -> Preprocessing:
-    found = describe(folder, adapter)
-    return _inputs(folder, found)
+    description = describe(folder, adapter)
+    return _inputs(folder, description)
 
 
 def read_generation(folder: Path, adapter: Adapter | None = None) -> Values:
@@ -100,31 +100,31 @@ def read_generation(folder: Path, adapter: Adapter | None = None) -> Values:
     return generation_settings(folder, describe(folder, adapter).layout.inputs)[0]
 
 
-def _inputs(folder: Path, found: Description) -> Preprocessing:
-    values = {**found.layout.defaults, **found.theirs}
+def _inputs(folder: Path, description: Description) -> Preprocessing:
+    values = {**description.layout.defaults, **description.theirs}
     try:
-        preprocessing = KINDS[found.layout.inputs].read(folder, values)
+        preprocessing = KINDS[description.layout.inputs].read(folder, values)
     except (TypeError, KeyError, ValueError, ArithmeticError) as error:
         why = reason(error.errors()[0]) if isinstance(error, ValidationError) else repr(error)
         raise GlassformerError(
             f"{folder}: its preprocessing cannot be read: {why}. Copy the whole folder."
         ) from None
-    preprocessing.check_model(found.config, str(folder), "Copy the whole folder.")
+    preprocessing.check_model(description.config, str(folder), "Copy the whole folder.")
     return preprocessing
 
 
 def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
     """The model in a folder, converted to one of ours, with an adapter merged into it."""
-    found = describe(folder, adapter)
-    layout = found.layout
-    preprocessing = _inputs(folder, found)
+    description = describe(folder, adapter)
+    layout = description.layout
+    preprocessing = _inputs(folder, description)
     source: Any = open_weights(folder).renamed(layout.renames)
     if adapter is not None:
         own = read_json(folder / CONFIG).get("architectures")
-        is_other = own != found.theirs.get("architectures")
-        source = adapter.applied(layout, found.config, source, is_other)
+        is_other = own != description.theirs.get("architectures")
+        source = adapter.applied(layout, description.config, source, is_other)
     where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
-    model, left_out = read_model(layout, found.config, source, where)
+    model, left_out = read_model(layout, description.config, source, where)
     generation, ignored = generation_settings(folder, layout.inputs)
     notes = [] if adapter is None else [adapter.about()]
     if left_out:
@@ -135,7 +135,7 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
         notes.append(f"the weights were stored as {types} and are computed as float32")
     if ignored:
         notes.append(f"settings of generation that are not applied: {', '.join(sorted(ignored))}")
-    if not getattr(found.config, "has_head", True) and SENTENCES not in found.theirs:
+    if not getattr(description.config, "has_head", True) and SENTENCES not in description.theirs:
         notes.append("there is no modules.json: `embed` takes the mean of the vectors of a text")
     return converted(layout.architecture, model, preprocessing, notes, generation)
 
@@ -153,7 +153,7 @@ def _sentences(folder: Path) -> Values:
             f"{folder / MODULES}: the module {unknown[0]} is unknown. These are known: "
             "Transformer, Pooling, Normalize."
         )
-    found: Values = {"normalize": "Normalize" in kinds}
+    settings: Values = {"normalize": "Normalize" in kinds}
     if "Pooling" in kinds:
         place = paths[kinds.index("Pooling")]
         if place in ("", ".", "..") or Path(place).name != place:
@@ -162,16 +162,16 @@ def _sentences(folder: Path) -> Values:
                 "folder beside it. Copy it again."
             )
         _check_size(folder / place / CONFIG)
-        found["pooling"] = _pooling(folder / place / CONFIG)
+        settings["pooling"] = _pooling(folder / place / CONFIG)
     length = settings_of(folder, LENGTHS).get("max_seq_length")
     if isinstance(length, int):
-        found["sentence_length"] = length
+        settings["sentence_length"] = length
     if prompt := settings_of(folder, PROMPTS).get("default_prompt_name"):
         raise GlassformerError(
             f'{folder / PROMPTS}: the prompt "{prompt}" before every text (default_prompt_name) '
             "cannot be imported. Set it to null, and write the prompt before your texts."
         )
-    return found
+    return settings
 
 
 def _pooling(path: Path) -> str:
@@ -180,12 +180,12 @@ def _pooling(path: Path) -> str:
         modes = [mode]
     else:
         names = {"mean_tokens": "mean", "cls_token": "cls", "max_tokens": "max"}
-        chosen = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
-        modes = [names.get(key.removeprefix("pooling_mode_"), key) for key in chosen]
-    known = {"mean": "mean", "cls": "first", "max": "max"}
-    if len(modes) != 1 or modes[0] not in known:
+        switched_on = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
+        modes = [names.get(key.removeprefix("pooling_mode_"), key) for key in switched_on]
+    kinds = {"mean": "mean", "cls": "first", "max": "max"}
+    if len(modes) != 1 or modes[0] not in kinds:
         raise GlassformerError(
             f"{path}: pooling by {' and '.join(modes) or 'nothing'} is unknown. These are known: "
-            f"{', '.join(known)}."
+            f"{', '.join(kinds)}."
         )
-    return known[modes[0]]
+    return kinds[modes[0]]

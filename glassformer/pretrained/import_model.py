@@ -71,7 +71,7 @@ def import_model(
     sources = [source] if base is None else [source, located(base)]
     check_replaceable(folder, force, *(Path(str(each)) for each in sources))
     if isinstance(source, Path) and is_adapter(source):
-        format, found = "LoRA adapter", read_adapter(source, base)
+        format, imported = "LoRA adapter", read_adapter(source, base)
     elif base is not None:
         raise UsageError(f"{path} is not an adapter, so it has no base model. Leave out --base.")
     elif source.is_dir():
@@ -79,20 +79,22 @@ def import_model(
             raise GlassformerError(f"{path} is a folder without a {CONFIG}. {WHAT}")
         if not is_hugging_face(source):
             raise UsageError(f"{path} is a model of glassformer already. Use it as it is.")
-        format, found = "Hugging Face", read_folder(source)
+        format, imported = "Hugging Face", read_folder(source)
     else:
-        known = format_of(source)
-        format, found = known.name, known.read(source)
-    verb, *arguments = found.command
+        file_format = format_of(source)
+        format, imported = file_format.name, file_format.read(source)
+    verb, *arguments = imported.command
     origin = origin_of(path)
-    about = f"Imported with glassformer {__version__} from `{origin}`: {found.about}"
-    card = own_card(found.name, about, found.command)
+    about = f"Imported with glassformer {__version__} from `{origin}`: {imported.about}"
+    card = own_card(imported.name, about, imported.command)
     with new_folder(folder, has_own_manifest=True) as partial:
-        save_model(partial, found.model, found.preprocessing, card)
-        if found.generation:
-            write_json(partial / GENERATION, found.generation)
+        save_model(partial, imported.model, imported.preprocessing, card)
+        if imported.generation:
+            write_json(partial / GENERATION, imported.generation)
     trial = (verb, str(folder), *arguments)
-    return ImportedModel(folder, format, found.name, found.about, trial, origin, found.notes)
+    return ImportedModel(
+        folder, format, imported.name, imported.about, trial, origin, imported.notes
+    )
 
 
 def origin_of(path: str | Path) -> str:

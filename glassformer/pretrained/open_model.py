@@ -71,8 +71,8 @@ class ForeignFolder(StoredModel):
 
     def config(self) -> tuple[str, Config]:
         with self._parts() as parts:
-            found = describe(*parts)
-        return found.layout.model, found.config
+            description = describe(*parts)
+        return description.layout.model, description.config
 
     def preprocessing(self) -> Preprocessing:
         with self._parts() as parts:
@@ -104,11 +104,11 @@ def read_adapter(folder: Path, base: Source | None = None) -> ForeignModel:
     """A LoRA adapter merged into its base model: `base`, or the one that it names."""
     adapter = open_adapter(folder)
     with _base_folder(adapter, base) as base_folder:
-        found = read_folder(base_folder, adapter)
+        merged = read_folder(base_folder, adapter)
     if base is None or adapter.base is None or _is_same(os.fspath(base), adapter.base):
-        return found
+        return merged
     note = f"the adapter names {adapter.base} as its base model, but was merged into {base}"
-    return replace(found, notes=(*found.notes, note))
+    return replace(merged, notes=(*merged.notes, note))
 
 
 def _is_same(one: str, other: str) -> bool:

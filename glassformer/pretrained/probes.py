@@ -23,10 +23,10 @@ class Probe:
     def logits(self, model: nn.Module) -> Tensor:
         """What a model of ours computes from them."""
         with torch.inference_mode():
-            found = _computed(model.eval(), self.inputs)
+            values = _computed(model.eval(), self.inputs)
             if isinstance(model, Labeller):
-                found = found / model.temperature
-        return found.float().cpu()
+                values = values / model.temperature
+        return values.float().cpu()
 
     def difference(self, one: Tensor, other: Tensor) -> float:
         """The largest difference between logits."""

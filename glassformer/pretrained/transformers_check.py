@@ -36,18 +36,18 @@ def logits_in_transformers(
         path = Path(scratch) / "inputs.safetensors"
         save_file(probe.inputs, path)
         arguments = [str(folder), architecture, str(path), json.dumps(text), json.dumps(more)]
-        found = _answer(arguments, folder)
+        answer = _answer(arguments, folder)
         logits = load_file(f"{path}.logits")["logits"]
-    if found["missing"]:
+    if answer["missing"]:
         raise GlassformerError(
-            f"transformers misses {', '.join(found['missing'][:3])} in {folder}."
+            f"transformers misses {', '.join(answer['missing'][:3])} in {folder}."
         )
-    if text is not None and found["ids"] != [*ids]:
+    if text is not None and answer["ids"] != [*ids]:
         raise GlassformerError(
             f"transformers reads a text with the tokenizer of {folder} as other tokens than "
             "glassformer does."
         )
-    return f"transformers {found['version']}", logits
+    return f"transformers {answer['version']}", logits
 
 
 def _answer(arguments: list[str], folder: Path) -> dict[str, Any]:
@@ -63,5 +63,5 @@ def _answer(arguments: list[str], folder: Path) -> dict[str, Any]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it ended without a message"])[-1]
         raise GlassformerError(f"transformers cannot load {folder}: {last}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
