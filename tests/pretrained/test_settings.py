@@ -77,7 +77,7 @@ def test_what_sentence_transformers_does_to_texts_is_not_ignored(
     publish("bert-body", tmp_path)
     (tmp_path / "modules.json").write_text('[{"type": "x.Transformer", "path": ""}]')
     (tmp_path / file).write_text(json.dumps(dict.fromkeys(settings)))
-    assert read_folder(tmp_path).verb == "embed"
+    assert read_folder(tmp_path).command[0] == "embed"
     (tmp_path / file).write_text(json.dumps(settings))
     with pytest.raises(GlassformerError, match=f"{file}.*{next(iter(settings))}"):
         read_folder(tmp_path)
