@@ -145,11 +145,12 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
 
     from glassformer.training.finetuning import new_model
     from glassformer.training.learner import Learner
+    from glassformer.training.loop import learn
     from glassformer.training.preparation import prepare, use_machine
     from glassformer.training.timing import choose_threads
 
     made = recipe(name, data)
-    objective = prepare(made, folder, lambda _: None).objective()
+    objective = prepare(made, folder, lambda _: None)
     setup = use_machine(made)
     model = new_model(objective.recipe).to(setup.device)
     objective.initialize(model)
@@ -160,7 +161,7 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
         torch.set_num_threads(choose_threads(objective, setup))
 
         def step() -> int:
-            learner.learn(next(steps), rate=0.1)
+            learn(learner, next(steps), rate=0.1)
             return int(objective.items_per_step)
 
         return step
@@ -261,7 +262,7 @@ def beam_search(data: Path) -> Work:
     from glassformer.training.preparation import prepare
 
     folder = Path(data) / "translator-run"
-    objective: Any = prepare(recipe("translator", data), folder, lambda _: None).objective()
+    objective: Any = prepare(recipe("translator", data), folder, lambda _: None)
     model: Any = new_model(objective.recipe).eval()
     rows = torch.randint(8, 1000, (16, 20)).tolist()
     torch.manual_seed(0)

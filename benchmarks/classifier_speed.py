@@ -77,7 +77,7 @@ def examples(batch: Any) -> int:
 def main(data: Path) -> None:
     torch.manual_seed(0)
     with TemporaryDirectory() as folder:
-        objective = prepare(recipe(data), Path(folder), print).objective()
+        objective = prepare(recipe(data), Path(folder), print)
         mine, other = in_turns([ours(objective), theirs(objective)], STEPS, ROUNDS)
         padding = objective.dataset.padding
     print(describe())

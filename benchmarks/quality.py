@@ -15,8 +15,8 @@ from typing import Any, TextIO
 
 from benchmarks.machine import describe
 from glassformer.training import run as story
-from glassformer.training.loop import fit
 from glassformer.training.recipes import make_recipe
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 
 SHAPE = {"num_layers": 4, "d_model": 128, "num_heads": 4, "context_length": 64}

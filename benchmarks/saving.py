@@ -11,12 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from glassformer.training.callback import StateIO
-
 from benchmarks.machine import describe
+from glassformer.training import loop
 from glassformer.training import run as story
-from glassformer.training.loop import fit
 from glassformer.training.recipes import make_recipe
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.run_log import RunLog
 
@@ -36,7 +35,7 @@ def main() -> None:
 
         return call
 
-    for owner, name in ((StateIO, "save_checkpoint"), (RunLog, "sync"), (RunFolder, "prune")):
+    for owner, name in ((loop, "save_state"), (RunLog, "sync"), (RunFolder, "prune")):
         setattr(owner, name, clocked(getattr(owner, name)))
     recipe = make_recipe(
         {
@@ -47,7 +46,7 @@ def main() -> None:
     )
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "run")
-        story.begin(recipe, run, lambda line: None)
+        story.begin(recipe, run, io.StringIO())
         start = time.perf_counter()
         fit(run, io.StringIO())
         whole = time.perf_counter() - start

@@ -176,7 +176,7 @@ def main(data: Path) -> None:
     torch.manual_seed(0)
     print(describe())
     with TemporaryDirectory() as folder:
-        objective: Any = prepare(recipe(data), Path(folder), print).objective()
+        objective: Any = prepare(recipe(data), Path(folder), print)
         ours = train_in_turns(objective)
     theirs = marian(objective, ours).eval()
     merge_projections(ours)  # as glassformer.load does

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from glassformer.errors import GlassformerError
-from glassformer.training.loop import fit
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 from proofs.runs import begun, copied, finished, in_child, small_recipe
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch.utils.tensorboard.writer  # noqa: F401 (like all else, once, before the forks)
 
+import glassformer.training.loop  # noqa: F401 (the same)
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.continuing import continued
-from glassformer.training.loop import fit
+from glassformer.training.continuing import continue_model
 from glassformer.training.recipes import make_recipe
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "it")
@@ -46,7 +47,7 @@ def further_recipe(folder: Path, recipe: Recipe) -> Recipe:
     values = recipe.model_dump(mode="json")
     start = {"model": str(first.path), "head": "kept", "lora": True, "lora_dropout": 0.1}
     kept = {key: values[key] for key in ("data", "training")}
-    return make_recipe(continued(kept | {"finetune": start}, {}))
+    return make_recipe(continue_model(kept | {"finetune": start}, {}))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

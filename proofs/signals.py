@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.training.loop import fit
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 from proofs.runs import begun, copied, finished, in_child, small_recipe
 

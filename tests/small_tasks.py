@@ -109,7 +109,7 @@ def recipe_for(name: str, data: Path, model: dict[str, Any] | None = None, **mor
 
 def ready(recipe: Recipe, folder: Path, say: Say = silently) -> tuple[Any, Any]:
     """What to learn, with every choice made, and a new model to learn it."""
-    objective = prepare(recipe, folder, say).objective()
+    objective = prepare(recipe, folder, say)
     return objective, new_model(objective.recipe)
 
 
@@ -126,7 +126,7 @@ def trained(recipe: Recipe, folder: Path) -> Path:
 def best(folder: Path) -> dict[str, float]:
     """The scores of the best validation, by their column."""
     run = RunFolder(folder)
-    found = run.standing(run.last_step()).best
+    found = run.state(run.last_step()).standing.best
     assert found is not None
     return found
 

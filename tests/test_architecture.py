@@ -17,7 +17,7 @@ PACKAGE = Path(glassformer.__file__).parent
 
 LEVELS = {
     **dict.fromkeys(("errors", "wording", "tables", "durations", "config", "config_errors"), 0),
-    **dict.fromkeys(("atomic_files", "folder_lock", "options", "runtime"), 0),
+    **dict.fromkeys(("atomic_files", "folder_lock", "options", "progress", "runtime"), 0),
     **dict.fromkeys(("nn", "text"), 1),
     **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
     "preprocessing": 3,
@@ -28,7 +28,7 @@ LEVELS = {
     "planning": 7,
     "corpus": 7,
     "training": 8,
-    **dict.fromkeys(("comparison", "demo"), 9),
+    **dict.fromkeys(("comparison", "demo", "lightning"), 9),
     **dict.fromkeys(("api", "server"), 10),
     **dict.fromkeys(("cli", "sklearn"), 11),
     "__main__": 12,
@@ -185,13 +185,16 @@ def test_the_files_of_the_training_import_each_other_in_no_circle() -> None:
     TopologicalSorter(modules).prepare()  # raises CycleError
 
 
-def test_only_training_imports_lightning() -> None:
+@pytest.mark.parametrize(
+    ("package", "user"), [("lightning_fabric", "training"), ("lightning", "lightning")]
+)
+def test_only_one_part_imports_lightning(package: str, user: str) -> None:
     users = {
         unit(file)
         for file, tree in TREES.items()
-        if any(name.split(".")[0] == "lightning_fabric" for name in imports(tree))
+        if any(name.split(".")[0] == package for name in imports(tree))
     }
-    assert users == {"training"}
+    assert users == {user}
 
 
 @pytest.mark.parametrize(

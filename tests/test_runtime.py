@@ -350,7 +350,8 @@ def test_processes_of_one_node_share_its_cores(
     fake: Probe, torch_settings: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert prepare(device="cpu").threads == 2
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
     assert prepare(device="cpu").threads == 1
 
 

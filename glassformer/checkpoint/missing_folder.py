@@ -39,8 +39,6 @@ def no_run(path: Path) -> str:
 def _did_you_mean(path: Path, file: str) -> str:
     """A folder with this file and a similar name, beside the missing one or among the runs."""
     outer = [each for each in (path.parent, Path("runs")) if each.is_dir()]
-    folders = {
-        found.parent.name: found.parent for each in outer for found in each.glob(f"*/{file}")
-    }
+    folders = {path.parent.name: path.parent for each in outer for path in each.glob(f"*/{file}")}
     near = similar(path.name, folders, cutoff=0.8)
     return f"Did you mean {folders[near]}?" if near else ""

@@ -125,8 +125,8 @@ def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
     """Give a model without memory its weights, each by its first name."""
     expected = model.state_dict(keep_vars=True)
     parameters = {
-        id(known): nn.Parameter(weights[name]) if isinstance(known, nn.Parameter) else weights[name]
-        for name, known in distinct(expected).items()
+        id(empty): nn.Parameter(weights[name]) if isinstance(empty, nn.Parameter) else weights[name]
+        for name, empty in distinct(expected).items()
     }
     complete = {name: parameters[id(tensor)] for name, tensor in expected.items()}
     model.load_state_dict(complete, assign=True)
@@ -174,8 +174,8 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
         stored_once = distinct(model.state_dict(keep_vars=True))
         for name, tensor in stored_once.items():
             if file.shapes.get(name) != tuple(tensor.shape):
-                found = f"has shape {file.shapes[name]}" if name in file.shapes else "is missing"
-                what = f"{name} {found}; {CONFIG} expects {tuple(tensor.shape)}"
+                shape = f"has shape {file.shapes[name]}" if name in file.shapes else "is missing"
+                what = f"{name} {shape}; {CONFIG} expects {tuple(tensor.shape)}"
                 raise GlassformerError(f"{path}: {what}. Copy both files from the same model.")
         if extra := sorted(file.shapes.keys() - stored_once.keys()):
             what = f"{extra[0]} is not part of the model in {CONFIG}"
@@ -194,15 +194,15 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
 
 def _quantize_as_in(file: SafetensorsFile, model: nn.Module) -> None:
     """Give a model without memory the quantised layers that a file has weights for."""
-    known = {f"{name}.weight": name for name, *_ in quantizable(model)}
-    found = {name for name, kind in file.types.items() if kind == "I8"}
-    if unknown := sorted(found - known.keys()):
+    layers = {f"{name}.weight": name for name, *_ in quantizable(model)}
+    int8 = {name for name, kind in file.types.items() if kind == "I8"}
+    if unknown := sorted(int8 - layers.keys()):
         raise GlassformerError(
             f"{file.path}: {unknown[0]} has the type int8, but is not the weight of a layer that "
             "can be quantised. Export the model again."
         )
-    if found:
-        quantize(model, {known[name] for name in found})
+    if int8:
+        quantize(model, {layers[name] for name in int8})
 
 
 def _check_scales(model: nn.Module, path: Path) -> None:

@@ -51,10 +51,10 @@ def check_replaceable(folder: Path, force: bool, *sources: Path, sign: str = CON
 
 def _others(folder: Path) -> Iterator[str]:
     """The names in a folder that are not a model's."""
-    known = (*FILES, *file_names())
+    names = (*FILES, *file_names())
     for entry in folder.iterdir():
         if not entry.is_dir():
-            if not _matches(entry.name, known):
+            if not _matches(entry.name, names):
                 yield entry.name
         elif not _matches(entry.name, FOLDERS):
             yield f"{entry.name}/"
@@ -70,7 +70,7 @@ def check_kept(folder: Path, source: Path) -> None:
     """Refuse a folder to replace, if what is read from `source` would go with it."""
     out = folder.resolve()
     # A link is lost with the folder around it, and what it leads to with the folder around that.
-    for place in (source.resolve(), source.parent.resolve() / source.name):
-        if place.is_relative_to(out):
-            relation = "is" if place == out else "contains"
+    for path in (source.resolve(), source.parent.resolve() / source.name):
+        if path.is_relative_to(out):
+            relation = "is" if path == out else "contains"
             raise UsageError(f"{folder} {relation} the source ({source}). Choose another --out.")

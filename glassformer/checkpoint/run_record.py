@@ -21,15 +21,15 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
     return rows_of(path)[0]
 
 
-def rows_of(path: Path, known: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
-    """The complete rows, and the number of lines that are damaged; `known` are the columns that
+def rows_of(path: Path, expected: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
+    """The complete rows, and the number of lines that are damaged; `expected` are the columns that
     may have a place in a row."""
     if not path.is_file():
         return [], 0
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         header, *lines = [line[:-1] for line in file if line.endswith("\n")] or [""]
     columns = header.split(",")
-    is_known = "step" in columns and set(columns) <= set(known or columns)
+    is_known = "step" in columns and set(columns) <= set(expected or columns)
     cells = [line.split(",") for line in lines]
     whole = [row for row in cells if is_known and len(row) == len(columns)]
     rows = [dict(zip(columns, row, strict=True)) for row in whole]
@@ -52,8 +52,8 @@ def read_samples(folder: Path) -> list[tuple[int, str]]:
 def curves_of(rows: Sequence[dict[str, str]]) -> dict[str, list[float | None]]:
     """The rows as columns of numbers; columns without any are left out."""
     names = list(rows[0]) if rows else []
-    found = {name: [_number(row[name]) for row in rows] for name in names}
-    return {name: values for name, values in found.items() if any(v is not None for v in values)}
+    curves = {name: [_number(row[name]) for row in rows] for name in names}
+    return {name: values for name, values in curves.items() if any(v is not None for v in values)}
 
 
 def _number(text: str) -> float | None:

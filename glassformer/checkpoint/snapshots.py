@@ -28,8 +28,8 @@ def snapshots_of(run: Path) -> list[tuple[int, Path]]:
     """(step, file), oldest first."""
     folder = run / SNAPSHOTS
     files = folder.iterdir() if folder.is_dir() else ()
-    found = [(NAME.fullmatch(file.name), file) for file in files]
-    return sorted((int(match[1]), file) for match, file in found if match)
+    matches = [(NAME.fullmatch(file.name), file) for file in files]
+    return sorted((int(match[1]), file) for match, file in matches if match)
 
 
 def forget_snapshots(run: Path, after: int) -> None:

@@ -87,9 +87,9 @@ def load_values(folder: Path) -> dict[str, Any]:
 def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
     try:
         files = [folder / TENSORS, *sorted(folder.glob("state-*.safetensors"))]
-        found = (item for file in files for item in load_file(file).items())
+        stored = (item for file in files for item in load_file(file).items())
         # Copies: on Windows, a mapped file cannot be deleted, as states are.
-        tensors = {name: each.clone() if with_tensors else each.to("meta") for name, each in found}
+        tensors = {name: each.clone() if with_tensors else each.to("meta") for name, each in stored}
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
         if isinstance(state, dict):
             return state

@@ -1,5 +1,6 @@
 """glassformer corpus build: from the pages in WARC files to a corpus of texts."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,7 @@ from glassformer.cli.options import (
     switch,
     takes,
 )
-from glassformer.cli.output import bar, note, print_result, progress_line, say
+from glassformer.cli.output import note, print_result, say
 from glassformer.cli.signals import heed_signals
 
 
@@ -73,17 +74,18 @@ def build(
     from glassformer.corpus.build import build
     from glassformer.corpus.build_settings import build_settings
     from glassformer.corpus.executors import make_executor
+    from glassformer.progress import ProgressLine, bar
 
     heed_signals("stopped. Run the same command again to continue.")
     kind, workers, assignments = (chosen.pop(option.name, None) for option in Work.parameters)
     settings = build_settings(chosen)
-    with progress_line() as show:
+    with ProgressLine(sys.stderr) as line:
 
-        def progress(step: str, done: int, total: int) -> None:
-            if show is not None:
-                show(f"{step} {bar(done / max(total, 1))} {done:,}/{total:,}")
+        def show(step: str, done: int, total: int) -> None:
+            line.show(f"{step} {bar(done, total)} {done:,}/{total:,}")
 
-        executor = make_executor(kind, workers, assignments, show and progress)
+        progress = show if line.is_terminal else None
+        executor = make_executor(kind, workers, assignments, progress)
         corpus = build(warc, out, settings, links, executor, force)
     note(*corpus.notes)
     print_result(corpus, as_json)

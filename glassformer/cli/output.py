@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from glassformer.predict.answers import WrittenTexts
     from glassformer.predict.predictor import LikelyToken
     from glassformer.text.tokenizers import Tokenizer
-
-
-BAR = 20
 
 
 class Result(Protocol):
@@ -58,43 +55,16 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def progress_line() -> Iterator[Callable[[str], None] | None]:
-    """Shows a line on a terminal, in place of the one before; nothing is left of it at the end.
-    None where nobody watches: in a log."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    stream, shown = sys.stderr, ""  # what libraries print meanwhile goes elsewhere
-
-    def show(line: str) -> None:
-        nonlocal shown
-        if line != shown:
-            stream.write(f"\r{line.ljust(len(shown))}" + ("" if line else "\r"))
-            stream.flush()
-            shown = line
-
-    try:
-        yield show
-    finally:
-        show("")
-
-
-def bar(share: float) -> str:
-    filled = int(BAR * share)
-    return "▰" * filled + "▱" * (BAR - filled)
-
-
-@contextmanager
 def showing_progress(what: str) -> Iterator[None]:
-    """A bar on a terminal while something is read."""
+    """A bar on a terminal while something is read; nothing in a log, and nothing at the end."""
     from glassformer.evaluation.evaluating import listening
+    from glassformer.progress import ProgressLine, bar
 
-    with progress_line() as show:
-        if show is None:
-            yield
-            return
-        with listening(lambda share: show(f"{what} {bar(share)} {share:.0%}" if share < 1 else "")):
-            yield
+    def show(share: float) -> None:
+        line.show(f"{what} {bar(share)} {share:.0%}" if share < 1 else "")
+
+    with ProgressLine(sys.stderr) as line, listening(show):
+        yield
 
 
 def note(*texts: str) -> None:

@@ -21,7 +21,6 @@ from typing import Any, TextIO
 from glassformer import __version__
 from glassformer.atomic_files import MANIFEST
 from glassformer.corpus.addresses import Network
-from glassformer.corpus.fetch_progress import FetchProgress
 from glassformer.corpus.frontier import Frontier, Link
 from glassformer.corpus.http_request import PAGES, REDIRECTS, Client
 from glassformer.corpus.links import LINKS, link_in
@@ -40,7 +39,8 @@ from glassformer.corpus.urls import BadUrlError, Url, parse_url
 from glassformer.corpus.warc_records import Page
 from glassformer.errors import GlassformerError, UsageError, require
 from glassformer.folder_lock import locked
-from glassformer.wording import cause
+from glassformer.progress import ProgressLine, bar
+from glassformer.wording import cause, clock
 
 _GRACE = 3.0  # seconds for workers to end
 _FEW = 5  # links that say the same, if there are no more
@@ -126,8 +126,10 @@ def fetch_pages(
     with locked(out, "fetched"):
         store = PageStore(out, about, settings.warc_size, retry)
         try:
-            with FetchProgress(stream or sys.stderr, total, sum(store.done)) as progress:
-                _Fetch(file, total, settings, network or Network(), store).run(progress)
+            with ProgressLine(stream or sys.stderr, keeps_last=True) as line:
+                if done := sum(store.done):
+                    line.say(f"continuing: {done:,} of {total:,} links are done.")
+                _Fetch(file, total, settings, network or Network(), store).run(line)
         finally:
             store.close()
         store.complete()
@@ -164,6 +166,17 @@ def _examined(file: Path) -> tuple[str, int]:
     return digest.hexdigest(), count
 
 
+def _status(done: int, total: int, fetched: int, speed: float, has_bar: bool) -> str:
+    """120/7,108 ▰▱▱▱▱▱▱▱▱▱ fetched 101 (84%) 14.2 links/s ETA 8:12"""
+    parts = [f"{done:,}/{total:,}"]
+    if has_bar:
+        parts.append(bar(done, total))
+    parts.append(f"fetched {fetched:,} ({fetched / max(1, done):.0%})")
+    if speed:
+        parts.append(f"{speed:.1f} links/s ETA {clock((total - done) / speed)}")
+    return " ".join(parts)
+
+
 class _Fetch:
     """Workers, and what they share."""
 
@@ -179,8 +192,8 @@ class _Fetch:
         self._frontier = Frontier(self._links(), self._politeness.turns)
         self._problem: BaseException | None = None
 
-    def run(self, progress: FetchProgress) -> None:
-        before = self._store.snapshot()
+    def run(self, line: ProgressLine) -> None:
+        before, begin = self._store.snapshot(), time.monotonic()
         count = min(self._settings.workers, max(1, self._total))
         workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
         try:
@@ -189,7 +202,11 @@ class _Fetch:
             while any(worker.is_alive() for worker in workers) and self._problem is None:
                 next(worker for worker in workers if worker.is_alive()).join(0.2)
                 counts = self._store.snapshot()
-                progress.show(counts)
+                done, seconds = sum(counts.values()), time.monotonic() - begin
+                speed = (done - sum(before.values())) / max(seconds, 1e-9)
+                has_bar = line.is_terminal
+                status = _status(done, self._total, counts["fetched"], speed, has_bar)
+                line.show(status, done, self._total)
                 _check_online(counts - before)
             _check_online(self._store.snapshot() - before, enough=_FEW)
         finally:

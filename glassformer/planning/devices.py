@@ -74,10 +74,9 @@ KINDS = {
 
 
 def device_of(kind: str) -> Device:
-    found = KINDS.get(kind.lower())
-    if found is None:
+    if kind.lower() not in KINDS:
         raise UsageError(
             f'the device kind "{kind}" is unknown. Known kinds: {", ".join(KINDS)}; without '
             "--device-kind the plan is for this machine."
         )
-    return found
+    return KINDS[kind.lower()]

@@ -1,7 +1,6 @@
 """From a model, tokens and devices to memory, time and money; and how that scales."""
 
 import math
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -48,7 +47,7 @@ class Estimate:
 
     @property
     def flops(self) -> float:
-        """That the model asks for; recomputing is not counted."""
+        """Operations that the model asks for; recomputing is not counted."""
         return self.steps * self.batch_tokens * self.work.flops_per_token
 
     @property
@@ -82,13 +81,13 @@ def estimate(
         )
     names = [strategy] if strategy else ["ddp", "fsdp"] if devices > 1 else ["single"]
     ways = [False, True] if recompute is None else [recompute]
-    found = [
+    fitting = [
         way
         for name in names
         for again in ways
         if (way := _way(work, device, tokens, devices, batch_sequences, name, again)) is not None
     ]
-    if not found:
+    if not fitting:
         least = min(
             memory(work, device, name, devices, 1, again).total for name in names for again in ways
         )
@@ -97,7 +96,7 @@ def estimate(
             f"on each {device.name}, which has {readable_size(round(device.memory))}. "
             + _cure(strategy, recompute)
         )
-    return min(found, key=lambda way: way.seconds)
+    return min(fitting, key=lambda way: way.seconds)
 
 
 def _cure(strategy: str | None, recompute: bool | None) -> str:
@@ -116,15 +115,11 @@ def _way(
     recompute: bool,
 ) -> Estimate | None:
     """None if it does not fit."""
-    most = batch_sequences // devices
-    fitting = [
-        number
-        for number in _halves(most)
-        if memory(work, device, strategy, devices, number, recompute).total <= device.memory
-    ]
-    if not fitting:
-        return None
-    sequences = fitting[0]
+    most = sequences = batch_sequences // devices
+    while memory(work, device, strategy, devices, sequences, recompute).total > device.memory:
+        if sequences == 1:
+            return None
+        sequences //= 2  # what divides a batch into equal parts
     batches = -(-most // sequences)
     batch_tokens = sequences * batches * devices * work.context
     flops = batch_tokens / devices * work.flops_per_token * (AGAIN if recompute else 1)
@@ -145,30 +140,6 @@ def _way(
     )
 
 
-def _halves(number: int) -> list[int]:
-    """number, number / 2, … 1: what divides a batch into equal parts, largest first."""
-    found = [number]
-    while found[-1] > 1:
-        found.append(found[-1] // 2)
-    return found
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """The same training on more and more devices."""
-
-    estimates: Sequence[Estimate]
-
-    def below(self, efficiency: float) -> int | None:
-        """The first number of devices from which on efficiency is lower."""
-        number = None
-        for each in reversed(self.estimates):
-            if each.efficiency >= efficiency:
-                break
-            number = each.devices
-        return number
-
-
 def scaling(
     work: Workload,
     device: Device,
@@ -176,13 +147,22 @@ def scaling(
     batch_sequences: int,
     strategy: str | None = None,
     recompute: bool | None = None,
-) -> Scaling:
+) -> list[Estimate]:
     """1, 2, 4 … devices with the same batch, as far as it fits and can be divided."""
-    found = []
+    estimates = []
     devices = 1
     while devices <= min(MOST_DEVICES, batch_sequences):
-        alone = "single" if devices == 1 else None if strategy == "single" else strategy
+        way = "single" if devices == 1 else None if strategy == "single" else strategy
         with suppress(GlassformerError):  # it does not fit on so few
-            found.append(estimate(work, device, tokens, devices, batch_sequences, alone, recompute))
+            estimates.append(
+                estimate(work, device, tokens, devices, batch_sequences, way, recompute)
+            )
         devices *= 2
-    return Scaling(found)
+    return estimates
+
+
+def first_below(curve: list[Estimate], efficiency: float) -> int | None:
+    """The first number of devices from which on efficiency is lower."""
+    efficient = [at for at, way in enumerate(curve) if way.efficiency >= efficiency]
+    below = curve[efficient[-1] + 1 if efficient else 0 :]
+    return below[0].devices if below else None

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer.errors import UsageError
 from glassformer.models import row
 from glassformer.planning.devices import UTILIZATION, device_of
-from glassformer.planning.estimate import BEST_RATIO, Estimate, Scaling, estimate, scaling
+from glassformer.planning.estimate import BEST_RATIO, Estimate, estimate, first_below, scaling
 from glassformer.planning.strategies import OVERLAP, memory
 from glassformer.planning.this_machine import this_machine
 from glassformer.planning.workload import check_model, workload
@@ -29,7 +29,7 @@ class Plan:
     """The chosen way to run a training, and the same on other numbers of devices."""
 
     chosen: Estimate
-    curve: Scaling
+    curve: list[Estimate]
     precision: str
     price_per_hour: float | None
 
@@ -71,7 +71,7 @@ class Plan:
                     "efficiency": each.efficiency,
                     "memory_bytes_per_device": each.memory.total,
                 }
-                for each in self.curve.estimates
+                for each in self.curve
             ],
             "assumptions": list(self.assumptions),
         }
@@ -87,7 +87,7 @@ class Plan:
         parts = ", ".join(
             f"{name} {readable_size(round(value))}" for name, value in vars(way.memory).items()
         )
-        found = {
+        rows = {
             "model": f"{work.name}, {work.parameters:,} parameters, context {work.context:,}",
             "data": f"{way.tokens:.3g} tokens, {ratio:.3g} per parameter; about {BEST_RATIO} "
             f"({best:.2g} tokens) spend the compute best",
@@ -104,10 +104,10 @@ class Plan:
             f"{way.computing + way.waiting:.3g} s, {way.efficiency:.0%} efficient",
         }
         if self.price is not None:
-            found["price"] = f"${self.price:,.0f} at ${self.price_per_hour:.2f} per device and hour"
+            rows["price"] = f"${self.price:,.0f} at ${self.price_per_hour:.2f} per device and hour"
         if not way.device.is_measured:
-            found["breaks"] = self._breaks()
-        return found | {"assumed": "; ".join(self.assumptions)}
+            rows["breaks"] = self._breaks()
+        return rows | {"assumed": "; ".join(self.assumptions)}
 
     def text(self) -> str:
         return "\n".join(f"{name:10} {text}" for name, text in self.rows.items())
@@ -117,29 +117,29 @@ class Plan:
 
     def _breaks(self) -> str:
         """Where more devices no longer help."""
-        fewest, most = (self.curve.estimates[place].devices for place in (0, -1))
-        found = [f"needs at least {counted(fewest, 'device')}"] if fewest > 1 else []
+        fewest, most = self.curve[0].devices, self.curve[-1].devices
+        limits = [f"needs at least {counted(fewest, 'device')}"] if fewest > 1 else []
         for share in (0.8, 0.5):
-            if (number := self.curve.below(share)) is not None:
-                found.append(f"below {share:.0%} efficiency from {counted(number, 'device')} on")
+            if (number := first_below(self.curve, share)) is not None:
+                limits.append(f"below {share:.0%} efficiency from {counted(number, 'device')} on")
         sequences = self.chosen.batch_tokens // self.chosen.work.context
         if most <= sequences < 2 * most:
-            found.append(f"a batch of {sequences:,} sequences cannot use more devices")
-        return "; ".join(found)
+            limits.append(f"a batch of {sequences:,} sequences cannot use more devices")
+        return "; ".join(limits)
 
     @property
     def assumptions(self) -> Sequence[str]:
         device = self.chosen.device
         if device.is_measured:
-            found = [f"{device.flops / 1e12:.3g} TFLOP/s, as measured here"]
+            assumed = [f"{device.flops / 1e12:.3g} TFLOP/s, as measured here"]
         else:
-            found = [
+            assumed = [
                 f"{device.flops / 1e12:.4g} TFLOP/s, {UTILIZATION:.0%} of its peak",
                 f"{device.within / 1e9:g} GB/s within a machine, {device.between / 1e9:g} between",
             ]
         if self.chosen.devices > 1:
-            found.append(f"{OVERLAP:.0%} of the communication can be hidden behind computing")
-        return [*found, "AdamW in float32"]
+            assumed.append(f"{OVERLAP:.0%} of the communication can be hidden behind computing")
+        return [*assumed, "AdamW in float32"]
 
 
 def plan(
@@ -189,20 +189,14 @@ def plan(
     way = (strategy, checkpoint_activations)
     chosen = estimate(work, device, wanted, devices, sequences, *way)
     # There is only one of this machine.
-    curve = Scaling((chosen,))
-    if not device.is_measured:
-        curve = scaling(work, device, wanted, sequences, *way)
-    found = Plan(chosen, curve, precision, device.price if price is None else price)
+    curve = [chosen] if device.is_measured else scaling(work, device, wanted, sequences, *way)
+    result = Plan(chosen, curve, precision, device.price if price is None else price)
     if out is not None:
-        _draw(found, Path(out))
-    return found
-
-
-def _draw(found: Plan, path: Path) -> None:
-    points = [Point(each.devices, each.seconds, each.efficiency) for each in found.curve.estimates]
-    title = f"{found.chosen.work.name} on {found.chosen.device.name}"
-    about = f"{found.rows['data'].partition(';')[0]}; {found.rows['assumed']}"
-    draw(title, about, points, found.chosen.devices, path)
+        points = [Point(each.devices, each.seconds, each.efficiency) for each in curve]
+        title = f"{work.name} on {device.name}"
+        about = f"{result.rows['data'].partition(';')[0]}; {result.rows['assumed']}"
+        draw(title, about, points, devices, Path(out))
+    return result
 
 
 @dataclass(frozen=True)
@@ -227,14 +221,14 @@ class Tonight:
 def tonight(model: str = "gpt") -> Tonight:
     """Every preset of a model on this machine, for eight hours."""
     check_model(model)
-    found = []
+    candidates = []
     for preset, values in row(model).presets.items():
         device, precision = this_machine(int(values["d_model"]))
         work = workload(model, preset, {}, precision)
         speed = device.flops / work.flops_per_token
-        found.append((work, speed, memory(work, device, "single", 1, 1, True).total))
-        room = device.memory
-    found.sort(key=lambda each: each[0].parameters)
+        fits = memory(work, device, "single", 1, 1, True).total <= device.memory
+        candidates.append((work, speed, fits))
+    candidates.sort(key=lambda candidate: candidate[0].parameters)
     rows: list[Row] = [
         {
             "preset": work.name,
@@ -242,16 +236,16 @@ def tonight(model: str = "gpt") -> Tonight:
             "tokens_per_second": round(speed),
             "tokens": round(speed * NIGHT),
             "tokens_per_parameter": float(f"{speed * NIGHT / work.parameters:.3g}"),
-            "fits": "yes" if needed <= room else "no",
+            "fits": "yes" if fits else "no",
         }
-        for work, speed, needed in found
+        for work, speed, fits in candidates
     ]
     enough = [
         work.name
-        for work, speed, needed in found
-        if needed <= room and speed * NIGHT >= BEST_RATIO * work.parameters
+        for work, speed, fits in candidates
+        if fits and speed * NIGHT >= BEST_RATIO * work.parameters
     ]
-    return Tonight(Table(rows), enough[-1] if enough else found[0][0].name)
+    return Tonight(Table(rows), enough[-1] if enough else candidates[0][0].name)
 
 
 def duration(seconds: float) -> str:

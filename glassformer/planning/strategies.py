@@ -38,7 +38,7 @@ class Memory:
 def memory(
     work: Workload, device: Device, strategy: str, devices: int, sequences: int, recompute: bool
 ) -> Memory:
-    """With so many sequences on each device at a time."""
+    """What each device has to hold with so many sequences at a time."""
     share = devices if strategy == "fsdp" else 1
     kept = work.kept_per_sequence
     if recompute:  # the inputs of all layers, and one layer as a whole

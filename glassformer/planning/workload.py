@@ -32,9 +32,9 @@ class Workload:
     width: int
     context: int
     flops_per_token: float
-    """Of training: forward, and backward, which takes twice as many."""
+    """Operations of training: forward, and backward, which takes twice as many."""
     attention_share: float
-    """Of these operations: those that grow with the context."""
+    """The share of these operations that grow with the context."""
     kept_per_sequence: float
     """Bytes kept for the backward pass, for each sequence of a batch."""
     kept_per_layer: float
@@ -85,17 +85,17 @@ def workload(model: str, preset: str | None, settings: dict[str, Any], precision
 
 def check_model(model: str) -> None:
     """Raise unless it is a language model with attention."""
-    known = [
+    plannable = [
         name
         for name, each in MODELS.items()
         if each.task == PLANNED and HEADS in each.config.model_fields
     ]
-    if model not in known:
-        raise UsageError(f"{model} cannot be planned. These can: {', '.join(known)}.")
+    if model not in plannable:
+        raise UsageError(f"{model} cannot be planned. These can: {', '.join(plannable)}.")
 
 
 def _count(module: nn.Module) -> int:
-    """Of its parameters, each once."""
+    """The number of its parameters, each counted once."""
     return sum(each.numel() for each in module.parameters())
 
 

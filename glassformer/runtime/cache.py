@@ -56,10 +56,10 @@ def recall(fingerprint: Fingerprint, names: Collection[str] = PRECISIONS) -> Mea
         return None
     try:
         stored = json.loads(_file(folder, fingerprint).read_bytes())["measurements"]
-        found = TypeAdapter(dict[str, Measurement]).validate_python(stored)
+        measured = TypeAdapter(dict[str, Measurement]).validate_python(stored)
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return None
-    return found if found.keys() == set(names) else None
+    return measured if measured.keys() == set(names) else None
 
 
 def remember(fingerprint: Fingerprint, measured: Measurements) -> None:

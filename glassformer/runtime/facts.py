@@ -38,8 +38,8 @@ def usable_cpus() -> frozenset[int]:
 
 def usable_cores(cpus: frozenset[int], root: Path = ROOT) -> int:
     """How many of `cpus` the CPU quota lets run at once; 1.5 CPUs keep one thread busy, not two."""
-    quota = cpu_quota(root)
-    return len(cpus) if quota is None else max(1, min(len(cpus), int(quota)))
+    limit = cpu_limit(root)
+    return len(cpus) if limit is None else max(1, min(len(cpus), int(limit[0])))
 
 
 def thread_counts(cpus: frozenset[int], root: Path = ROOT) -> tuple[int, ...]:
@@ -61,12 +61,6 @@ def physical_cores(cpus: frozenset[int], root: Path = ROOT) -> int | None:
     folder = root / "sys/devices/system/cpu"
     siblings = {text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
     return None if "" in siblings else len(siblings)
-
-
-def cpu_quota(root: Path = ROOT) -> float | None:
-    """CPU time per time that the control groups grant, in cores."""
-    limit = cpu_limit(root)
-    return None if limit is None else limit[0]
 
 
 def cpu_limit(root: Path = ROOT) -> tuple[float, Path] | None:

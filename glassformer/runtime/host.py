@@ -22,7 +22,7 @@ from glassformer.runtime.precision import (
     try_precisions,
 )
 from glassformer.runtime.probe import WIDTHS
-from glassformer.runtime.threads import processes_here
+from glassformer.runtime.processes import here
 
 _measured: dict[Fingerprint, Measurements] = {}  # for processes that cannot write the cache
 
@@ -127,10 +127,12 @@ def prepare(
         raise UsageError(f"precision is {precision!r}. Choose one of: {', '.join(PRECISIONS)}.")
     device = pick_device(device)
     if threads is None or precision != "float32":  # float32 needs no probe to be trusted
-        found = machine(device=device, width=width, notify=notify)
-        threads = threads or max(1, found.threads // max(processes, processes_here()))
-        precision = precision or found.precision
-        _refuse_what_died(precision, found)
+        best = machine(device=device, width=width, notify=notify)
+        peer = here()
+        sharing = max(processes, 1 if peer is None else peer.size_of_node)
+        threads = threads or max(1, best.threads // sharing)
+        precision = precision or best.precision
+        _refuse_what_died(precision, best)
     torch.set_num_threads(threads)
     if device == "cpu":
         _keep_float32_exact()
@@ -176,14 +178,14 @@ def _measurements(
     return measured
 
 
-def _refuse_what_died(wish: str, found: Machine) -> None:
-    problem = found.probe.get(wish, Measurement()).problem
-    if problem is None or wish == found.precision:
+def _refuse_what_died(wish: str, best: Machine) -> None:
+    problem = best.probe.get(wish, Measurement()).problem
+    if problem is None or wish == best.precision:
         return
-    cure = f"Use precision {found.precision}, or measure again with glassformer doctor --refresh."
-    if found.device == "cpu" and problem.startswith("died"):
+    cure = f"Use precision {best.precision}, or measure again with glassformer doctor --refresh."
+    if best.device == "cpu" and problem.startswith("died"):
         cure += " Setting ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 before starting may help."
-    raise GlassformerError(f"{wish} does not work on this {found.device} ({problem}). {cure}")
+    raise GlassformerError(f"{wish} does not work on this {best.device} ({problem}). {cure}")
 
 
 def _keep_float32_exact() -> None:

@@ -116,10 +116,10 @@ def _ask(child: subprocess.Popen[str], timeout: float) -> Measurement:
         reason = (stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         return Measurement(problem=f"failed: {reason}")
     try:
-        found = [Speed(int(w), int(n), float(tflops)) for w, n, tflops in json.loads(stdout)]
+        speeds = [Speed(int(w), int(n), float(tflops)) for w, n, tflops in json.loads(stdout)]
     except (ValueError, TypeError):
         return Measurement(problem="failed: the child reported nothing")
-    best = {each.width: each for each in sorted(found, key=lambda each: each.tflops)}
+    best = {each.width: each for each in sorted(speeds, key=lambda each: each.tflops)}
     return Measurement(tuple(best[width] for width in sorted(best)))
 
 
@@ -151,8 +151,8 @@ def choose(measured: Mapping[str, Measurement], width: int | None = None) -> tup
 
 
 def _tflops(measurement: Measurement, width: int | None) -> float:
-    found = measurement.at(width)
-    return 0.0 if found is None else found.tflops
+    speed = measurement.at(width)
+    return 0.0 if speed is None else speed.tflops
 
 
 def _why_not(name: str, measurement: Measurement, ratio: float) -> str:

@@ -113,8 +113,8 @@ def faster_product(device: str, precision: str, kernel: str) -> "Product | None"
         return None
     if not torch.backends.mkldnn.is_available():
         return None
-    place = Path(__file__).parent.parent / "nn/onednn.py"
-    spec = spec_from_file_location("onednn", place)
+    path = Path(__file__).parent.parent / "nn/onednn.py"
+    spec = spec_from_file_location("onednn", path)
     if spec is None or spec.loader is None:
         return None
     module = module_from_spec(spec)

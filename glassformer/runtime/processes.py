@@ -1,6 +1,6 @@
 """Several processes that train one model together, each with a rank from 0.
 
-    here()              where this process stands among them, from torchrun's variables
+    here()              this process among them, from torchrun's variables
     announce(), wait()  the first one prepares the run while the others wait
     join()              connect them, before any of the functions below
     from_first(value)   what the first one has, for all
@@ -23,8 +23,8 @@ MESSAGE = "glassformer/work"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Of a process among others."""
+class Peer:
+    """A process among those that train together."""
 
     rank: int
     size: int
@@ -36,20 +36,20 @@ class Place:
         return max(1, self.size // self.size_of_node)
 
 
-def here() -> Place | None:
+def here() -> Peer | None:
     """None if nothing has started this process as one of several."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
     values = [os.environ.get(name, "") for name in names]
     if not all(value.isdecimal() for value in values):
         return None
     rank, size, size_of_node = map(int, values)
-    return Place(rank, size, max(1, size_of_node)) if size > 1 else None
+    return Peer(rank, size, max(1, size_of_node)) if size > 1 else None
 
 
 def is_first() -> bool:
     """Whether this process reads, writes and reports for all."""
-    place = here()
-    return place is None or place.rank == 0
+    peer = here()
+    return peer is None or peer.rank == 0
 
 
 def is_joined() -> bool:
@@ -83,13 +83,13 @@ def wait() -> str:
 
 def join(device: str) -> None:
     """Connect this process with the others, if there are any."""
-    place = here()
-    if place is None or is_joined():
+    peer = here()
+    if peer is None or is_joined():
         return
     import torch.distributed as dist
 
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
-    dist.init_process_group(backend, store=_store(), rank=place.rank, world_size=place.size)
+    dist.init_process_group(backend, store=_store(), rank=peer.rank, world_size=peer.size)
 
 
 def leave() -> None:
@@ -124,6 +124,6 @@ def from_all(numbers: Sequence[float]) -> list[list[float]]:
     import torch.distributed as dist
 
     mine = torch.tensor(numbers, dtype=torch.float64)
-    found = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(found, mine)
-    return [row.tolist() for row in found]
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, mine)
+    return [row.tolist() for row in everyone]

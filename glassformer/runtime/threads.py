@@ -42,12 +42,6 @@ class NotWantedError(Exception):
     """Nobody waits for this piece of work any more."""
 
 
-def processes_here() -> int:
-    """How many processes torchrun started on this node, and so share its cores."""
-    count = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, int(count)) if count.isdecimal() else 1
-
-
 def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Iterator[FoundT]:
     """`map`, with as many at a time as torch may use threads; what is found comes in order.
 

@@ -91,18 +91,19 @@ def load_for(
 ) -> PredictorT:
     """The model in a folder; raise unless it has this verb of this kind of predictor."""
     found = load(path, quantize)
-    _check_verb(path, type(found), kind, verb)
+    check_verb(path, kind, verb, type(found))
     return cast(PredictorT, found)  # or one that has the same verb
 
 
-def check_verb(path: str | os.PathLike[str], kind: type[Predictor], verb: str) -> None:
-    """Raise unless the model in a folder has this verb; its weights are not read."""
-    _check_verb(path, predictor_of(path), kind, verb)
-
-
-def _check_verb(
-    path: str | os.PathLike[str], found: type[Predictor], kind: type[Predictor], verb: str
+def check_verb(
+    path: str | os.PathLike[str],
+    kind: type[Predictor],
+    verb: str,
+    found: type[Predictor] | None = None,
 ) -> None:
+    """Raise unless the model in a folder, whose predictor may have been found, has this verb; its
+    weights are not read."""
+    found = found or predictor_of(path)
     if not issubclass(found, kind) and verb not in found.verbs:
         *most, last = found.verbs
         verbs = f"{', '.join(most)} and {last}" if most else last

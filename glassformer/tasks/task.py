@@ -247,17 +247,17 @@ class Baseline:
 
     name: str
     digest: str
-    """Of everything that the result depends on."""
+    """The checksum of everything that the result depends on."""
     result: Callable[[], Result]
 
 
 def digest_of(*parts: Sequence[Any]) -> str:
-    """Of nested lists of texts and numbers."""
-    found = hashlib.sha256()
+    """A checksum of nested lists of texts and numbers."""
+    digest = hashlib.sha256()
     for part in parts:
-        for each in part:
-            found.update(json.dumps(each).encode() + b"\n")
-    return found.hexdigest()
+        for value in part:
+            digest.update(json.dumps(value).encode() + b"\n")
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""From a recipe to a trained model. The only package that imports Lightning, and only late."""
+"""From a recipe to a trained model. Only this package imports Lightning Fabric, and only late."""

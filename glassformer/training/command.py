@@ -14,15 +14,15 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.folder_lock import locked
 from glassformer.models import MODELS, trainable
 from glassformer.options import by_section
+from glassformer.progress import ProgressLine
 from glassformer.runtime import processes
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.continuing import continued
-from glassformer.training.launch_plan import divided_anew, is_other_node, placed
+from glassformer.training.continuing import continue_model
+from glassformer.training.launch_plan import divide_anew, is_other_node, with_processes
 from glassformer.training.outcome import Outcome
-from glassformer.training.plan import rehearse, rehearse_rest
+from glassformer.training.plan import measure_rest, measure_run
 from glassformer.training.preparation import rehearsed
-from glassformer.training.progress import Waiting
 from glassformer.training.recipes import (
     DATA_TO_LEARN_FROM,
     given_values,
@@ -75,8 +75,8 @@ def recipe_text(request: Request, as_json: bool, stream: TextIO) -> str:
     if request.resume and run.exists:
         recipe = _resumed(request, run)
     else:
-        with Waiting(stream, "reading the data"), rehearsed(recipe) as ready:
-            recipe = ready.objective().recipe
+        with ProgressLine(stream, "reading the data …"), rehearsed(recipe) as objective:
+            recipe = objective.recipe
     if as_json:
         return json.dumps(recipe.model_dump(mode="json"), ensure_ascii=False) + "\n"
     return write_yaml(recipe)
@@ -85,13 +85,13 @@ def recipe_text(request: Request, as_json: bool, stream: TextIO) -> str:
 def dry_run(request: Request, as_json: bool, stream: TextIO) -> str:
     recipe, run = _recipe(request)
     if request.resume and run.exists:
-        plan = rehearse_rest(run, _resumed(request, run), stream)
+        result = measure_rest(run, _resumed(request, run), stream)
     else:
-        plan = rehearse(recipe, stream, request.began)
+        result = measure_run(recipe, stream, request.began)
         if run.exists and not request.force:
             note = f"note: {run.path} already contains a run: add --force, or choose another --out"
-            plan = replace(plan, notes=(*plan.notes, note))
-    return json.dumps(plan.as_json()) if as_json else plan.text()
+            result = replace(result, notes=(*result.notes, note))
+    return json.dumps(result.as_json()) if as_json else result.text()
 
 
 def train(request: Request, stream: TextIO) -> Outcome:
@@ -143,7 +143,7 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
         if "training.max_steps" in taken:
             last = saved.decided.plans[-1].model_dump(include={"eval_steps", "save_steps"})
             values["training"] |= {"time_limit": None, **last}
-    return divided_anew(placed(make_recipe(values) if taken else saved), saved)
+    return divide_anew(with_processes(make_recipe(values) if taken else saved), saved)
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
@@ -155,8 +155,8 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
         run = RunFolder(request.out, request.force)
         if not run.exists:
             raise GlassformerError(f"there is nothing to resume: {run.missing()}")
-        return placed(run.recipe()), run
-    values = continued(values, origins)
+        return with_processes(run.recipe()), run
+    values = continue_model(values, origins)
     name = dict(flatten(values)).get("model.name")
     if request.resume and request.out is None and name is None:
         raise UsageError("--resume needs the run to continue: pass --out FOLDER.")
@@ -165,7 +165,7 @@ def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
         recipe = make_recipe(values, COMMAND_LINE, origins, UsageError)
     else:
         recipe = make_recipe(values, str(request.recipe), origins)
-    return placed(recipe), RunFolder(request.out or _default_folder(recipe), request.force)
+    return with_processes(recipe), RunFolder(request.out or _default_folder(recipe), request.force)
 
 
 def _check_options(request: Request, name: Any) -> None:

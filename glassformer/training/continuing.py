@@ -12,7 +12,7 @@ from glassformer.wording import an
 KEPT = "kept"
 
 
-def continued(values: Values, origins: Origins) -> Values:
+def continue_model(values: Values, origins: Origins) -> Values:
     """The sections of a recipe, with the model that it continues filled in. A key of the model that
     contradicts it is an error."""
     start, given = values.get("finetune"), values.get("model") or {}
@@ -55,8 +55,8 @@ def continued(values: Values, origins: Origins) -> Values:
 
 
 def _with_vocabulary(values: Values, source: str) -> Values:
-    """With another tokenizer, if one is given, or with more tokens; and with what the data has in
-    common with that of the model."""
+    """The sections with another tokenizer, if one is given, or more tokens; and with what the data
+    has in common with that of the model."""
     model, start = values["model"], values["finetune"]
     preprocessing = open_preprocessing(source)
     tokenizer = values.get("tokenizer")

@@ -11,11 +11,8 @@ from glassformer.training.run_report import report_of
 from glassformer.wording import first_line
 
 
-def reported(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
-    """The outcome with its page, which is written unless it is there already. A run that was
-    stopped has none, because it should end at once."""
-    if outcome.stopped_by is not None:
-        return outcome
+def write_report(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
+    """The outcome with its page, which is written unless it is there already."""
     path = run.path / REPORT
     if not path.is_file():
         try:

@@ -29,16 +29,13 @@ DROPOUT = 0.1  # the least when a trained model is fine-tuned
 
 def on_top_of(folder: Path, task: str) -> Values:
     """The sections of a recipe that give the model in a folder a new head."""
-    return {"model": _with_new_head(folder, task), "finetune": {"model": str(folder)}}
-
-
-def _with_new_head(folder: Path, task: str) -> Values:
     name, config = open_config(folder)
     built, values = body_config(name, config, task)
     values.pop("context_length", None)  # the texts decide whether it must be longer
     values |= row(built).when_finetuned
     # There are fewer examples than there was text: a little more regularisation.
-    return {"name": built, **values, "dropout": max(DROPOUT, values["dropout"])}
+    values["dropout"] = max(DROPOUT, values["dropout"])
+    return {"model": {"name": built, **values}, "finetune": {"model": str(folder)}}
 
 
 def new_model(
@@ -52,7 +49,7 @@ def new_model(
         if is_fresh and start.continues:
             _continue(model, start, preprocessing)
         elif is_fresh and isinstance(model, Labeller):
-            _begin_with(model, start)
+            load_body(model, _opened(start).model)
         _freeze(model, start)
     return model
 
@@ -103,7 +100,7 @@ def learning_shares(recipe: Recipe, model: nn.Module) -> dict[str, float] | None
     }
 
 
-def settled(recipe: Recipe) -> Recipe:
+def with_start(recipe: Recipe) -> Recipe:
     """The recipe of a training that begins with a trained model, with what follows from that: the
     checksum of its weights, their commit if they are on the hub, whether it is a published model,
     and how much its lower layers learn."""
@@ -161,10 +158,6 @@ def lineage(source: str) -> tuple[str, ...]:
     return f"{name} ({kind}, trained on {names})", *(start.get("lineage") or ())
 
 
-def _begin_with(model: Labeller, start: FinetuneConfig) -> None:
-    load_body(model, _opened(start).model)
-
-
 def _opened(start: FinetuneConfig) -> Saved:
     """The model to begin with, unless it has changed since."""
     source = stored(start.model)
@@ -188,9 +181,9 @@ def _continue(model: nn.Module, start: FinetuneConfig, preprocessing: Preprocess
             weights, model.state_dict(), source.preprocessing, preprocessing or Preprocessing()
         )
     for name, weight in model.state_dict().items():
-        found = weights.get(name)
-        if found is None or found.shape != weight.shape:
-            shape = "absent" if found is None else tuple(found.shape)
+        theirs = weights.get(name)
+        if theirs is None or theirs.shape != weight.shape:
+            shape = "absent" if theirs is None else tuple(theirs.shape)
             raise GlassformerError(
                 f"{start.model} does not fit the recipe: {name} is {shape} there and "
                 f"{tuple(weight.shape)} here."

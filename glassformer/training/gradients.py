@@ -26,11 +26,11 @@ def _norm(numbers: list[Tensor]) -> Tensor:
 
 def _numbers(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """The numbers of each gradient; of a sparse one, those of the rows that it has."""
-    found = []
+    numbers = []
     for parameter in parameters:
         if (gradient := parameter.grad) is None:
             continue
         if gradient.is_sparse:
             gradient = parameter.grad = gradient.coalesce()  # each row once
-        found.append(gradient.values() if gradient.is_sparse else gradient)
-    return found
+        numbers.append(gradient.values() if gradient.is_sparse else gradient)
+    return numbers

@@ -104,8 +104,8 @@ def _reported(failure: Any) -> str:
 
 @contextmanager
 def _threads(config: TrainingConfig) -> Iterator[None]:
-    """Of a process that is started inside: for those that torch starts beside the one that
-    computes, which have the same cores. Later trainings in this session choose for themselves."""
+    """Limit the threads that torch starts in the processes started inside, beside those that
+    compute on the same cores. Later trainings in this session choose for themselves."""
     name = "OMP_NUM_THREADS"
     is_open = name not in os.environ
     os.environ.setdefault(name, str(config.num_threads or 1))

@@ -15,20 +15,20 @@ from glassformer.wording import counted
 NODE, ADDRESS, PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"
 
 
-def placed(recipe: Recipe) -> Recipe:
+def with_processes(recipe: Recipe) -> Recipe:
     """The recipe with the number of processes that torchrun has started, if it has; an error if
     there cannot be so many."""
-    place, config = processes.here(), recipe.training
-    if place is not None:
+    peer, config = processes.here(), recipe.training
+    if peer is not None:
         asked = config.model_fields_set & {"devices", "num_nodes"}
-        found = {"devices": place.size_of_node, "num_nodes": place.num_nodes}
-        if wrong := [key for key in asked if getattr(config, key) not in (1, found[key])]:
+        started = {"devices": peer.size_of_node, "num_nodes": peer.num_nodes}
+        if wrong := [key for key in asked if getattr(config, key) not in (1, started[key])]:
             key = wrong[0]
             raise UsageError(
                 f"--{key.replace('_', '-')} is {getattr(config, key)}, but torchrun has started "
-                f"{counted(place.size, 'process')}. Leave it out."
+                f"{counted(peer.size, 'process')}. Leave it out."
             )
-        recipe = recipe.with_training(**found)
+        recipe = recipe.with_training(**started)
         config = recipe.training
     if config.num_processes > 1:
         _check(recipe)
@@ -64,7 +64,7 @@ def _devices(device: str) -> tuple[int, str]:
     return usable_cores(usable_cpus()), "core"
 
 
-def divided_anew(recipe: Recipe, before: Recipe) -> Recipe:
+def divide_anew(recipe: Recipe, before: Recipe) -> Recipe:
     """A recipe that continues `before` on another number of processes: an update consists of the
     same batches."""
     count, total = recipe.training.num_processes, before.training.batches_per_update

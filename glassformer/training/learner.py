@@ -1,12 +1,9 @@
 """What learns: a model with its optimizer and, if there is one, the running mean of its weights.
 
-`learn` is one update, as on the slide:
-
-    batch → loss → backward → clip → rate → update → mean
-
-Lightning Fabric supplies the device, the precision and what several processes do together; the
-loss is a module because they meet where its `forward` is called. With FSDP every process holds only
-a part of each weight, of its gradient and of what the optimizer knows about it:
+The parts of a step (`loop.py`) on any device, in any precision, in any number of processes, which
+Lightning Fabric supplies; the loss is a module because processes meet where its `forward` is
+called. With FSDP every process holds only a part of each weight, of its gradient and of what the
+optimizer knows about it:
 
     forward    the weights of a block are gathered, used, and given up again
     backward   they are gathered once more, and gradients are summed and divided
@@ -16,7 +13,7 @@ a part of each weight, of its gradient and of what the optimizer knows about it:
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -33,12 +30,10 @@ from glassformer.nn.blocks import Stack
 from glassformer.runtime import processes
 from glassformer.runtime.divided import divided_like, whole
 from glassformer.runtime.host import Setup
-from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
-from glassformer.training.finetuning import learning_shares
 from glassformer.training.gradients import are_finite, clip
-from glassformer.training.optimizer import clipped_together, make_optimizer
+from glassformer.training.optimizer import clipped_together, optimizer_of
 from glassformer.training.recomputing import recompute_activations
 
 LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
@@ -88,44 +83,34 @@ class Learner:
         self._copy: nn.Module | None = None  # of a divided model, where it is put together
         with quiet():
             self.fabric = fabric_for(config, setup, self._divide)
-            self.optimizer = self._make_optimizer()  # decides which gradients are sparse: DDP asks
-            self.loss = Loss(model, objective)
-            self._loss = self.fabric.setup_module(self.loss)
+            # First, because it decides which gradients are sparse, and DDP asks.
+            self.optimizer = optimizer_of(objective, model)
+            self._loss = Loss(model, objective)
+            self._parallel_loss = self.fabric.setup_module(self._loss)
             if self.averaged is not None and not self.is_divided:
                 self.averaged.to(self.fabric.device)
             if self.is_divided:
-                self.optimizer = self._make_optimizer()  # of the parts
+                self.optimizer = optimizer_of(objective, model)  # of the parts
                 for table in self.model.modules():  # of which no gradient can be sparse
                     if isinstance(table, nn.Embedding):
                         table.sparse = False
             self._optimizer: Any = self.fabric.setup_optimizers(self.optimizer)
 
-    def learn(self, step: int, rate: float, most: int | None = None) -> float:
-        """Update number `step` (from 1) at this share of the learning rate; the mean of its losses.
-        For measurements, batches may be cut to `most` rows."""
-        config, losses = self.objective.config, []
-        batches = update_batches(self.objective, step - 1, most)
-        for batch in batches:
-            batch.content = self.fabric.to_device(batch.content)
-            seed_step(config.seed, batch.number)
-            with self.fabric.no_backward_sync(self._loss, enabled=batch is not batches[-1]):
-                loss = self._loss(batch)
-                if not torch.isfinite(loss):
-                    raise GlassformerError(
-                        f"the loss became {loss.item()} at step {step:,}, before the weights were "
-                        f"changed. {LOWER}"
-                    )
-                self.fabric.backward(loss / len(batches))
-            losses.append(loss.item())
-        self._clip(step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["highest_lr"]
-        self._optimizer.step()
-        self.optimizer.zero_grad()
-        self._average(step)
-        return sum(losses) / len(losses)
+    # --- the parts of a step ---
 
-    def _clip(self, step: int) -> None:
+    def accumulating(self, is_last: bool) -> AbstractContextManager[Any]:
+        """For one of the batches of an update: processes add up their gradients after the last."""
+        return self.fabric.no_backward_sync(self._parallel_loss, enabled=not is_last)
+
+    def loss(self, batch: Batch) -> Tensor:
+        batch.content = self.fabric.to_device(batch.content)
+        return self._parallel_loss(batch)
+
+    def backward(self, loss: Tensor) -> None:
+        self.fabric.backward(loss)
+
+    def clip(self, step: int) -> None:
+        """Scale the gradients to the norm of the recipe; an error unless they are finite."""
         config, precision = self.objective.config, self.fabric.strategy.precision
         precision.unscale_gradients(self.optimizer)
         # In float16 gradients may overflow now and then: its scaler sees to that.
@@ -138,26 +123,20 @@ class Learner:
             for parameters in clipped_together(self.model):
                 clip(parameters, config.max_grad_norm)
 
-    def _average(self, step: int) -> None:
+    def update(self, rate: float) -> None:
+        """Change the weights, at this share of the learning rate of each group of parameters."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["highest_lr"]
+        self._optimizer.step()
+        self.optimizer.zero_grad()
+
+    def average(self, step: int) -> None:
+        """Move the running mean towards the new weights, if there is one."""
         if self.averaged is not None:
             # A mean over few steps at first: the weights of the very beginning are soon forgotten.
             decay = min(self.objective.config.ema, step / (step + 9))
             now = [parameter.detach() for parameter in self.model.parameters()]
             torch._foreach_lerp_(list(self.averaged.parameters()), now, 1 - decay)
-
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        config = self.objective.config
-        optimizer = make_optimizer(
-            config.optimizer,
-            self.model,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            betas=(config.adam_beta1, config.adam_beta2),
-            shares=learning_shares(self.objective.recipe, self.model),
-        )
-        for group in optimizer.param_groups:
-            group["highest_lr"] = group["lr"]
-        return optimizer
 
     # --- the model to validate and to keep ---
 
@@ -171,7 +150,7 @@ class Learner:
         if not self.is_divided:
             yield self._result
             return
-        root: Any = self.loss
+        root: Any = self._loss
         with self._mean_in_place():
             root.unshard()  # all processes have to do so
             try:
@@ -209,7 +188,7 @@ class Learner:
 
     @property
     def is_divided(self) -> bool:
-        return hasattr(self.loss, "unshard")
+        return hasattr(self._loss, "unshard")
 
     def _divide(self, loss: nn.Module, mesh: DeviceMesh) -> nn.Module:
         """Divide the weights among the processes."""
@@ -265,8 +244,8 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
     a batch with more targets counts more. Processes that train together take the batches of an
     update in turn, so the same batches make an update however many processes there are.
     """
-    config, place = objective.config, processes.here()
-    rank, size = (0, 1) if place is None else (place.rank, place.size)
+    config, peer = objective.config, processes.here()
+    rank, size = (0, 1) if peer is None else (peer.rank, peer.size)
     first = update * config.gradient_accumulation_steps
     numbers = range(first, first + config.gradient_accumulation_steps)
     batches = [
@@ -284,17 +263,17 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
 
 def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
     """Device, precision and strategy."""
-    place = processes.here()
+    peer = processes.here()
     strategy: Any = "auto"
-    if place is not None:
+    if peer is not None:
         sharded = ModelParallelStrategy(
-            divide, data_parallel_size=place.size, tensor_parallel_size=1
+            divide, data_parallel_size=peer.size, tensor_parallel_size=1
         )
         strategy = sharded if config.strategy == "fsdp" else DDPStrategy()
     fabric = Fabric(
         accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
-        devices=1 if place is None else place.size_of_node,
-        num_nodes=1 if place is None else place.num_nodes,
+        devices=1 if peer is None else peer.size_of_node,
+        num_nodes=1 if peer is None else peer.num_nodes,
         strategy=strategy,
         precision=PRECISIONS[setup.precision],
     )

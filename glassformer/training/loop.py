@@ -1,121 +1,141 @@
-"""The training loop: a run that has been set up, from its last saved state to the end.
+"""The training loop, as on the slide.
 
     for each step:
-        learn                batch → loss → backward → clip → rate → update → mean   (learner.py)
-        plan                 if there is a time limit that the plan does not fit any more
-        validate, sample     keep the best model
-        log, snapshot
-        save, stop
+        batch → loss → backward → clip → rate → update → mean
+        validate, keep the best model, log, save, stop: each when it is due
 
 Everything that later steps depend on is in the saved state, and the state is saved last: so a run
-that resumes from it continues exactly as if it had never stopped.
+that resumes from it continues exactly as if it had never stopped. What devices, precision and
+several processes add to the parts of a step is in `learner.py`.
 """
 
-import gc
 import math
-import shutil
 import time
-from contextlib import ExitStack, closing
-from typing import Any, TextIO
+from typing import Any
 
-from torch import nn
+import torch
 
-from glassformer.atomic_files import damage
-from glassformer.checkpoint.model_folder import WEIGHTS, save_model
+from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.snapshots import save_snapshot
-from glassformer.checkpoint.training_state import load_state, load_values, save_state
+from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
 from glassformer.evaluation.result import Result
 from glassformer.runtime import processes
-from glassformer.runtime.host import Setup
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks.recipe import DecidedTraining, Replan
-from glassformer.tasks.task import Objective
-from glassformer.training.finetuning import lora_to_keep, model_to_keep, new_model
-from glassformer.training.learner import LOWER, Learner
+from glassformer.training.finetuning import lora_to_keep, model_to_keep
+from glassformer.training.learner import LOWER, Learner, update_batches
 from glassformer.training.model_card import count_parameters, model_card
-from glassformer.training.outcome import Outcome
-from glassformer.training.preparation import prepared, use_machine
-from glassformer.training.progress import Progress, Standing, name_in_line
+from glassformer.training.progress import Progress, StatusLine, name_in_line
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import NoLog, RunLog
-from glassformer.training.saved_state import (
-    SavedStanding,
-    StepState,
-    check_best,
-    check_fit,
-    checked,
-    new_state,
-)
+from glassformer.training.run_log import RunLog
+from glassformer.training.saved_state import Standing, new_state
 from glassformer.training.schedule import rate_of
 from glassformer.training.signals import StopRequest
 from glassformer.training.smaller_preset import advice
-from glassformer.training.snapshot_plan import size_of, snapshot_steps
+from glassformer.training.snapshot_plan import snapshot_steps
 from glassformer.training.time_limit import FEW, TimeLimit
-from glassformer.training.timing import bytes_per_parameter
-from glassformer.wording import clock, counted, readable_size
+from glassformer.wording import clock, counted
+
+
+def learn(learner: Learner, step: int, rate: float, most: int | None = None) -> float:
+    """Make step number `step` (from 1) at this share of the learning rate; the mean loss of its
+    batches. To measure how long a step takes, batches may be cut to `most` rows."""
+    losses = []
+    batches = update_batches(learner.objective, step - 1, most)
+    for batch in batches:  # one, unless gradients are accumulated
+        seed_step(learner.objective.config.seed, batch.number)  # the same dropout after a resume
+        with learner.accumulating(is_last=batch is batches[-1]):
+            loss = learner.loss(batch)
+            if not torch.isfinite(loss):
+                raise GlassformerError(
+                    f"the loss became {loss.item()} at step {step:,}, before the weights were "
+                    f"changed. {LOWER}"
+                )
+            learner.backward(loss / len(batches))
+        losses.append(loss.item())
+    learner.clip(step)
+    learner.update(rate)
+    learner.average(step)
+    return sum(losses) / len(losses)
 
 
 class Loop:
-    """Trains, and validates, logs, keeps the best model, saves and stops when that is due."""
+    """Trains, and validates, keeps the best model, logs, saves and stops when that is due."""
 
     def __init__(
-        self, run: RunFolder, learner: Learner, log: RunLog, progress: Progress, first: int
+        self, run: RunFolder, learner: Learner, log: RunLog, progress: Progress, step: int = 0
     ) -> None:
-        """`first` is the step to continue from."""
+        """`step` is the last one that has been made."""
         self.run = run
         self.objective = learner.objective
         self.learner = learner
         self.log = log
         self.progress = progress
-        self.step = first
-        self.saved = SavedStanding.at_the_start()
+        self.step = step
+        self.standing = Standing.at_the_start()
         self.stop = StopRequest()
         self.limit: TimeLimit | None = None
-        self._is_stopping = False
-        self._told: int | None = None  # by a signal to any process
-        self._is_short = False
+        self._signal: int | None = None  # that any of the processes has received
+        self._has_advised = False
         self._snapshots = snapshot_steps(self.config, learner.model)
-
-    @property
-    def config(self) -> DecidedTraining:
-        return self.objective.config
 
     def train(self, until: int | None = None) -> None:
         """Train to the end, or to the step `until`."""
         if self.step == 0 and self._snapshots:
             self._keep_snapshot()
-        self._is_stopping = self.step == until
-        while not (self.is_finished or self._is_stopping):
+        is_stopping = self.step == until
+        while not (self.is_finished or is_stopping):
             self.step += 1
             begin = time.perf_counter()
-            loss = self.learner.learn(self.step, rate_of(self.config, self.step - 1))
+            loss = learn(self.learner, self.step, rate_of(self.config, self.step - 1))
             trained = time.perf_counter()
-            loss = self._together(loss, trained - begin)
-            self.saved.losses.append(loss)
-            self.saved.trace.append(loss)
-            self._do_what_is_due(until)
+            loss = self._agree(loss, trained - begin)
+            self.standing.losses.append(loss)
+            self.standing.trace.append(loss)
+
+            plan = self.config.plan_at(self.step)  # a time limit may have changed it
+            is_last = self.step >= plan.max_steps
+            scores: dict[str, float] = {}
+            if self.step % plan.eval_steps == 0 or is_last:
+                scores = self._validate()
+            is_stopping = self._is_told_to_stop() or self.has_given_up or self.step == until
+            if self.step % self.config.logging_steps == 0 or scores or is_last:
+                self._log(scores)
+            if self.step in self._snapshots or (self._snapshots and self.has_given_up):
+                self._keep_snapshot()
+            is_due = self.step % plan.save_steps == 0
+            if is_due or is_last or is_stopping:
+                self._save(is_due)
+
             self.progress.not_training(time.perf_counter() - trained)
-            left = None if self.limit is None else self.limit.left
-            self.progress.show(self._standing(loss), left)
+            self._show(loss)
 
     @property
-    def stopped_by(self) -> int | None:
-        """The signal that ended it, if one did."""
-        return self.stop.signal or self._told
+    def config(self) -> DecidedTraining:
+        return self.objective.config
 
     @property
     def has_given_up(self) -> bool:
         """Has it not improved for `early_stopping` validations?"""
         patience = self.config.early_stopping
-        return patience is not None and self.saved.stale >= patience
+        return patience is not None and self.standing.stale >= patience
 
     @property
     def is_finished(self) -> bool:
         return self.step >= self.config.last_step or self.has_given_up
 
-    def _together(self, loss: float, seconds: float) -> float:
+    @property
+    def stopped_by(self) -> int | None:
+        """The signal that ended it, if one did."""
+        return self.stop.signal or self._signal
+
+    def _is_told_to_stop(self) -> bool:
+        """A signal may come at any moment; several processes have agreed on one."""
+        return (self.stop.signal if processes.here() is None else self._signal) is not None
+
+    def _agree(self, loss: float, seconds: float) -> float:
         """The mean loss of all processes, which stop and plan together, whichever of them was
         told to stop. The first one has the clock."""
         plan = None
@@ -126,7 +146,7 @@ class Loop:
             )
         mine = [loss, self.stop.signal or 0, float(plan is not None)]
         losses, signals, plans = zip(*processes.from_all(mine), strict=True)
-        self._told = int(max(signals)) or None
+        self._signal = int(max(signals)) or None
         if any(plans):
             self._adopt(Replan(**processes.from_first(plan and plan.model_dump())))
         return float(sum(losses) / len(losses))
@@ -143,35 +163,14 @@ class Loop:
         if is_first_plan:
             limit = clock(self.limit.limit)
             self.progress.say(f"time limit: {counted(plan.max_steps, 'step')} planned for {limit}")
-        if plan.max_steps < FEW <= self.config.max_steps and not self._is_short:
-            self._is_short = True
+        if plan.max_steps < FEW <= self.config.max_steps and not self._has_advised:
+            self._has_advised = True
             self.progress.say(advice(self.objective, plan.max_steps, self.limit))
 
-    def _do_what_is_due(self, until: int | None) -> None:
-        step, plan = self.step, self.config.plan_at(self.step)
-        is_last = step >= plan.max_steps
-        values: dict[str, float] = {}
-        if step % plan.eval_steps == 0 or is_last:
-            begin = time.perf_counter()
-            values = self._validate()
-            if self.limit is not None:
-                self.limit.validated(time.perf_counter() - begin)
-        # Asked once: a signal may come at any moment. Several processes have asked each other.
-        told = self.stop.signal if processes.here() is None else self._told
-        self._is_stopping = told is not None or self.has_given_up or step == until
-        if step % self.config.logging_steps == 0 or values or is_last:
-            values["train_loss"] = sum(self.saved.losses) / len(self.saved.losses)
-            # That of the recipe: groups of parameters learn at multiples of it.
-            values["learning_rate"] = self.config.learning_rate * rate_of(self.config, step - 1)
-            self.saved.losses = []
-            self.log.write(step, values, items_per_second=self.progress.items_per_second)
-        if step in self._snapshots or (self._snapshots and self.has_given_up):
-            self._keep_snapshot()
-        if step % plan.save_steps == 0 or is_last or self._is_stopping:
-            self._save(is_due=step % plan.save_steps == 0)
-
     def _validate(self) -> dict[str, float]:
-        objective, saved, step = self.objective, self.saved, self.step
+        """The scores on held-out data. The best model so far is kept."""
+        begin = time.perf_counter()
+        objective, standing, step = self.objective, self.standing, self.step
         with self.learner.result() as model:
             result = objective.validate(model)
             if not math.isfinite(result.loss):
@@ -180,16 +179,19 @@ class Loop:
                     f"saved. {LOWER}"
                 )
             text = objective.sample(model, step)
-        columns = processes.from_first(objective.columns(result))
-        saved.val = value = columns[f"val_{objective.measure}"]
-        saved.stale += 1
-        if saved.best is None or objective.rank(columns) < objective.rank(saved.best):
-            saved.stale, saved.best, saved.best_step = 0, columns, step
-            saved.notes = list(result.notes)
+        scores: dict[str, float] = processes.from_first(objective.columns(result))
+        standing.val = scores[f"val_{objective.measure}"]
+        standing.stale += 1
+        if standing.best is None or objective.rank(scores) < objective.rank(standing.best):
+            standing.stale, standing.best, standing.best_step = 0, scores, step
+            standing.notes = list(result.notes)
             self._keep_best(result)
         self.log.sample(step, text)
-        self.progress.sample(f"  step {step:,} {name_in_line(objective.measure)} {value:.3f}", text)
-        return dict(columns)
+        measure = name_in_line(objective.measure)
+        self.progress.sample(f"  step {step:,} {measure} {standing.val:.3f}", text)
+        if self.limit is not None:
+            self.limit.validated(time.perf_counter() - begin)
+        return dict(scores)
 
     def _keep_best(self, result: Result) -> None:
         objective, model = self.objective, self.learner.kept()
@@ -200,6 +202,18 @@ class Loop:
         lora = lora_to_keep(objective.recipe, model)
         save_model(self.run.path, kept, objective.dataset.preprocessing, card, lora)
 
+    def _log(self, scores: dict[str, float]) -> None:
+        """A line of metrics.csv, with the mean loss since the line before."""
+        losses = self.standing.losses
+        learning = {
+            "train_loss": sum(losses) / len(losses),
+            # That of the recipe: groups of parameters learn at multiples of it.
+            "learning_rate": self.config.learning_rate * rate_of(self.config, self.step - 1),
+        }
+        self.standing.losses = []
+        speed = self.progress.items_per_second
+        self.log.write(self.step, scores | learning, items_per_second=speed)
+
     def _keep_snapshot(self) -> None:
         kept = self.learner.kept()
         if processes.is_first():
@@ -208,150 +222,35 @@ class Loop:
     def _save(self, is_due: bool) -> None:
         begin = time.perf_counter()
         self.log.sync()
-        self.saved.recipe = essence(self.objective.recipe, self.step)
-        self.saved.seconds = None if self.limit is None else self.limit.spent
-        state = new_state(self.step, self.learner.state(), self.saved)
+        self.standing.recipe = essence(self.objective.recipe, self.step)
+        self.standing.seconds = None if self.limit is None else self.limit.spent
+        state = new_state(self.step, self.learner.state(), self.standing)
         save_state(self.run.checkpoint(self.step), state, is_written=processes.is_first())
         if is_due:
-            self.saved.trace = []
+            self.standing.trace = []
         if processes.is_first():
             self.run.prune(self.config)
         if self.limit is not None:
             self.limit.saved(time.perf_counter() - begin)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Continue from a saved state, perhaps on another machine."""
         self.learner.load(state)
-        now = {"machine": self.saved.machine}
-        self.saved = SavedStanding.model_validate(state["standing"] | now)
+        now = {"machine": self.standing.machine}
+        self.standing = Standing.model_validate(state["standing"] | now)
         if self.step % self.config.plan_at(self.step).save_steps == 0:
-            self.saved.trace = []
+            self.standing.trace = []
 
-    def _standing(self, loss: float) -> Standing:
-        saved, measure = self.saved, self.objective.measure
-        title = "best" if self.objective.decides == measure else "kept"
-        best = None if saved.best is None else saved.best[f"val_{measure}"]
-        numbers = (loss, saved.val, best, saved.best_step)
-        return Standing(self.step, self.config.last_step, *numbers, measure, title)
-
-
-def fit(
-    run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
-) -> Outcome:
-    """Train from the last good state of a run, or from its beginning if there is none.
-
-    `until` is a step to save and stop at before the end; a time limit counts from `began`, by
-    time.time. Processes that train together all call this; the first one reads, writes and reports.
-    """
-    recipe = run.recipe()
-    setup = use_machine(recipe)
-    processes.join(setup.device)
-    objective = prepared(recipe, run.path)
-    config = objective.config
-    seed_step(config.seed, 0)
-    first, news = 0, list[str]()
-    if processes.is_first():
-        first, news = _where_to_begin(run, objective, is_replay=until is not None)
-    first = processes.from_first(first)
-    model = new_model(objective.recipe, not first, objective.dataset.preprocessing)
-    start = objective.recipe.start
-    if not first and (start is None or not start.continues or start.changes_vocabulary):
-        objective.initialize(model)
-    _check_room(run, model, config)
-    with (
-        ExitStack() as listening,  # until the log is closed
-        Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
-        closing(_log(run, objective, first)) as log,
-    ):
-        if log.num_damaged:
-            lines = counted(log.num_damaged, "line")
-            news.append(f"warning: {log.path} is damaged: dropped {lines}")
-        for line in (_headline(objective, model, setup), *news):
-            progress.say(line)
-        loop = Loop(run, Learner(model, objective, setup), log, progress, first)
-        if first:
-            _check_state(run, first, loop.learner)
-            loop.load(load_state(run.checkpoint(first)))
-        if config.time_limit is not None and until is None and processes.is_first():
-            now = 0.0 if began is None else time.time() - began
-            before = now + (loop.saved.seconds or 0.0)  # in earlier sessions
-            loop.limit = TimeLimit(config.time_limit, before, objective)
-        listening.enter_context(loop.stop.heeded())
-        loop.train(until)
-    outcome = Outcome(
-        folder=run.path,
-        step=loop.step,
-        best=loop.saved.best,
-        best_step=loop.saved.best_step,
-        notes=tuple(loop.saved.notes),
-        stopped_by=loop.stopped_by,
-        objective=objective,
-        stopped_early=loop.has_given_up,
-    )
-    del loop
-    gc.collect()  # DDP first: what it still held of the connection might never be let go
-    processes.leave()
-    return outcome
-
-
-def _log(run: RunFolder, objective: Objective, first: int) -> RunLog:
-    if not processes.is_first():
-        return NoLog()
-    return RunLog(run.path, objective.measures, first, objective.config.report_to)
-
-
-def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
-    """The last good step, from which training continues, and what to report about it."""
-    first, damaged = run.last_good_step()
-    news = [f"warning: {problem}" for problem in damaged]
-    if first:
-        run.check_recipe(first, essence(objective.recipe, first))
-        if run.standing(first).best_step is not None and not is_replay:
-            gone = [run.path / name for name in run.lost()]
-            news += [f"warning: {path} is missing. A new one is started." for path in gone]
-        news += [f"continuing from step {first:,}", *objective.dataset.changes()]
-    elif damaged or (run.path / WEIGHTS).is_file():
-        why = "no undamaged checkpoint is left" if damaged else "there is no checkpoint"
-        news.append(f"{why}: training starts from the beginning")
-    run.forget_after(first)
-    run.prune(objective.config)
-    return first, news
-
-
-def _check_state(run: RunFolder, step: int, learner: Learner) -> None:
-    """Raise unless the state of `step` is one of this training."""
-    with damage(run.checkpoint(step), run.cure(step)):
-        state = checked(StepState, load_values(run.checkpoint(step)))
-        check_fit(state, learner.state(), learner.optimizer)
-        check_best(state.standing, learner.objective.measures)
-
-
-def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
-    """Better reported now than after the first hour."""
-    needed = count_parameters(model) * bytes_per_parameter(config)
-    needed += len(snapshot_steps(config, model)) * size_of(model)
-    if (free := shutil.disk_usage(run.path).free) < needed:
-        raise GlassformerError(
-            f"{run.path}: training needs room for {readable_size(needed)}, but the disk has "
-            f"{readable_size(free)} left. Free some space, then continue with --resume."
+    def _show(self, loss: float) -> None:
+        standing, measure = self.standing, self.objective.measure
+        status = StatusLine(
+            self.step,
+            self.config.last_step,
+            loss,
+            standing.val,
+            None if standing.best is None else standing.best[f"val_{measure}"],
+            standing.best_step,
+            measure,
+            title="best" if self.objective.decides == measure else "kept",
         )
-
-
-def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
-    recipe, dataset, config = objective.recipe, objective.dataset, objective.config
-    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
-    context = recipe.model.get("context_length")
-    total = count_parameters(model)
-    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
-    steps = counted(config.last_step, "step")
-    if config.time_limit is not None and not config.replans:
-        steps = f"at most {steps} in {clock(config.time_limit)}"
-    together = f" in each of {config.num_processes:,} processes, {config.strategy}"
-    return (
-        f"model: {name}, {total:,} parameters"
-        + (f" ({learning:,} trainable)" if learning < total else "")
-        + (f", context {context}" if context else "")
-        + f"; {counted(dataset.num_items, dataset.unit)}, {steps}; "
-        f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
-        + (together if config.num_processes > 1 else "")
-    )
+        self.progress.show(status, None if self.limit is None else self.limit.left)

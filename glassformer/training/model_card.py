@@ -14,7 +14,7 @@ from glassformer.tasks.task import Objective
 from glassformer.wording import counted
 
 
-def model_card(objective: Objective, num_parameters: int, found: Result, step: int) -> str:
+def model_card(objective: Objective, num_parameters: int, result: Result, step: int) -> str:
     """Markdown without dates and paths: equal models have equal cards."""
     recipe, dataset = objective.recipe, objective.dataset
     context = recipe.model.get("context_length")
@@ -34,7 +34,7 @@ def model_card(objective: Objective, num_parameters: int, found: Result, step: i
         *_origin(recipe),
         f"| data | {data} |",
         f"| size | {dataset.describe()} |",
-        f"| held out | {found.headline()}, after step {step:,} |",
+        f"| held out | {result.headline()}, after step {step:,} |",
         f"| seed | {recipe.training.seed} |",
         "",
         "```",
@@ -59,9 +59,9 @@ def with_test(card: str, headline: str, paths: Sequence[str]) -> str:
     """The card with the row of the test, added or replaced."""
     row = f"| test | {headline}, in {', '.join(Path(path).name for path in paths)} |"
     lines = [line for line in card.splitlines() if not line.startswith("| test |")]
-    places = (at for at, line in enumerate(lines, 1) if line.startswith("| held out |"))
-    place = next(places, len(lines))  # at the end of a card that somebody rewrote
-    return "\n".join([*lines[:place], row, *lines[place:], ""])
+    rows = (at for at, line in enumerate(lines, 1) if line.startswith("| held out |"))
+    end = next(rows, len(lines))  # at the end of a card that somebody rewrote
+    return "\n".join([*lines[:end], row, *lines[end:], ""])
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -13,10 +13,29 @@ import torch
 from torch import nn
 
 from glassformer.options import OptimizerKind
+from glassformer.tasks.task import Objective
+from glassformer.training.finetuning import learning_shares
 from glassformer.training.muon import MuonAndAdamW
 
 RARER = 30  # by gradient descent, embeddings learn this much faster: each is in few examples
 BOLDER = 3  # beside Muon, embeddings, head and vectors learn this much faster than matrices
+
+
+def optimizer_of(objective: Objective, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer that a recipe asks for. Its groups remember their highest learning rate, a
+    share of which is the rate of each step."""
+    config = objective.config
+    optimizer = make_optimizer(
+        config.optimizer,
+        model,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        betas=(config.adam_beta1, config.adam_beta2),
+        shares=learning_shares(objective.recipe, model),
+    )
+    for group in optimizer.param_groups:
+        group["highest_lr"] = group["lr"]
+    return optimizer
 
 
 def make_optimizer(
@@ -89,8 +108,8 @@ def _plain(model: nn.Module, rate: float, weight_decay: float = 0.0) -> list[dic
 
 
 def _inner_matrices(model: nn.Module) -> set[int]:
-    """Those that map features to features: of all linear layers and convolutions but the head. By
-    AdamW, the convolutions that read pixels learn several times more slowly."""
+    """The matrices that map features to features: of linear layers and convolutions, not the head.
+    By AdamW, the convolutions that read pixels learn several times more slowly."""
     head = getattr(model, "head", None)
     kinds = (nn.Linear, nn.Conv2d)
     maps = (module for module in model.modules() if isinstance(module, kinds))

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.tasks.task import Objective
+from glassformer.training.saved_state import Standing
 from glassformer.wording import command, score_name
 
 
 @dataclass(frozen=True)
-class FinalScores:
-    """How good the best model of a finished run is on its test set."""
+class FinalTest:
+    """How good the best model of a finished run is on its test set: the content of test.json."""
 
-    scores: dict[str, Any]
+    model: str
+    """The checksum of the weights that were tested."""
     headline: str
+    scores: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -23,21 +26,26 @@ class Outcome:
 
     folder: Path
     step: int
-    best: dict[str, float] | None
-    """The scores of the best model, as metrics.csv names them."""
-    best_step: int | None
-    stopped_by: int | None
-    """The signal that ended it early, if one did."""
+    standing: Standing
     objective: Objective
-    notes: tuple[str, ...] = ()
-    """What to know about the best model, besides its scores: sentences."""
+    stopped_by: int | None = None
+    """The signal that ended it early, if one did."""
     stopped_early: bool = False
     """It did not improve for `early_stopping` validations."""
     is_old: bool = False
     """There was nothing left to do."""
-    test: FinalScores | None = None
+    test: FinalTest | None = None
     report: Path | None = None
     """The page about the run, if it could be written."""
+
+    @property
+    def best(self) -> dict[str, float] | None:
+        """The scores of the best model, as metrics.csv names them."""
+        return self.standing.best
+
+    @property
+    def best_step(self) -> int | None:
+        return self.standing.best_step
 
     @property
     def max_steps(self) -> int:
@@ -74,7 +82,7 @@ class Outcome:
         measure = self.objective.measure
         test = "" if self.test is None else f"Test: {self.test.headline}. "
         report = "" if self.report is None else f"Report: {self.report}. "
-        notes = "".join(f"{note[:1].upper()}{note[1:]} " for note in self.notes)
+        notes = "".join(f"{note[:1].upper()}{note[1:]} " for note in self.standing.notes)
         return (
             f"{why}{self.folder}: validation {score_name(measure)} "
             f"{self.best[f'val_{measure}']:.4f} at step {self.best_step:,}. {notes}{test}{report}"
@@ -90,7 +98,7 @@ class Outcome:
                 "max_steps": self.max_steps,
                 **(self.best or {f"val_{name}": None for name in self.objective.measures}),
                 "best_step": self.best_step,
-                "notes": list(self.notes),
+                "notes": self.standing.notes,
                 "finished": self.stopped_by is None,
                 "report": None if self.report is None else str(self.report),
                 **test,

@@ -1,4 +1,4 @@
-"""A rehearsal: what a training would be, measured on a few real steps, with nothing left behind."""
+"""A dry run: what a training would be, measured on a few real steps, with nothing left behind."""
 
 import time
 from dataclasses import dataclass, replace
@@ -6,14 +6,14 @@ from typing import Any, TextIO
 
 import torch
 
+from glassformer.progress import ProgressLine
 from glassformer.runtime.host import Setup
 from glassformer.runtime.load import NOTICEABLE, busy_cores, read_load
-from glassformer.tasks.recipe import DecidedTraining, Recipe
+from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import prepared, rehearsed, use_machine
-from glassformer.training.progress import Waiting
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import RESERVE, fitting_plan, seconds_of_plan
 from glassformer.training.timing import bytes_per_parameter, choose_threads, measured
@@ -21,13 +21,13 @@ from glassformer.wording import clock, counted, readable_size
 
 
 @dataclass(frozen=True)
-class Plan:
+class DryRun:
     """What would happen."""
 
     values: dict[str, Any]
-    """The plan as JSON values."""
+    """For JSON."""
     rows: dict[str, str]
-    """The plan as text, one row per name."""
+    """As text, one row per name."""
     notes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -37,45 +37,45 @@ class Plan:
         return "\n".join([*(f"{name:10} {text}" for name, text in self.rows.items()), *self.notes])
 
 
-def rehearse(recipe: Recipe, stream: TextIO, began: float) -> Plan:
+def measure_run(recipe: Recipe, stream: TextIO, began: float) -> DryRun:
     """Prepare the data in a temporary place, try a few steps, and add up. The command began at
     `began`, by time.time."""
     reported: list[str] = []
     with (
-        Waiting(stream, "reading the data") as wait,
-        rehearsed(recipe, reported.append) as ready,
+        ProgressLine(stream, "reading the data …") as line,
+        rehearsed(recipe, reported.append) as objective,
     ):
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
-        objective, setup = ready.objective(), use_machine(ready.sized)
-        wait.now("choosing the number of threads")
+        setup = use_machine(objective.recipe)
+        line.show("choosing the number of threads …")
         setup = replace(setup, threads=choose_threads(objective, setup))
         torch.set_num_threads(setup.threads)
-        return _plan(objective, setup, wait, notes, spent=time.time() - began)
+        return _measure(objective, setup, line, notes, spent=time.time() - began)
 
 
-def rehearse_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> Plan:
+def measure_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> DryRun:
     """The rest of a run that continues with this recipe."""
-    first, problems = run.last_good_step()
+    state, problems = run.last_good_state()
+    first, spent = (state.step, state.standing.seconds or 0.0) if state else (0, 0.0)
     last = recipe.decided.last_step
     if run.is_finished() and last == run.recipe().decided.last_step:
         first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
-    notes = tuple(f"note: {each}" for each in problems)
-    with Waiting(stream, "reading the data") as wait:
-        spent = (run.standing(first).seconds if first else None) or 0.0
-        return _plan(prepared(recipe, run.path), use_machine(recipe), wait, notes, spent, first)
+    notes = tuple(f"note: {problem}" for problem in problems)
+    with ProgressLine(stream, "reading the data …") as line:
+        return _measure(prepared(recipe, run.path), use_machine(recipe), line, notes, spent, first)
 
 
-def _plan(
+def _measure(
     objective: Objective,
     setup: Setup,
-    wait: Waiting,
+    line: ProgressLine,
     notes: tuple[str, ...],
     spent: float,
     first: int = 0,
-) -> Plan:
+) -> DryRun:
     """`first` is the step from which a run continues; `spent` are the seconds of a time limit that
     will have passed by then."""
-    wait.now("trying steps, a validation and a saved state")
+    line.show("trying steps, a validation and a saved state …")
     model = new_model(objective.recipe).to(setup.device)
     before = read_load()
     pace = measured(objective, setup, model)
@@ -121,17 +121,12 @@ def _plan(
         "data": dataset.describe(),
         "training": f"{more} of {counted(items, unit)}: {epochs:.3g} epochs, {per_parameter:.3g} "
         f"{unit}s per parameter",
-        **_division(objective.config),
-        "memory": f"{readable_size(size)} for weights and optimizer, plus the batch",
-        "time": f"about {clock(seconds)} at {pace.step:.3g} s per step, including validation",
     }
-    return Plan(values | dataset.preprocessing.facts() | dataset.facts(), rows, notes)
-
-
-def _division(config: DecidedTraining) -> dict[str, str]:
-    """A row about several processes, if there are several."""
-    if config.num_processes == 1:
-        return {}
-    where = f" on {counted(config.num_nodes, 'machine')}" if config.num_nodes > 1 else ""
-    how = f"{config.num_processes:,} processes{where}, {config.strategy}"
-    return {"devices": f"{how}; the time does not include waiting for each other"}
+    config = objective.config
+    if config.num_processes > 1:
+        where = f" on {counted(config.num_nodes, 'machine')}" if config.num_nodes > 1 else ""
+        how = f"{config.num_processes:,} processes{where}, {config.strategy}"
+        rows["devices"] = f"{how}; the time does not include waiting for each other"
+    rows["memory"] = f"{readable_size(size)} for weights and optimizer, plus the batch"
+    rows["time"] = f"about {clock(seconds)} at {pace.step:.3g} s per step, including validation"
+    return DryRun(values | dataset.preprocessing.facts() | dataset.facts(), rows, notes)

@@ -5,7 +5,7 @@ files → read → size of the model → write, cut for that model → steps, le
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,33 +15,18 @@ from glassformer.runtime.host import Setup, silently
 from glassformer.runtime.host import prepare as prepare_machine
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Dataset, Objective, Say
+from glassformer.tasks.task import Objective, Say
 from glassformer.training.defaults import gentler, with_model, with_training
-from glassformer.training.finetuning import settled
+from glassformer.training.finetuning import with_start
 
 DATA = "data"  # in a run's folder
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Data in a folder, and the recipe, whose training section may still have gaps."""
-
-    sized: Recipe
-    dataset: Dataset
-
-    def objective(self) -> Objective:
-        """What to learn, with every choice made."""
-        task = task_of(self.sized.model_name)
-        habits = replace(task.habits(self.sized), **row(self.sized.model_name).habits)
-        habits = gentler(habits, self.sized.start)
-        recipe = with_training(self.sized, self.dataset, habits)
-        return task.objective(recipe, self.dataset)
-
-
-def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
-    """Read the data, write it to `folder`/data, and choose the size of the model."""
+def prepare(recipe: Recipe, folder: Path, say: Say) -> Objective:
+    """Read the data, write it to `folder`/data, and make every choice that the recipe leaves
+    open."""
     task = task_of(recipe.model_name)
-    recipe = settled(recipe)
+    recipe = with_start(recipe)
     if recipe.start is not None:
         say(f"starting from {', '.join(recipe.start.lineage)}")
     with new_folder(folder / DATA) as data:
@@ -49,7 +34,10 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Prepared:
         recipe = with_model(recipe, source)
         source.write(data, recipe, say)
         source.preprocessing.save(data)
-    return Prepared(recipe, task.dataset(folder / DATA, recipe))
+    dataset = task.dataset(folder / DATA, recipe)
+    habits = replace(task.habits(recipe), **row(recipe.model_name).habits)
+    recipe = with_training(recipe, dataset, gentler(habits, recipe.start))
+    return task.objective(recipe, dataset)
 
 
 def prepared(recipe: Recipe, folder: Path) -> Objective:
@@ -60,7 +48,7 @@ def prepared(recipe: Recipe, folder: Path) -> Objective:
 
 
 @contextmanager
-def rehearsed(recipe: Recipe, say: Say = silently) -> Iterator[Prepared]:
+def rehearsed(recipe: Recipe, say: Say = silently) -> Iterator[Objective]:
     """As `prepare`, for a dry run: nothing is left behind."""
     with TemporaryDirectory(prefix="glassformer-") as folder:
         yield prepare(recipe, Path(folder), say)

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a bar on a terminal, quiet lines in a log."""
+"""What a person sees while a model trains: the numbers of each step, and samples as they come."""
 
 import time
 from collections import deque
@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
+from glassformer.progress import BAR, ProgressLine, bar
 from glassformer.wording import clock, score_name
 
-BAR, SHORT_BAR = 20, 10
+SHORT_BAR = 10
 LOG_WIDTH = 100
 SAMPLE_LINES = 8  # of a text with line breaks, on a terminal
-LOG_LINES = 20  # in a log, one line for each twentieth of the training
 
 
 def name_in_line(measure: str) -> str:
@@ -23,7 +20,7 @@ def name_in_line(measure: str) -> str:
 
 
 @dataclass
-class Standing:
+class StatusLine:
     """The numbers of the progress line."""
 
     step: int
@@ -35,7 +32,7 @@ class Standing:
     best_step: int | None = None
     measure: str = "loss"
     title: str = "best"
-    """Of the best model. The model that another score chose is the one "kept"."""
+    """What the best model is called. The model that another score chose is the one "kept"."""
 
     def line(self, speed: str, seconds_left: float, width: int | None) -> str:
         """On a terminal of this width the least important parts give way; a log has them all."""
@@ -49,92 +46,55 @@ class Standing:
             best = f"({self.title} {self.best:.{digits}f} @ {self.best_step:,})"
         if speed:  # not known at the very first step
             left = f"ETA {clock(seconds_left)}"
-        for size, omitted in (
-            *((BAR, ()), (SHORT_BAR, ()), (BAR, (best,)), (SHORT_BAR, (best,))),
-            *((BAR, (best, speed)), (SHORT_BAR, (best, speed))),
-            *((0, (best, speed)), (0, (best, speed, val))),
+        if width is None:
+            return " ".join(filter(None, (step, loss, val, best, speed, left)))
+        for omitted, sizes in (
+            ((), (BAR, SHORT_BAR)),
+            ((best,), (BAR, SHORT_BAR)),
+            ((best, speed), (BAR, SHORT_BAR, 0)),
+            ((best, speed, val), (0,)),
         ):
-            bar = "" if width is None else self._bar(size)
-            parts = (step, bar, loss, val, best, speed, left)
-            line = " ".join(part for part in parts if part and part not in omitted)
-            if width is None or len(line) <= width:
-                break
+            for size in sizes:
+                parts = (step, bar(self.step, self.max_steps, size), loss, val, best, speed, left)
+                line = " ".join(part for part in parts if part and part not in omitted)
+                if len(line) <= width:
+                    return line
         return line
-
-    def _bar(self, size: int) -> str:
-        filled = round(size * self.step / self.max_steps)
-        return "▰" * filled + "▱" * (size - filled)
-
-
-class Waiting:
-    """Shows on a terminal what is happening until it is over; in a log, only what is said."""
-
-    def __init__(self, stream: TextIO, what: str) -> None:
-        self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self._status = self._console.status(Text(f"{what} …"))
-
-    def __enter__(self) -> "Waiting":
-        if self._console.is_terminal:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def now(self, what: str) -> None:
-        """Something else is happening."""
-        self._status.update(Text(f"{what} …"))
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        self._console.print(Text(text))
 
 
 class Progress:
     """Shows the standing after each step, and samples of text as they come."""
 
     def __init__(self, stream: TextIO, items_per_step: int, unit: str = "token") -> None:
-        self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self._live = (
-            Live(console=self._console, refresh_per_second=8, transient=True)
-            if self._console.is_terminal
-            else None
-        )
+        self._line = ProgressLine(stream, "preparing the first step …", keeps_last=True)
         self._items_per_step = items_per_step
         self._unit = unit
         self._times: deque[tuple[int, float]] = deque(maxlen=50)  # (step, when)
-        self._last = ""
-        self._logged = 0
         self._pause = 0.0
         self._first: tuple[int, float] | None = None  # (step, when)
 
     def __enter__(self) -> "Progress":
-        if self._live:
-            self._live.start()
-            self._live.update(Text("preparing the first step …"))
+        self._line.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
-            if self._last:
-                self._console.print(Text(self._last))
+        self._line.__exit__()
 
     def say(self, text: str, whole: bool = True) -> None:
         """A line of its own; if it need not be whole, only as much as fits."""
-        width = self._console.width if self._live else LOG_WIDTH
+        width = self._line.width if self._line.is_terminal else LOG_WIDTH
         if not whole and len(text) > width:
             words, _, _ = text[: width - 1].rpartition(" ")
             # What a young model writes may be one word without end, which is cut anywhere.
             text = f"{words} …" if len(words) > width // 2 else f"{text[: width - 1]}…"
-        self._console.print(Text(text))
+        self._line.say(text)
 
     def sample(self, heading: str, text: str) -> None:
         """What the model writes now. Code and verse keep their lines on a terminal that is wide
         enough; anything else is one line, as much as fits."""
         lines = text.expandtabs(4).strip("\n").split("\n")
-        room = self._console.width - len(f"{heading} │ ")
-        if not self._live or len(lines) == 1 or max(map(cell_len, lines)) > room:
+        room = self._line.width - len(f"{heading} │ ")
+        if not self._line.is_terminal or len(lines) == 1 or max(map(cell_len, lines)) > room:
             self.say(f"{heading} │ {' '.join(text.split())}", whole=False)
             return
         if len(lines) > SAMPLE_LINES:
@@ -142,20 +102,19 @@ class Progress:
         margins = [heading, *(" " * len(heading) for _ in lines[1:])]
         self.say("\n".join(map(" │ ".join, zip(margins, lines, strict=True))))
 
-    def show(self, standing: Standing, most: float | None = None) -> None:
+    def show(self, status: StatusLine, most: float | None = None) -> None:
         """`most` are the seconds that are left of a time limit."""
-        self._times.append((standing.step, time.perf_counter() - self._pause))
-        seconds = self._seconds_left(standing)
-        seconds = seconds if most is None else max(0.0, min(seconds, most))
-        width = self._console.width if self._live else None
-        self._last = standing.line(self._speed(), seconds, width)
-        if self._live:
-            self._live.update(Text(self._last, overflow="ellipsis", no_wrap=True))
-            return
-        part = LOG_LINES * standing.step // standing.max_steps
-        if part > self._logged:
-            self._logged = part
-            self.say(self._last)
+        now = time.perf_counter()
+        self._times.append((status.step, now - self._pause))
+        # By all the time since the first step: validation comes again, too.
+        self._first = self._first or (status.step, now)
+        per_step = (now - self._first[1]) / max(1, status.step - self._first[0])
+        seconds = (status.max_steps - status.step) * per_step
+        if most is not None:
+            seconds = max(0.0, min(seconds, most))
+        width = self._line.width if self._line.is_terminal else None
+        line = status.line(self._speed(), seconds, width)
+        self._line.show(line, status.step, status.max_steps)
 
     def _speed(self) -> str:
         """24.8k tokens/s; empty at the very first step."""
@@ -164,13 +123,6 @@ class Progress:
             return ""
         number = f"{speed / 1000:.1f}k" if speed >= 1000 else f"{speed:.0f}"
         return f"{number} {self._unit}s/s"
-
-    def _seconds_left(self, standing: Standing) -> float:
-        """Judged by all the time since the first step: validation comes again, too."""
-        now = (standing.step, time.perf_counter())
-        self._first = first = self._first or now
-        per_step = (now[1] - first[1]) / max(1, now[0] - first[0])
-        return (standing.max_steps - standing.step) * per_step
 
     def not_training(self, seconds: float) -> None:
         """Time spent on validation and saving, which does not count as training."""

@@ -10,7 +10,7 @@ from glassformer.nn.blocks import Stack
 
 
 def recompute_activations(model: nn.Module) -> None:
-    """Of all blocks of a model. Copies of the model have to be made before."""
+    """Recompute those of all blocks of a model. Copies of the model have to be made before."""
     for stack in model.modules():
         if isinstance(stack, Stack):
             for block in stack:

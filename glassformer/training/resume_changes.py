@@ -46,6 +46,14 @@ def essence(recipe: Recipe, step: int) -> Values:
     return {key: value for key, value in values.items() if key not in ignored}
 
 
+def changes_between(before: Values, now: Values) -> list[Change]:
+    return [
+        (key, before.get(key), now.get(key))
+        for key in before | now
+        if before.get(key) != now.get(key)
+    ]
+
+
 def differences(saved: Recipe, given: Values) -> Iterator[Change]:
     """The given keys that change the saved recipe. A key that leaves the choice open, null or
     auto, changes nothing."""

@@ -1,9 +1,9 @@
 """The story of a run, from a recipe to a model.
 
-    begin     read the data, choose what the recipe leaves open, and write it all down
-    train_on  train from the last saved state to the end, keeping the best model on the way
-    tested    evaluate the best model once, on data that had no part in training it
-    reported  write a page about the run
+    begin         read the data, choose what the recipe leaves open, and write it all down
+    train_on      train from the last saved state to the end, keeping the best model on the way
+    add_test      evaluate the best model once, on data that had no part in training it
+    write_report  write a page about the run
 
 Reading the data needs no Lightning: a mistake in it is reported at once, not after seconds of
 importing.
@@ -12,38 +12,55 @@ importing.
 import gc
 import io
 import math
+import shutil
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from torch import nn
 
 from glassformer.atomic_files import damage, write_json
-from glassformer.checkpoint.model_folder import GENERATION, load_model, save_model
+from glassformer.checkpoint.model_folder import GENERATION, WEIGHTS, load_model, save_model
 from glassformer.checkpoint.open import located, open_generation
 from glassformer.checkpoint.replaceable import check_kept
-from glassformer.checkpoint.training_state import save_state
+from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
+from glassformer.progress import ProgressLine
 from glassformer.runtime import processes
+from glassformer.runtime.host import Setup
 from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
-from glassformer.tasks.recipe import Recipe, TrainingConfig
-from glassformer.tasks.task import Fit
-from glassformer.training.final_report import reported
-from glassformer.training.final_test import tested
+from glassformer.tasks.recipe import DecidedTraining, Recipe, TrainingConfig
+from glassformer.tasks.task import Fit, Objective
+from glassformer.training.final_report import write_report
+from glassformer.training.final_test import add_test
 from glassformer.training.finetuning import new_model
 from glassformer.training.model_card import count_parameters, model_card
 from glassformer.training.outcome import Outcome
 from glassformer.training.preparation import prepare, prepared, use_machine
-from glassformer.training.progress import Waiting
+from glassformer.training.progress import Progress
 from glassformer.training.resume_changes import essence
 from glassformer.training.run_folder import REPORT, RunFolder
-from glassformer.training.run_log import RunLog
-from glassformer.training.saved_state import SavedStanding, check_best, new_state
+from glassformer.training.run_log import NoLog, RunLog
+from glassformer.training.saved_state import (
+    Standing,
+    StepState,
+    check_best,
+    check_fit,
+    checked,
+    new_state,
+)
 from glassformer.training.signals import Interruption, interruptible, without_handlers
-from glassformer.training.timing import choose_threads
-from glassformer.wording import counted, install
+from glassformer.training.snapshot_plan import size_of, snapshot_steps
+from glassformer.training.time_limit import TimeLimit
+from glassformer.training.timing import bytes_per_parameter, choose_threads
+from glassformer.wording import clock, counted, install, readable_size
+
+if TYPE_CHECKING:
+    from glassformer.training.loop import Loop
 
 TRAIN, NOTHING = "train", "nothing"  # what the first of several processes tells the others to do
 
@@ -64,41 +81,32 @@ def begin(recipe: Recipe, run: RunFolder, stream: TextIO) -> None:
         raise GlassformerError(f"report_to: wandb needs the wandb package. Run {install('wandb')}.")
     if recipe.start is not None:
         check_kept(run.path, Path(str(located(recipe.start.model))))
-    with Waiting(stream, "reading the data") as wait:
+    with ProgressLine(stream, "reading the data …") as line:
         if (aside := run.set_aside_if_broken()) is not None:
-            wait.say(f"note: {run.path} was broken and was renamed to {aside}")
+            line.say(f"note: {run.path} was broken and was renamed to {aside}")
         with run.begin() as folder:
-            if recipe.start is not None and recipe.continues:
-                _keep_generation(recipe.start.model, folder)
-            RunFolder(folder).write_recipe(_decided(recipe, folder, wait))
+            start = recipe.start  # a model that is trained further keeps its defaults of generation
+            if start and start.continues and (defaults := open_generation(start.model)):
+                write_json(folder / GENERATION, defaults)
+            RunFolder(folder).write_recipe(_decided(recipe, folder, line))
             gc.collect()  # closes the memory-mapped data: Windows cannot rename it while it is open
 
 
-def _keep_generation(source: str, folder: Path) -> None:
-    """A model that is trained further keeps its defaults of generation."""
-    if defaults := open_generation(source):
-        write_json(folder / GENERATION, defaults)
-
-
-def _decided(recipe: Recipe, folder: Path, wait: Waiting) -> Recipe:
+def _decided(recipe: Recipe, folder: Path, line: ProgressLine) -> Recipe:
     """The recipe with every choice made, and its data in `folder`. It keeps the machine's settings,
     whatever they would be when the run continues."""
-    ready = prepare(recipe, folder, wait.say)
-    setup = use_machine(ready.sized, wait.say)
-    objective = ready.objective()
-    config = objective.config
-    wait.now("choosing the number of threads")
+    objective = prepare(recipe, folder, line.say)
+    setup = use_machine(objective.recipe, line.say)
+    line.show("choosing the number of threads …")
     threads = choose_threads(objective, setup)
     if threads < setup.threads:
-        wait.say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
-    if config.replans:  # of a run that is repeated: its steps are known
-        config = config.model_copy(update={"time_limit": None})
-    return objective.recipe.with_training(
-        device=setup.device,
-        precision=setup.precision,
-        num_threads=threads,
-        time_limit=config.time_limit,
+        line.say(f"note: {counted(threads, 'thread')} learned faster than {setup.threads} just now")
+    recipe = objective.recipe.with_training(
+        device=setup.device, precision=setup.precision, num_threads=threads
     )
+    if recipe.training.replans:  # of a run that is repeated: its steps are known
+        recipe = recipe.with_training(time_limit=None)
+    return recipe
 
 
 def resume(run: RunFolder, stream: TextIO, began: float | None = None) -> Outcome:
@@ -116,8 +124,8 @@ def _completed(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
         return outcome
     try:
         with interruptible():
-            outcome = tested(outcome, stream)
-            return reported(outcome, run, stream)
+            outcome = add_test(outcome, stream)
+            return write_report(outcome, run, stream)
     except Interruption as stopped:
         return replace(outcome, stopped_by=stopped.signal)
 
@@ -133,8 +141,6 @@ def train_on(
     if recipe.training.num_processes > 1 and processes.here() is None:
         return launched(run, recipe.training, until, began)
     processes.announce(TRAIN)
-    with Waiting(stream, "loading the training library"):
-        from glassformer.training.loop import fit  # here: Lightning takes a second to import
     return fit(run, stream, until, began)
 
 
@@ -143,11 +149,7 @@ def follow(run: RunFolder) -> Outcome:
     the run up, and train with it."""
     with without_handlers():
         work = processes.wait()
-    if work == NOTHING:
-        return _finished(run)
-    from glassformer.training.loop import fit
-
-    return fit(run, io.StringIO())
+    return _finished(run) if work == NOTHING else fit(run, io.StringIO())
 
 
 def launched(
@@ -157,19 +159,126 @@ def launched(
     from glassformer.training.launch import train_in_processes
 
     stopped_by = train_in_processes(run, config, until, began)
-    step, _ = run.last_good_step()
+    state, _ = run.last_good_state()
+    step, standing = (state.step, state.standing) if state else (0, Standing.at_the_start())
     objective = prepared(run.recipe(), run.path)
-    standing = run.standing(step) if step else SavedStanding.at_the_start()
-    last = objective.config.last_step
-    return Outcome(
-        folder=run.path,
-        step=step,
-        best=standing.best,
-        best_step=standing.best_step,
-        notes=tuple(standing.notes),
-        stopped_by=stopped_by,
-        stopped_early=stopped_by is None and until is None and step < last,
-        objective=objective,
+    is_short = step < objective.config.last_step
+    stopped_early = stopped_by is None and until is None and is_short
+    return Outcome(run.path, step, standing, objective, stopped_by, stopped_early)
+
+
+def fit(
+    run: RunFolder, stream: TextIO, until: int | None = None, began: float | None = None
+) -> Outcome:
+    """Train by gradient steps from the last good state, or from the beginning if there is none.
+    Processes that train together all call this; the first one reads, writes and reports."""
+    with ProgressLine(stream, "loading the training library …"):  # Lightning takes a second
+        from glassformer.training.learner import Learner
+        from glassformer.training.loop import Loop
+    recipe = run.recipe()
+    setup = use_machine(recipe)
+    processes.join(setup.device)
+    objective = prepared(recipe, run.path)
+    config = objective.config
+    seed_step(config.seed, 0)
+    step, news = 0, list[str]()
+    if processes.is_first():
+        step, news = _where_to_begin(run, objective, is_replay=until is not None)
+    step = processes.from_first(step)
+    model = new_model(objective.recipe, not step, objective.dataset.preprocessing)
+    start = objective.recipe.start
+    if not step and (start is None or not start.continues or start.changes_vocabulary):
+        objective.initialize(model)
+    _check_room(run, model, config)
+    log: RunLog = NoLog()
+    if processes.is_first():
+        log = RunLog(run.path, objective.measures, step, config.report_to)
+    with (
+        ExitStack() as listening,  # until the log is closed
+        Progress(stream, objective.items_per_step, objective.dataset.unit) as progress,
+        closing(log),
+    ):
+        if log.num_damaged:
+            lines = counted(log.num_damaged, "line")
+            news.append(f"warning: {log.path} is damaged: dropped {lines}")
+        for line in (_headline(objective, model, setup), *news):
+            progress.say(line)
+        loop = Loop(run, Learner(model, objective, setup), log, progress, step)
+        if step:
+            _restore(loop)
+        if config.time_limit is not None and until is None and processes.is_first():
+            now = 0.0 if began is None else time.time() - began
+            before = now + (loop.standing.seconds or 0.0)  # in earlier sessions
+            loop.limit = TimeLimit(config.time_limit, before, objective)
+        listening.enter_context(loop.stop.heeded())
+        loop.train(until)
+    outcome = Outcome(
+        run.path, loop.step, loop.standing, objective, loop.stopped_by, loop.has_given_up
+    )
+    del loop
+    gc.collect()  # DDP first: what it still held of the connection might never be let go
+    processes.leave()
+    return outcome
+
+
+def _where_to_begin(run: RunFolder, objective: Objective, is_replay: bool) -> tuple[int, list[str]]:
+    """The last good step, from which training continues, and what to report about it."""
+    state, damaged = run.last_good_state()
+    step = 0 if state is None else state.step
+    news = [f"warning: {problem}" for problem in damaged]
+    if state is not None:
+        run.check_recipe(state, objective.recipe)
+        if state.standing.best_step is not None and not is_replay:
+            lost = [run.path / name for name in run.lost()]
+            news += [f"warning: {path} is missing. A new one is started." for path in lost]
+        news += [f"continuing from step {step:,}", *objective.dataset.changes()]
+    elif damaged or (run.path / WEIGHTS).is_file():
+        why = "no undamaged checkpoint is left" if damaged else "there is no checkpoint"
+        news.append(f"{why}: training starts from the beginning")
+    run.forget_after(step)
+    run.prune(objective.config)
+    return step, news
+
+
+def _restore(loop: "Loop") -> None:
+    """Load the state of the last step; an error if it is that of another training."""
+    folder, learner = loop.run.checkpoint(loop.step), loop.learner
+    state = load_state(folder)
+    with damage(folder, loop.run.cure(loop.step)):
+        saved = checked(StepState, state)
+        check_fit(saved, learner.state(), learner.optimizer)
+        check_best(saved.standing, loop.objective.measures)
+    loop.load(state)
+
+
+def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
+    """Better reported now than after the first hour."""
+    needed = count_parameters(model) * bytes_per_parameter(config)
+    needed += len(snapshot_steps(config, model)) * size_of(model)
+    if (free := shutil.disk_usage(run.path).free) < needed:
+        raise GlassformerError(
+            f"{run.path}: training needs room for {readable_size(needed)}, but the disk has "
+            f"{readable_size(free)} left. Free some space, then continue with --resume."
+        )
+
+
+def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
+    recipe, dataset, config = objective.recipe, objective.dataset, objective.config
+    name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
+    context = recipe.model.get("context_length")
+    total = count_parameters(model)
+    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    steps = counted(config.last_step, "step")
+    if config.time_limit is not None and not config.replans:
+        steps = f"at most {steps} in {clock(config.time_limit)}"
+    together = f" in each of {config.num_processes:,} processes, {config.strategy}"
+    return (
+        f"model: {name}, {total:,} parameters"
+        + (f" ({learning:,} trainable)" if learning < total else "")
+        + (f", context {context}" if context else "")
+        + f"; {counted(dataset.num_items, dataset.unit)}, {steps}; "
+        f"{setup.device}, {setup.precision}, {counted(setup.threads, 'thread')}"
+        + (together if config.num_processes > 1 else "")
     )
 
 
@@ -183,55 +292,49 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     model, step = new_model(recipe).to(setup.device), objective.config.max_steps
     run.forget_after(0)
     fit(objective, model, stream)
-    found = objective.validate(model)
-    if not math.isfinite(found.loss):
-        raise GlassformerError(f"the validation loss became {found.loss}: the model is not saved.")
-    best = objective.columns(found)
+    result = objective.validate(model)
+    if not math.isfinite(result.loss):
+        raise GlassformerError(f"the validation loss became {result.loss}: the model is not saved.")
+    best = objective.columns(result)
     with closing(RunLog(run.path, objective.measures, 0, objective.config.report_to)) as log:
         log.write(step, best)
         log.sample(step, objective.sample(model, step))
         log.sync()
-    card = model_card(objective, count_parameters(model), found, step)
+    card = model_card(objective, count_parameters(model), result, step)
     save_model(run.path, model, objective.dataset.preprocessing, card)
     val = best[f"val_{objective.measure}"]
-    standing = SavedStanding.at_the_start()
+    standing = Standing.at_the_start()
     standing.recipe = essence(recipe, step)
     standing.val, standing.best, standing.best_step = val, best, step
-    standing.notes = list(found.notes)
+    standing.notes = list(result.notes)
     weights = {"model": model.state_dict(), "averaged": {}}
     save_state(run.checkpoint(step), new_state(step, weights, standing))
-    return Outcome(run.path, step, best, step, None, objective=objective, notes=tuple(found.notes))
+    return Outcome(run.path, step, standing, objective)
 
 
 def _finished(run: RunFolder) -> Outcome:
     """The outcome of a run with nothing left to do."""
-    recipe, (step, _) = run.recipe(), run.last_good_step()
-    run.check_recipe(step, essence(recipe, step))
+    recipe, (state, problems) = run.recipe(), run.last_good_state()
+    if state is None:
+        raise GlassformerError(problems[0])
+    run.check_recipe(state, recipe)
     if processes.is_first():
         run.prune(recipe.decided)
-    if gone := run.lost():
+    cure = "train it again with --force: the same recipe gives the same model."
+    if lost := run.lost():
         raise GlassformerError(
-            f"{run.path} is finished, but its {gone[0]} is missing. Train it again with --force: "
-            "the same recipe gives the same model."
+            f"{run.path} is finished, but its {lost[0]} is missing. {cure.capitalize()}"
         )
     try:
         load_model(run.path)
     except GlassformerError as error:
         raise GlassformerError(
-            f"{run.path} is finished, but its model is damaged. {error} Or train it again with "
-            "--force: the same recipe gives the same model."
+            f"{run.path} is finished, but its model is damaged. {error} Or {cure}"
         ) from None
-    standing, objective = run.standing(step), prepared(recipe, run.path)
-    with damage(run.checkpoint(step), run.cure(step)):
-        check_best(standing, objective.measures)
+    objective = prepared(recipe, run.path)
+    with damage(run.checkpoint(state.step), run.cure(state.step)):
+        check_best(state.standing, objective.measures)
+    stopped_early = state.step < objective.config.last_step
     return Outcome(
-        folder=run.path,
-        step=step,
-        best=standing.best,
-        best_step=standing.best_step,
-        notes=tuple(standing.notes),
-        stopped_by=None,
-        stopped_early=step < recipe.decided.last_step,
-        objective=objective,
-        is_old=True,
+        run.path, state.step, state.standing, objective, None, stopped_early, is_old=True
     )

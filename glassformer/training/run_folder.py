@@ -38,15 +38,14 @@ from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
 from glassformer.checkpoint.model_folder import WEIGHTS, file_names
 from glassformer.checkpoint.snapshots import forget_snapshots
 from glassformer.checkpoint.training_state import load_values
-from glassformer.config import Values, read_yaml, write_yaml
+from glassformer.config import read_yaml, write_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
 from glassformer.training.recipes import make_recipe
-from glassformer.training.resume_changes import in_words, refused
+from glassformer.training.resume_changes import changes_between, essence, in_words, refused
 from glassformer.training.saved_state import (
     OLD_KEY,
-    SavedStanding,
     SavedState,
     StepState,
     checked,
@@ -97,8 +96,8 @@ class RunFolder:
         """(step, folder), oldest first."""
         parent = self.path / "checkpoints"
         folders = parent.iterdir() if parent.is_dir() else ()
-        found = [(STEP.fullmatch(folder.name), folder) for folder in folders]
-        return sorted((int(match[1]), folder) for match, folder in found if match)
+        matches = [(STEP.fullmatch(folder.name), folder) for folder in folders]
+        return sorted((int(match[1]), folder) for match, folder in matches if match)
 
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step}"
@@ -108,33 +107,32 @@ class RunFolder:
         return f"Delete {self.checkpoint(step)} to continue from an earlier checkpoint."
 
     def last_step(self) -> int:
-        found = self.checkpoints()
-        return found[-1][0] if found else 0
+        states = self.checkpoints()
+        return states[-1][0] if states else 0
 
-    def last_good_step(self) -> tuple[int, list[str]]:
-        """The last step whose state is undamaged (0: the beginning), and what is wrong with those
-        after it. Training from there replaces the damaged ones."""
-        problems = []
+    def last_good_state(self) -> tuple[SavedState | None, list[str]]:
+        """The last undamaged state, with empty tensors, and what is wrong with those after it.
+        Training from there (None: from the beginning) replaces the damaged ones."""
+        problems: list[str] = []
         for step, _ in reversed(self.checkpoints()):
             try:
-                self.state(step)
+                return self.state(step), problems
             except OlderStateError:
                 raise  # not damaged: whoever wrote it can continue it
             except GlassformerError as error:
                 problems.append(str(error))
-            else:
-                return step, problems
-        return 0, problems
+        return None, problems
 
     def is_finished(self) -> bool:
         """Has it made all its steps, or stopped early because it did not improve?"""
         config = self.recipe().decided
         if self.last_step() != config.last_step and config.early_stopping is None:
             return False  # known without reading all of the state
-        step, _ = self.last_good_step()
-        if step in (0, config.last_step) or config.early_stopping is None:
-            return step == config.last_step
-        return self.standing(step).stale >= config.early_stopping
+        state, _ = self.last_good_state()
+        if state is None:
+            return False
+        has_given_up = config.early_stopping and state.standing.stale >= config.early_stopping
+        return state.step == config.last_step or bool(has_given_up)
 
     def state(self, step: int, cure: str = "") -> SavedState:
         """The state of `step` with empty tensors, checked as a whole; an error, with advice, if
@@ -154,19 +152,10 @@ class RunFolder:
                 raise GlassformerError(f"step is {state.step:,}, but must be {step:,}")
             return state
 
-    def standing(self, step: int) -> SavedStanding:
-        """What the undamaged state of `step` holds about the run."""
-        return self.state(step).standing
-
-    def check_recipe(self, step: int, now: Values) -> None:
-        """Raise if the state of `step` was trained with a recipe that gives other models."""
-        before = self.standing(step).recipe
-        changed = [
-            (key, before.get(key), now.get(key))
-            for key in before | now
-            if before.get(key) != now.get(key)
-        ]
-        if wrong := refused(changed, self.is_forced):
+    def check_recipe(self, state: SavedState, recipe: Recipe) -> None:
+        """Raise if the state was trained with a recipe that gives other models."""
+        before, now = state.standing.recipe, essence(recipe, state.step)
+        if wrong := refused(changes_between(before, now), self.is_forced):
             raise GlassformerError(
                 f"{self.path / RECIPE} is not the recipe that the run was trained with: "
                 f"{in_words(wrong)}. Change it back."

@@ -65,25 +65,15 @@ class RunLog:
             page.close()
 
 
+def _ignore(*_: Any, **__: Any) -> None:
+    pass
+
+
 class NoLog(RunLog):
-    """Of a process that leaves the writing to the first one."""
+    """The log of a process that leaves the writing to the first one."""
 
     num_damaged = 0
-
-    def __init__(self) -> None:
-        pass
-
-    def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
-        pass
-
-    def sample(self, step: int, text: str) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+    __init__ = write = sample = sync = close = _ignore
 
 
 class TensorBoard:

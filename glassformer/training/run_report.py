@@ -4,7 +4,6 @@ It follows from the files of the run alone, without the name of its folder or th
 have equal reports, whenever and wherever they are made.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from glassformer.runtime.host import prepare
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
+from glassformer.training.final_test import read_test
 from glassformer.training.model_card import count_parameters
 from glassformer.training.preparation import DATA, prepared
 from glassformer.training.run_folder import RunFolder
@@ -80,6 +80,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         if objective is not None:
             seen = objective.examine(model)
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
+    test = read_test(run.path)
     return {
         "title": f"{name}, trained on {_names(recipe.data_names)}",
         "facts": {
@@ -91,7 +92,7 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "smaller_is_better": sorted(SMALLER_IS_BETTER),
         "best": _best(rows, record),
         "notes": [*lost, *seen.notes],
-        "test": _test(run.path / "test.json"),
+        "test": test and test.headline,
         "metrics": curves_of(rows),
         "about_loss": _about_loss(recipe),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
@@ -164,14 +165,14 @@ def _data_facts(run: RunFolder, recipe: Recipe, objective: Objective | None) -> 
     facts: Facts = {"data": _names(recipe.data_names)}
     if objective is not None:
         facts |= {_words(key): value for key, value in objective.dataset.facts().items()}
-    given = [
+    held_out = [
         path
         for key, paths in data.model_dump().items()
         if key.startswith("validation_") and key.endswith("paths")
         for path in paths
     ]
-    if given:
-        facts["held out"] = _names(tuple(given))
+    if held_out:
+        facts["held out"] = _names(tuple(held_out))
     elif "validation_fraction" in type(data).model_fields:
         facts["held out"] = "a part of the data"
     if recipe.test_paths:
@@ -221,12 +222,12 @@ def _about_loss(recipe: Recipe) -> str:
     shape = recipe.architecture().model_dump(mode="json")
     values = recipe.model_dump(mode="json")
     own = values.get("objective") or {}
-    found = {
+    causes = {
         "dropout": any(value for key, value in shape.items() if key.endswith("dropout")),
         "label smoothing": own.get("label_smoothing"),
         "augmented images": _augments(values.get("augmentation") or {}),
     }
-    parts = [name for name, is_on in found.items() if is_on]
+    parts = [name for name, is_on in causes.items() if is_on]
     text = "Training loss is the mean over the batches since the point before"
     if parts:
         those = "them" if len(parts) > 1 else "it"
@@ -262,11 +263,3 @@ def _best(rows: list[dict[str, str]], record: Objective | _Record) -> dict[str, 
         return None
     step = min(scores, key=lambda step: record.rank(scores[step]))
     return {"step": step, "scores": scores[step]}
-
-
-def _test(path: Path) -> str | None:
-    """The scores on test data in words, if there are any."""
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["headline"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

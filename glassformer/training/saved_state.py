@@ -21,16 +21,11 @@ VERSION = 2
 OLD_KEY = "pytorch-lightning_version"  # in states of version 1, which had no number
 
 
-def machine_facts() -> dict[str, str]:
-    """What the bits of a result depend on besides the recipe."""
-    return {"torch": torch.__version__, "processor": cpu_name()}
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
-class SavedStanding(_Part):
+class Standing(_Part):
     """What a run knows about itself besides weights and optimizer: saved with every state."""
 
     recipe: Values
@@ -40,6 +35,7 @@ class SavedStanding(_Part):
     trace: list[float]
     """The loss of each step since a state was due."""
     machine: dict[str, str]
+    """What the bits of a result depend on besides the recipe."""
     stale: NonNegativeInt
     """Validations since the best one."""
     val: float | None
@@ -49,17 +45,17 @@ class SavedStanding(_Part):
     notes: list[str]
     """What to know about the best model, besides its scores."""
     seconds: float | None
-    """Of the time limit, those that have passed; None if there is no limit."""
+    """Seconds of the time limit that have passed; None if there is no limit."""
 
     @classmethod
     def at_the_start(cls) -> Self:
-        """Of a run that has not made a step. The fields themselves have no defaults: a state
-        without one of them is damaged."""
+        """The standing of a run that has not made a step. The fields themselves have no defaults: a
+        state without one of them is damaged."""
         return cls(
             recipe={},
             losses=[],
             trace=[],
-            machine=machine_facts(),
+            machine={"torch": torch.__version__, "processor": cpu_name()},
             stale=0,
             val=None,
             best=None,
@@ -101,7 +97,7 @@ class SavedState(_Part):
     model: dict[str, Tensor] = Field(min_length=1)
     averaged: dict[str, Tensor]
     """The running mean of the weights, if there is one."""
-    standing: SavedStanding
+    standing: Standing
 
 
 class StepState(SavedState):
@@ -112,7 +108,7 @@ class StepState(SavedState):
     """The scale of losses in float16."""
 
 
-def new_state(step: int, learner: Values, standing: SavedStanding) -> Values:
+def new_state(step: int, learner: Values, standing: Standing) -> Values:
     """A state to save, of what the learner and the run know."""
     return {"version": VERSION, "step": step, **learner, "standing": standing.model_dump()}
 
@@ -136,12 +132,12 @@ def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
     and of this optimizer."""
     saved_weights = {"model": state.model, "averaged": state.averaged}
     for part, saved_part in saved_weights.items():
-        expected, found = (
+        expected, saved_shapes = (
             {name: tuple(tensor.shape) for name, tensor in tensors.items()}
             for tensors in (own[part], saved_part)
         )
-        for name in expected | found:
-            if expected.get(name) != found.get(name):
+        for name in expected | saved_shapes:
+            if expected.get(name) != saved_shapes.get(name):
                 raise GlassformerError(f"{part}.{name} does not fit the model")
     saved = state.optimizer
     groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
@@ -150,13 +146,13 @@ def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
     if not (saved.state or isinstance(optimizer, SGD)):
         raise GlassformerError("optimizer.state is empty")
     shapes = [each.shape for group in optimizer.param_groups for each in group["params"]]
-    for number, memory in saved.state.items():
+    for index, memory in saved.state.items():
         for key, tensor in memory:
-            if number >= len(shapes) or tensor.shape not in ((), shapes[number]):
-                raise GlassformerError(f"{key} of parameter {number} does not fit the model")
+            if index >= len(shapes) or tensor.shape not in ((), shapes[index]):
+                raise GlassformerError(f"{key} of parameter {index} does not fit the model")
 
 
-def check_best(standing: SavedStanding, measures: Iterable[str]) -> None:
+def check_best(standing: Standing, measures: Iterable[str]) -> None:
     """Raise unless the scores of the best model are those of the task."""
     names = {f"val_{name}" for name in measures}
     if standing.best is not None and not standing.best.keys() >= names:

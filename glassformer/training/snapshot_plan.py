@@ -26,8 +26,8 @@ def snapshot_steps(config: DecidedTraining, model: nn.Module) -> frozenset[int]:
 
 
 def spread_steps(last: int, number: int) -> list[int]:
-    """At most `number` steps up to the last one. Of a long training, the first few are left out:
-    little happens in them."""
+    """At most `number` steps up to the last one, without the first few of a long training: little
+    happens in them."""
     if number < 2:
         return [last][:number]
     between = [

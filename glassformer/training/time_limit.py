@@ -97,7 +97,7 @@ class TimeLimit:
 
     @property
     def pace(self) -> Pace:
-        """That of the recent steps."""
+        """The pace of the recent steps."""
         step = sum(self._steps) / len(self._steps)
         return Pace(step, self._validation * step, self._saving, ENDING + self._ending * step)
 
@@ -127,13 +127,8 @@ class TimeLimit:
         return sum(self._steps) >= (FIRST if has_several else LONGEST_FIRST) * self.limit
 
     def _time_evaluations(self, model: nn.Module) -> None:
-        objective, patience = self.objective, TRIAL * self.limit
-        validation = seconds_of(lambda: objective.validate(model), patience)
-        validation /= objective.untrained_cost
-        validation += seconds_of(lambda: objective.sample(model, 1), patience)
-        ending = seconds_of(lambda: objective.examine(model), patience) / objective.untrained_cost
-        step = self.pace.step
-        self._validation, self._ending = validation / step, ending / step
+        seconds = time_evaluations(self.objective, model, TRIAL * self.limit)
+        self._validation, self._ending = (each / self.pace.step for each in seconds)
 
 
 def fitting_plan(objective: Objective, step: int, left: float, pace: Pace) -> Replan:
@@ -184,12 +179,22 @@ def seconds_of_plan(plan: Replan, step: int, pace: Pace) -> float:
     )
 
 
+def time_evaluations(
+    objective: Objective, model: nn.Module, patience: float
+) -> tuple[float, float]:
+    """Seconds of a validation with its sample, and of what is examined for the report."""
+    validation = _time(lambda: objective.validate(model), patience) / objective.untrained_cost
+    sample = _time(lambda: objective.sample(model, 1), patience)
+    ending = _time(lambda: objective.examine(model), patience) / objective.untrained_cost
+    return validation + sample, ending
+
+
 class _EnoughReadError(Exception):
     """The rest of an evaluation follows from the part that was read."""
 
 
-def seconds_of(evaluation: Callable[[], object], patience: float) -> float:
-    """Of an evaluation; if it takes long, extrapolated from a part of it."""
+def _time(evaluation: Callable[[], object], patience: float) -> float:
+    """The seconds of an evaluation; if it takes long, extrapolated from a part of it."""
     begin = time.perf_counter()
     before = total = 0.0  # seconds of what has been read to its end, and of everything
 

@@ -1,10 +1,9 @@
 """How long a step takes, tried on real ones: for the number of threads, and for a dry run.
 
-A step is that of the loop (`Learner.learn`), on a model that is thrown away.
+A step is the loop's own (`loop.learn`), on a model that is thrown away.
 """
 
 import time
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from glassformer.tasks import task_of
 from glassformer.tasks.recipe import TrainingConfig
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.time_limit import ENDING, Pace, seconds_of
+from glassformer.training.time_limit import ENDING, Pace, time_evaluations
 
 if TYPE_CHECKING:
     from glassformer.training.learner import Learner
@@ -73,12 +72,8 @@ def measured(objective: Objective, setup: Setup, model: nn.Module) -> Pace:
             save_model(Path(scratch) / "model", model, objective.dataset.preprocessing, "")
         saving = time.perf_counter() - begin
     state = saving * bytes_per_parameter(objective.config) / 4  # as large as so many models
-    sample = seconds_of(lambda: objective.sample(model, 1), PATIENCE)
-    validation, ending = (
-        seconds_of(partial(evaluate, model), PATIENCE) / objective.untrained_cost
-        for evaluate in (objective.validate, objective.examine)
-    )
-    return Pace(step, validation + sample + saving, state, ENDING + ending)
+    validation, ending = time_evaluations(objective, model, PATIENCE)
+    return Pace(step, validation + saving, state, ENDING + ending)
 
 
 def _seconds_per_step(objective: Objective, setup: Setup) -> float:
@@ -110,8 +105,10 @@ def _learner(objective: Objective, setup: Setup) -> "Learner":
 
 
 def _seconds(learner: "Learner", step: int, rows: int | None = None) -> float:
+    from glassformer.training.loop import learn
+
     begin = time.perf_counter()
-    learner.learn(step, rate=0.0, most=rows)
+    learn(learner, step, rate=0.0, most=rows)
     return time.perf_counter() - begin
 
 

@@ -18,7 +18,7 @@ from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import RECIPE
 from glassformer.training.preparation import DATA, prepared
-from glassformer.training.resume_changes import essence
+from glassformer.training.resume_changes import changes_between, essence
 from glassformer.training.run import train_on
 from glassformer.training.run_folder import RunFolder
 
@@ -58,12 +58,15 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
     last, first = states[-1][0], states[-2][0] if len(states) > 1 else 0
     verdict = partial(Verdict, str(run.path), first, last)
     saved = [run.state(step, run.cure(step)) for step in (last, first) if step]
-    pairs = [(essence(run.recipe(), each.step), each.standing.recipe) for each in saved]
-    keys = [key for now, before in pairs for key in now | before if now.get(key) != before.get(key)]
-    if keys:
-        names = ", ".join(dict.fromkeys(keys))
-        changed = f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
-        return verdict(False, None, changed)
+    changed = [
+        key
+        for state in saved
+        for key, *_ in changes_between(state.standing.recipe, essence(run.recipe(), state.step))
+    ]
+    if changed:
+        names = ", ".join(dict.fromkeys(changed))
+        why = f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
+        return verdict(False, None, why)
     prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
     if saved[0].standing.best_step is not None:
         load_model(run.path)  # the best model so far: all of it is checked
@@ -137,8 +140,8 @@ def first_difference(one: Any, other: Any, name: str = "") -> str | None:
             )
         case _:
             return None if one == other else name
-    found = (first_difference(mine, theirs, key) for key, mine, theirs in pairs)
-    return next((difference for difference in found if difference is not None), None)
+    differences = (first_difference(mine, theirs, key) for key, mine, theirs in pairs)
+    return next((difference for difference in differences if difference is not None), None)
 
 
 def _same_bits(one: Tensor, other: Tensor) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from glassformer.errors import GlassformerError
 from glassformer.runtime import processes
 from glassformer.training.launch import SENTENCE
-from glassformer.training.loop import fit
+from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder
 from glassformer.wording import cause
 

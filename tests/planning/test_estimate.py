@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.planning.devices import KINDS, UTILIZATION, Device, device_of
-from glassformer.planning.estimate import estimate, scaling
+from glassformer.planning.estimate import estimate, first_below, scaling
 from glassformer.planning.strategies import all_gather, all_reduce, memory
 from glassformer.planning.workload import Workload, workload
 
@@ -68,7 +68,7 @@ def test_between_machines_it_is_slower() -> None:
 
 
 def test_more_devices_are_faster_and_less_efficient(gpt2: Workload) -> None:
-    found = scaling(gpt2, A100, 9e9, 4096).estimates
+    found = scaling(gpt2, A100, 9e9, 4096)
     assert [each.devices for each in found] == [2**power for power in range(13)]
     efficiencies = [each.efficiency for each in found]
     assert efficiencies == sorted(efficiencies, reverse=True)
@@ -77,11 +77,11 @@ def test_more_devices_are_faster_and_less_efficient(gpt2: Workload) -> None:
 
 def test_where_it_breaks(gpt2: Workload) -> None:
     curve = scaling(gpt2, A100, 9e9, 512)
-    broken = curve.below(0.8)
+    broken = first_below(curve, 0.8)
     assert broken is not None
-    for each in curve.estimates:
+    for each in curve:
         assert (each.efficiency < 0.8) == (each.devices >= broken)
-    assert curve.below(0.0) is None
+    assert first_below(curve, 0.0) is None
 
 
 @pytest.mark.parametrize(

@@ -314,8 +314,7 @@ def test_the_context_that_is_chosen_is_the_one_that_the_texts_were_cut_for(
     rows = [f"{'word ' * length},{'ab'[number % 2]}\n" for number in range(40)]
     path.write_text("text,label\n" + "".join(f"{n} {row}" for n, row in enumerate(rows)))
     recipe = recipe_for(name, path, {"context_length": None}, tokenizer={"kind": "word"})
-    data = prepare(recipe, tmp_path / "run", lambda text: None)
-    objective = data.objective()
+    objective = prepare(recipe, tmp_path / "run", lambda text: None)
     raw = length + 1
     assert objective.recipe.model["context_length"] == (16 if raw + 2 <= 16 else 32)
     assert objective.dataset.training.lengths.max() == raw + (name == "gpt-classifier")

@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,8 +69,8 @@ def run(tmp_path: Path, tiny: Make) -> RunFolder:
     """A run that has a recipe and has not taken a step."""
     (tmp_path / "run").mkdir()
     run = RunFolder(tmp_path / "run")
-    with rehearsed(tiny(save_total_limit=2)) as ready:
-        run.write_recipe(ready.objective().recipe)
+    with rehearsed(tiny(save_total_limit=2)) as objective:
+        run.write_recipe(objective.recipe)
     return run
 
 
@@ -114,7 +115,7 @@ def test_a_run_that_is_there_is_not_overwritten(
     ):
         command.train(said, io.StringIO())
     run.checkpoint(12).mkdir(parents=True)
-    monkeypatch.setattr(RunFolder, "last_good_step", lambda run: (12, []))
+    monkeypatch.setattr(RunFolder, "last_good_state", lambda run: (SimpleNamespace(step=12), []))
     with pytest.raises(GlassformerError, match="already contains a finished run"):
         command.train(said, io.StringIO())
 

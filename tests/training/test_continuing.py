@@ -33,7 +33,7 @@ from glassformer.errors import GlassformerError
 from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
-from glassformer.training.continuing import continued
+from glassformer.training.continuing import continue_model
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 
@@ -115,7 +115,7 @@ def further(
     start = {"model": str(run), "head": "kept"} | (finetune or {})
     values = {"finetune": start, "data": {"paths": [str(data)]}}
     values |= {"training": STEPS | (training or {}), **sections}
-    return make_recipe(continued(values, {}))
+    return make_recipe(continue_model(values, {}))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -197,7 +197,7 @@ def test_the_new_text_gets_likelier(tmp_path: Path, runs: Callable[[str], Path])
 
 def problem(values: dict[str, Any], origins: Any = None) -> str:
     with pytest.raises(GlassformerError) as error:
-        make_recipe(continued(values, origins or {}))
+        make_recipe(continue_model(values, origins or {}))
     return str(error.value)
 
 
@@ -212,7 +212,9 @@ def test_a_setting_that_contradicts_the_model_is_refused_by_name(
     assert "is a gpt, not a bert" in problem(values | {"model": {"name": "bert"}})
     assert "--preset is for new models" in problem(values | {"model": {"preset": "modern-xs"}})
     assert "unknown key model.d_modell" in problem(values | {"model": {"d_modell": 16}})
-    same_value = make_recipe(continued(values | {"model": {"d_model": 16, "dropout": 0.3}}, {}))
+    same_value = make_recipe(
+        continue_model(values | {"model": {"d_model": 16, "dropout": 0.3}}, {})
+    )
     assert same_value.model["dropout"] == 0.3
 
 

@@ -12,7 +12,7 @@ from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.framing import BERT_TOKENS
-from glassformer.training.continuing import continued
+from glassformer.training.continuing import continue_model
 from glassformer.training.recipes import make_recipe
 
 STEPS: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "save_steps": 2} | MACHINE
@@ -27,7 +27,7 @@ def a_bert(folder: Path, **config: Any) -> Path:
 def further(model: Path, data: Path) -> Recipe:
     start = {"model": str(model), "head": "kept"}
     values = {"finetune": start, "data": {"paths": [str(data)]}, "training": STEPS}
-    return make_recipe(continued(values, {}))
+    return make_recipe(continue_model(values, {}))
 
 
 @pytest.mark.parametrize("build", [a_gpt, a_bert])

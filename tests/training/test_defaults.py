@@ -25,9 +25,7 @@ def choose(tmp_path: Path, notes: Path) -> Callable[..., Objective]:
     def from_sections(**sections: dict[str, Any]) -> Objective:
         values = {"model": {"name": "gpt"} | sections.pop("model", {})}
         values["data"] = {"paths": [str(notes)]} | sections.pop("data", {})
-        return prepare(
-            make_recipe(values | sections), tmp_path / "run", lambda text: None
-        ).objective()
+        return prepare(make_recipe(values | sections), tmp_path / "run", lambda text: None)
 
     return from_sections
 

@@ -49,7 +49,7 @@ def test_a_run_with_a_mean_resumes_to_the_same_bytes(
     recipe = tiny(ema=0.9, early_stopping=5)
     straight, run = trained(tmp_path / "straight", recipe), RunFolder(tmp_path / "run")
     story.begin(recipe, run, io.StringIO())
-    from glassformer.training.loop import fit
+    from glassformer.training.run import fit
 
     for until in (2, 5, 7, 12):
         fit(run, io.StringIO(), until=until)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.plan import rehearse
+from glassformer.training.plan import measure_run
 
 Make = Callable[..., Recipe]
 
 
 def test_a_rehearsal_adds_up_what_a_training_would_be(tiny: Make, tmp_path: Path) -> None:
-    plan = rehearse(tiny(max_steps=1000), io.StringIO(), time.time())
+    plan = measure_run(tiny(max_steps=1000), io.StringIO(), time.time())
     found = plan.as_json()
     assert found["tokens_per_step"] == 2 * 16 * 2
     assert found["epochs"] == pytest.approx(1000 * 64 / found["num_tokens"])
@@ -27,5 +27,5 @@ def test_an_estimate_on_a_busy_machine_says_so(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, cores: float | None, is_said: bool
 ) -> None:
     monkeypatch.setattr("glassformer.training.plan.busy_cores", lambda since: cores)
-    text = rehearse(tiny(max_steps=20), io.StringIO(), time.time()).text()
+    text = measure_run(tiny(max_steps=20), io.StringIO(), time.time()).text()
     assert ("other programs use 1.8 cores" in text) == is_said

@@ -161,7 +161,7 @@ def test_ctrl_c_after_the_last_step_says_that_the_training_is_done(
     if moment == "the last step":
         at_batch(23, signalled(signal.SIGINT))
     else:
-        name = {"test": "tested", "report": "reported"}[moment]
+        name = {"test": "add_test", "report": "write_report"}[moment]
         monkeypatch.setattr(story, name, lambda *_: signal.raise_signal(signal.SIGINT))
     outcome = story.train(tiny(), run, io.StringIO())
     assert (outcome.step, outcome.exit_code) == (12, 130)

@@ -79,12 +79,13 @@ def test_a_state_that_lacks_anything_is_damaged(run: RunFolder, tmp_path: Path) 
         for value in values:
             path = (key,) if isinstance(key, str) else key
             change(run, 12, path, value)
-            step, problems = run.last_good_step()
-            assert step == 9, (key, value)
+            state, problems = run.last_good_state()
+            assert state.step == 9, (key, value)
             assert f"{run.checkpoint(12)} is damaged: its " in problems[0]
             shutil.rmtree(run.checkpoint(12))
             shutil.copytree(tmp_path / "good", run.checkpoint(12))
-    assert run.last_good_step() == (12, [])
+    state, problems = run.last_good_state()
+    assert (state.step, problems) == (12, [])
 
 
 @pytest.mark.parametrize("state", ["{}", "[]", "[" * 100_000, '{"dict": [1]}', '{"dict": null}'])
@@ -93,9 +94,9 @@ def test_what_is_no_state_at_all_is_damaged(tmp_path: Path, tiny: Make, state: s
     run.write_recipe(tiny())
     with new_folder(run.checkpoint(3)) as folder:
         (folder / "state.json").write_text(state)
-    assert run.last_good_step()[0] == 0
+    assert run.last_good_state()[0] is None
     with pytest.raises(GlassformerError, match=r"step-3 is damaged: it does not contain the state"):
-        run.standing(3)
+        run.state(3)
 
 
 @pytest.mark.parametrize("key", [("step",), ("optimizer",), (*STANDING, "stale")])

@@ -64,8 +64,8 @@ def test_larger_models_keep_fewer_or_none_unless_told_to(
     tiny: Make, wide: int, number: int
 ) -> None:
     model = nn.Linear(wide, wide, bias=False, device="meta")  # of 4, 8 and 16 MB
-    with rehearsed(tiny(max_steps=10_000)) as ready:
-        config = ready.objective().config
+    with rehearsed(tiny(max_steps=10_000)) as objective:
+        config = objective.config
     assert len(snapshot_steps(config, model)) == number
     told = config.model_copy(update={"snapshots": 12})
     assert len(snapshot_steps(told, model)) == 12

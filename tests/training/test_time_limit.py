@@ -17,8 +17,8 @@ from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.tasks.recipe import Recipe, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
-from glassformer.training import loop, smaller_preset, time_limit
 from glassformer.training import run as story
+from glassformer.training import smaller_preset, time_limit
 from glassformer.training.preparation import rehearsed
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.schedule import rate_of
@@ -68,8 +68,8 @@ def test_in_a_recipe_a_number_is_seconds(text: str, seconds: float) -> None:
 @contextmanager
 def limited(tiny: Make, **training: object) -> Iterator[Objective]:
     recipe = tiny(max_steps=100_000, eval_steps=None, save_steps=None, time_limit=300, **training)
-    with rehearsed(recipe) as ready:
-        yield ready.objective()
+    with rehearsed(recipe) as objective:
+        yield objective
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ class ChangingSpeed(TimeLimit):
 
 @pytest.fixture
 def changing_speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "TimeLimit", ChangingSpeed)
+    monkeypatch.setattr(story, "TimeLimit", ChangingSpeed)
 
 
 @pytest.mark.usefixtures("changing_speed")
@@ -267,17 +267,16 @@ def slow(objective: Objective, before: float = 0.0) -> TimeLimit:
 
 def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     large = {"num_layers": 8, "d_model": 512, "num_heads": 8, "d_feedforward": 2048}
-    with rehearsed(tiny(large)) as ready:
-        said = smaller_preset.advice(ready.objective(), 20, slow(ready.objective()))
-        late = smaller_preset.advice(ready.objective(), 20, slow(ready.objective(), before=150))
+    with rehearsed(tiny(large)) as objective:
+        said = smaller_preset.advice(objective, 20, slow(objective))
+        late = smaller_preset.advice(objective, 20, slow(objective, before=150))
     assert "a step takes 2 s" in said
     assert "150 s passed before the first step" in late
     assert "--preset" not in late
     preset = re.search(r"--preset ([\w-]+), which would take about ([\d,]+) steps", said)
     assert preset
     assert int(preset[2].replace(",", "")) >= 50
-    with rehearsed(tiny()) as ready:  # as small as a model can be
-        objective = ready.objective()
+    with rehearsed(tiny()) as objective:  # as small as a model can be
         assert "--preset" not in smaller_preset.advice(objective, 20, slow(objective))
 
 
@@ -296,6 +295,6 @@ def test_a_machine_that_is_busy_is_named_as_the_reason(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smaller_preset, "busy_cores", lambda: 1.7)
-    with rehearsed(tiny()) as ready:
-        said = smaller_preset.advice(ready.objective(), 20, slow(ready.objective()))
+    with rehearsed(tiny()) as objective:
+        said = smaller_preset.advice(objective, 20, slow(objective))
     assert "while other programs use 1.7 cores" in said

@@ -13,8 +13,8 @@ from glassformer.evaluation.evaluating import tracked
 from glassformer.runtime.host import Setup
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
+from glassformer.training import loop, timing
 from glassformer.training import run as story
-from glassformer.training import timing
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
 from glassformer.training.preparation import rehearsed, use_machine
@@ -34,8 +34,7 @@ def slow_reading(parts: int) -> None:
 
 
 def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    with rehearsed(tiny(max_steps=100)) as ready:
-        objective = ready.objective()
+    with rehearsed(tiny(max_steps=100)) as objective:
         monkeypatch.setattr(objective, "sample", lambda model, step: time.sleep(0.2))
         monkeypatch.setattr(objective, "validate", lambda model: slow_reading(4))
         assert seconds_of(objective).validation > 0.6
@@ -43,8 +42,8 @@ def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.Mo
 
 def test_a_long_validation_is_broken_off(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "PATIENCE", 0.3)
-    with rehearsed(tiny(max_steps=100)) as ready:
-        objective, parts = ready.objective(), []
+    with rehearsed(tiny(max_steps=100)) as objective:
+        parts = []
 
         def validate(model: object) -> None:
             for part in tracked(range(1000), [1] * 1000):
@@ -57,8 +56,8 @@ def test_a_long_validation_is_broken_off(tiny: Make, monkeypatch: pytest.MonkeyP
 
 
 def test_steps_are_measured_all_over_an_epoch(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    with rehearsed(tiny(max_steps=100_000)) as ready:
-        objective, read = ready.objective(), set[int]()
+    with rehearsed(tiny(max_steps=100_000)) as objective:
+        read = set[int]()
         batch, last = objective.batch, objective.batches.per_epoch
 
         def noted(number: int, most: int | None = None) -> Any:
@@ -86,22 +85,22 @@ def threads() -> Iterator[None]:
 def test_the_fastest_number_of_threads_is_found_on_real_steps(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, fastest: int
 ) -> None:
-    def learn(self: Learner, step: int, rate: float, most: int | None = None) -> float:
+    def learn(learner: Learner, step: int, rate: float, most: int | None = None) -> float:
         time.sleep(0.002 if torch.get_num_threads() == fastest else 0.01)
         return 1.0
 
-    monkeypatch.setattr(Learner, "learn", learn)
-    with rehearsed(tiny(num_threads=None)) as ready:
-        assert choose_threads(ready.objective(), Setup("cpu", "float32", 4)) == fastest
+    monkeypatch.setattr(loop, "learn", learn)
+    with rehearsed(tiny(num_threads=None)) as objective:
+        assert choose_threads(objective, Setup("cpu", "float32", 4)) == fastest
 
 
 @pytest.mark.usefixtures("threads")
 def test_a_number_of_threads_that_was_given_is_not_tried(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Learner, "learn", None)
-    with rehearsed(tiny(num_threads=3)) as ready:
-        assert choose_threads(ready.objective(), Setup("cpu", "float32", 3)) == 3
+    monkeypatch.setattr(loop, "learn", None)
+    with rehearsed(tiny(num_threads=3)) as objective:
+        assert choose_threads(objective, Setup("cpu", "float32", 3)) == 3
 
 
 @pytest.mark.usefixtures("threads")
