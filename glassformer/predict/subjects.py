@@ -174,7 +174,14 @@ def of_translation(
     tokenizer = preprocessing.target
     rows = [torch.tensor([each], device=model.device) for each in (source_ids, ids[:-1])]
     stacks = stacks_of(model)
-    source = _stream(model, "source", preprocessing.source, source_ids, stack=stacks.get("encoder"))
+    source = _stream(
+        model,
+        "source",
+        preprocessing.source,
+        source_ids,
+        stack=stacks.get("encoder"),
+        embedding=model.embedding,
+    )
     written = _stream(
         model,
         "target",
