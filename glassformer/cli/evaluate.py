@@ -33,7 +33,7 @@ def evaluate(
             rich_help_panel="Evaluation",
         ),
     ] = None,
-    max_new_tokens: options.MaxTranslationTokens = None,
+    max_new_tokens: Annotated[int | None, options.Translations.max_new_tokens] = None,
     errors: Annotated[
         int | None,
         options.count(

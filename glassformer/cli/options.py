@@ -92,20 +92,18 @@ class Group:
     def __init_subclass__(cls, heading: str) -> None:
         cls.parameters = []
         for name, kind in get_annotations(cls).items():
-            if (info := getattr(cls, name)) is not None:  # else the type brings it
-                info.rich_help_panel = heading
-                kind = Annotated[kind, info]
-            cls.parameters.append(
-                Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            )
+            info = getattr(cls, name)
+            info.rich_help_panel = heading
+            cls.parameters.append(_parameter(name, Annotated[kind, info]))
+
+
+def _parameter(name: str, kind: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def recipe_options(verb: Options) -> list[Parameter]:
     """The options of `train` or `finetune` that set keys of the recipe."""
-    return [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=_for_typer(name, kind))
-        for name, kind in options_of(verb).items()
-    ]
+    return [_parameter(name, _for_typer(name, kind)) for name, kind in options_of(verb).items()]
 
 
 def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable[[Verb], Verb]:
@@ -187,9 +185,6 @@ ForceFolder = Annotated[
     bool, switch("--force", "Overwrite an existing folder.", rich_help_panel="Output")
 ]
 
-_tokens = "Maximum number of tokens in a translation (default: from the training data)."
-MaxTranslationTokens = Annotated[Whole, count(_tokens, rich_help_panel="Output")]
-
 Picture = Annotated[
     Path | None,
     output("FILE", "File for the images; its extension sets the format: .png, .svg or .json."),
@@ -239,7 +234,9 @@ class Writing(Group, heading="Output"):
 
 
 class Translations(Group, heading="Output"):
-    max_new_tokens: MaxTranslationTokens = None
+    max_new_tokens: Whole = count(
+        "Maximum number of tokens in a translation (default: from the training data)."
+    )
     num_return_sequences: Whole = Writing.num_return_sequences
     no_repeat_ngram_size: Whole = Writing.no_repeat_ngram_size
     prefix: Text = option("TEXT", "Text that the translation must start with.")
