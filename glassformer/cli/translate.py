@@ -5,8 +5,6 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from glassformer.cli import options
 from glassformer.cli.output import KnownWords, note, print_texts
 from glassformer.cli.stdin import file_named, in_batches, read_lines
@@ -42,30 +40,31 @@ def translate(
     """
     from glassformer.evaluation.answers import cut_off_note
     from glassformer.predict.translate import TranslatePredictor
+    from glassformer.progress import ProgressLine
     from glassformer.tasks import load_for
 
     predictor = load_for(model, TranslatePredictor, "translate", quantize)
     with options.naming_options(predictor, settings):
         predictor.settings(settings)  # errors are reported before anything is read
     is_text = text is not None and file_named(text) is None
-    shows_progress = sys.stderr.isatty() and not is_text
     done, begun = 0, time.perf_counter()
     cut_off: list[str] = []
     known_words = KnownWords(predictor.preprocessing.source)
-    for lines in in_batches(read_lines(text), BATCH):
-        known_words.look(lines)
-        for number, result in enumerate(predictor.translate_batch(lines, **settings), done + 1):
-            where = "the text" if is_text else f"line {number:,}"
-            note(*_notes(predictor, result, where))
-            if result.is_cut_off:
-                cut_off.append(where)
-            print_texts(result, as_json)
-        done += len(lines)
-        if shows_progress:
-            speed = done / (time.perf_counter() - begun)
-            typer.echo(f"\r{counted(done, 'line')}, {speed:.1f} lines/s", err=True, nl=False)
-    if shows_progress:
-        typer.echo(err=True)
+    with ProgressLine(sys.stderr, keeps_last=True) as line:
+        for lines in in_batches(read_lines(text), BATCH):
+            known_words.look(lines)
+            results = predictor.translate_batch(lines, **settings)
+            line.show("")  # makes room for notes and translations
+            for number, result in enumerate(results, done + 1):
+                where = "the text" if is_text else f"line {number:,}"
+                note(*_notes(predictor, result, where))
+                if result.is_cut_off:
+                    cut_off.append(where)
+                print_texts(result, as_json)
+            done += len(lines)
+            if not is_text:
+                speed = done / (time.perf_counter() - begun)
+                line.show(f"{counted(done, 'line')}, {speed:.1f} lines/s")
     known_words.note("its translation says", "their translations say")
     if cut_off:
         where = "" if is_text else f" (first: {cut_off[0]})"
