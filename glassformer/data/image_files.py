@@ -8,7 +8,7 @@ Images are found one by one, and read when they are asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,6 +62,13 @@ class ImagesConfig(LabelledConfig):
     """Refuse files that are not images instead of skipping them."""
 
 
+class CaptionsConfig(ImagesConfig):
+    """Which images with captions to train on."""
+
+    caption_column: str | None = None
+    """The column of the captions (null: detected by name)."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundImage:
     """An image that has not been read yet."""
@@ -73,7 +80,8 @@ class FoundImage:
     file: Path | None
     """The file on disk that contains it; None for the hub."""
     labels: tuple[str, ...] = ()
-    caption: str = ""
+    captions: list[str] = field(default_factory=list)
+    """All of them, once all rows have been read: an image may be in several."""
 
     def raw(self) -> bytes | Pixels:
         """The content of its file, or its pixels."""
@@ -103,15 +111,24 @@ class ImageFinder:
     """How these columns are used, for people."""
 
     def find(self, paths: Sequence[str]) -> Iterator[FoundImage]:
-        """All images, in a fixed order."""
+        """All images, in a fixed order. One with captions comes once, when the first is read; those
+        of later rows are added to it."""
         is_empty = True
+        captions: dict[str, list[str]] = {}
         folders = self._folders_of_labels(paths)
         for name in paths:
             with reading(name):
                 found = self._in_folder(folders[name]) if folders else self._find(name)
-                for each in found:
+                for image in found:
                     is_empty = False
-                    yield each
+                    if self.role != "caption":
+                        yield image
+                        continue
+                    earlier = captions.setdefault(image.identity, image.captions)
+                    if earlier is image.captions:
+                        yield image
+                    else:
+                        earlier += [text for text in image.captions if text not in earlier]
         if is_empty:
             raise EmptyError(f"{', '.join(paths)} contains no images.")
 
@@ -214,7 +231,7 @@ class ImageFinder:
             raise GlassformerError(
                 f'{row.place}: no caption in column "{other}". Fill it in, or delete the row.'
             )
-        return {"caption": " ".join(value.split())}
+        return {"captions": [" ".join(value.split())]}
 
     # --- arrays ---
 
@@ -247,7 +264,7 @@ def find_images(
     config: ImagesConfig, role: Role | None = None
 ) -> tuple[ImageFinder, list[Callable[[], Iterable[FoundImage]]]]:
     """The images to train, validate and test on: three functions that find them, anew each time."""
-    column_of_role = config.label_column if role == "label" else None
+    column_of_role = None if role is None else getattr(config, f"{role}_column")
     finder = ImageFinder(role, config.image_column, column_of_role, config.encoding)
 
     def finding(paths: Sequence[str]) -> Callable[[], Iterable[FoundImage]]:

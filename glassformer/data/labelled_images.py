@@ -1,8 +1,13 @@
-"""Images, with labels or without: read, resized into one file, and split.
+"""Images, with labels, with captions or with neither: read, resized into one file, and split.
 
     images/cat/7.png  →  ImageExample(7, ("cat",), "images/cat/7.png")  →  …
 
-Two images are the same if their decoded pixels are: such images stay on one side of the split.
+    image,caption
+    1.jpg,A dog runs.            →  one image with the captions A dog runs. · A brown dog.
+    1.jpg,A brown dog.
+
+All captions of an image, in any number of rows, belong together. Two images are the same
+if their decoded pixels are: such images stay on one side of the split.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +29,7 @@ from glassformer.data.image_files import (
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter, Stored, headers
 from glassformer.data.images import Pixels, Size
 from glassformer.data.reading_report import collecting
+from glassformer.data.rows import JsonLines, write_jsonl
 from glassformer.data.split import USUAL, Items, LabelledSplit, check_kinds, split_labelled
 from glassformer.errors import GlassformerError
 
@@ -35,20 +41,19 @@ MOST_BY_DEFAULT = 64  # pixels of a side: what a CPU can train on
 
 @dataclass(frozen=True, slots=True)
 class ImageExample:
-    """An image in a store, its labels, and where it was read."""
+    """An image in a store, its labels or captions, and where it was read."""
 
     number: int
     labels: tuple[str, ...]
     source: str
     content: bytes
     """A hash of its pixels, before they were resized."""
-    store: ImageStore | None = None
+    store: ImageStore
+    captions: tuple[str, ...] = ()
 
     @property
     def input(self) -> Pixels:
         """(H, W, C)"""
-        if self.store is None:
-            raise ValueError("the images of this example have not been opened")
         return self.store[self.number]
 
     def key(self, seed: int) -> int:
@@ -61,12 +66,13 @@ class SplitImages:
 
     split: LabelledSplit[ImageExample]
     store: ImageStore
+    role: Role | None
 
     @property
     def columns(self) -> dict[str, str | None]:
         """The columns of a table, as preprocessing remembers them."""
         image = self.split.text_column[0] if self.split.text_column else None
-        return {"image_column": image, "label_column": self.split.label_column}
+        return {"image_column": image, f"{self.role or 'label'}_column": self.split.label_column}
 
 
 def numbers_of(images: Sequence[ImageExample]) -> npt.NDArray[np.int64]:
@@ -93,7 +99,7 @@ def read_split_images(
     role: Role | None = "label",
 ) -> SplitImages:
     """All images, resized, in a store in `folder`, split as the config says. `choose` decides their
-    size if the config does not. Without a role, they have no labels."""
+    size if the config does not. The role is what belongs to each image, if anything does."""
     finder, parts = find_images(config, role)
     with collecting() as happened:
         stored = store_parts(config, parts, folder, choose)
@@ -103,7 +109,7 @@ def read_split_images(
             for paths, images in zip(config.parts, stored, strict=True)
         ]
     training, validation, test = items
-    if role is not None:
+    if role == "label":
         check_kinds(training)
     split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
     columns = finder.columns or (None, None)
@@ -114,7 +120,7 @@ def read_split_images(
         columns=[f"columns: {finder.words}"] if finder.words else [],
         notes=[*happened.notes(), *split.notes],
     )
-    return SplitImages(split, store)
+    return SplitImages(split, store, role)
 
 
 def store_parts(
@@ -169,4 +175,20 @@ def _items(
 
 def _example(image: Stored, store: ImageStore) -> ImageExample:
     found = image.found
-    return ImageExample(image.number, found.labels, found.source, image.digest, store)
+    captions = tuple(found.captions)
+    return ImageExample(image.number, found.labels, found.source, image.digest, store, captions)
+
+
+def keep_images(path: Path, images: Iterable[ImageExample]) -> None:
+    """Write a line of JSON about each image in the store of a run: a training that continues after
+    the files have changed is evaluated on the data that it began with."""
+    columns = ("number", "captions", "source")
+    write_jsonl(path, ({name: getattr(image, name) for name in columns} for image in images))
+
+
+def kept_images(path: Path, store: ImageStore) -> list[ImageExample]:
+    """What `keep_images` wrote, about images in `store`."""
+    return [
+        ImageExample(row["number"], (), row["source"], b"", store, tuple(row["captions"]))
+        for row in JsonLines(path)
+    ]

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows, ChosenImages
-from glassformer.data.captioned_images import CaptionedImage
 from glassformer.data.image_store import ImageStore
 from glassformer.data.images import Pixels
+from glassformer.data.labelled_images import ImageExample
 from glassformer.data.padded_batches import sorted_batches
 from glassformer.data.rows import Array
 from glassformer.data.thumbnails import data_uri
@@ -95,7 +95,7 @@ class PoorCaption(PoorAnswer):
         "caption": "text",
         "file": "text",
     }
-    image: CaptionedImage
+    image: ImageExample
     is_match: bool
     """It is one of the references, but for case and punctuation."""
 
@@ -138,7 +138,7 @@ def _batches(number: int, most: int) -> list[Array]:
 
 
 def caption_rows(
-    preprocessing: CaptionPreprocessing, images: Sequence[CaptionedImage]
+    preprocessing: CaptionPreprocessing, images: Sequence[ImageExample]
 ) -> CaptionRows:
     """The captions of images as tokens."""
     captions = [preprocessing.encode_captions(image.captions) for image in images]
@@ -220,7 +220,7 @@ class CaptionScorer:
         pairs = zip(map(self._words, texts), self._references, strict=True)
         return [words in references for words, references in pairs]
 
-    def compare(self, images: Sequence[CaptionedImage], texts: Sequence[str]) -> list[PoorCaption]:
+    def compare(self, images: Sequence[ImageExample], texts: Sequence[str]) -> list[PoorCaption]:
         """The captions of all images with their scores."""
         rows = zip(images, texts, self.cider_d(texts), self.matches(texts), strict=True)
         return [

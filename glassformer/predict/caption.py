@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from glassformer.data.caption_batches import ChosenImages
-from glassformer.data.captioned_images import CaptionedImage, read_captions
 from glassformer.data.images import Pixels, at_most, resized
+from glassformer.data.labelled_images import ImageExample, read_images
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of
 from glassformer.evaluation.captions import (
@@ -186,7 +186,7 @@ class CaptionPredictor(InspectsImages):
         max_new_tokens: int | None = None,
         bleu_tokenizer: str | None = None,
         errors: int | None = None,
-        kept: Sequence[CaptionedImage] | None = None,
+        kept: Sequence[ImageExample] | None = None,
         **settings: Any,
     ) -> CaptionResult:
         """Describe the images of a table, and compare with their captions: all captions of an image
@@ -204,13 +204,14 @@ class CaptionPredictor(InspectsImages):
         with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
             images, notes = kept or [], list[str]()
             if kept is None:
-                images, notes = read_captions(
+                images, notes = read_images(
                     names_of(paths),
                     Path(folder),
                     preprocessing.image_size,
                     preprocessing.num_channels,
+                    role="caption",
                     image_column=image_column or preprocessing.image_column,
-                    caption_column=text_column[0] if text_column else preprocessing.caption_column,
+                    other_column=text_column[0] if text_column else preprocessing.caption_column,
                     encoding=encoding,
                 )
             references = [each.captions for each in images]

@@ -15,15 +15,17 @@ from torch import Tensor
 from glassformer.config import Count
 from glassformer.data.augmentation import AugmentationConfig, augment
 from glassformer.data.caption_batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
-from glassformer.data.captioned_images import (
-    CaptionsConfig,
-    CaptionSplit,
+from glassformer.data.image_files import CaptionsConfig
+from glassformer.data.image_store import IMAGES, ImageStore
+from glassformer.data.labelled_images import (
+    ChooseSize,
+    SplitImages,
     keep_images,
     kept_images,
-    read_captioned_images,
+    median_size,
+    numbers_of,
+    read_split_images,
 )
-from glassformer.data.image_store import IMAGES, ImageStore
-from glassformer.data.labelled_images import ChooseSize, median_size
 from glassformer.errors import UsageError
 from glassformer.evaluation.answers import texts_of
 from glassformer.evaluation.captions import (
@@ -115,14 +117,14 @@ class CaptionRecipe(TokenizedRecipe):
 class CaptionSource(Source):
     """Captioned images in two parts; the pixels are in the folder of the data already."""
 
-    split: CaptionSplit
+    images: SplitImages
     preprocessing: CaptionPreprocessing
     encoded: list[list[list[int]]]
     """The captions of the training images."""
 
     @property
     def num_items(self) -> int:
-        return len(self.split.training)
+        return len(self.images.split.training)
 
     @cached_property
     def _lengths(self) -> Any:
@@ -139,7 +141,7 @@ class CaptionSource(Source):
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
-        training = self.split.training
+        training = self.images.split.training
         owners = [image for image, each in zip(training, self.encoded, strict=True) for _ in each]
         fits = self._lengths <= context
         check_fits(fits, "training", "caption", lambda n: owners[n].source, context, say)
@@ -148,11 +150,11 @@ class CaptionSource(Source):
         numbers = [image.number for image, each in zip(training, fitting, strict=True) if each]
         rows = CaptionRows.of(captions, numbers, self.preprocessing.id_type)
         rows.save(folder / TRAIN)
-        keep_images(folder / VALIDATION, self.split.validation)
-        keep_images(folder / TEST, self.split.test)
+        keep_images(folder / VALIDATION, self.images.split.validation)
+        keep_images(folder / TEST, self.images.split.test)
         longest = max(int(rows.rows.lengths.max()) - 1, self.preprocessing.longest_caption or 0)
         self.preprocessing = self.preprocessing.model_copy(update={"longest_caption": longest})
-        del self.split  # its images are in an open file, which some systems cannot rename then
+        del self.images  # which are in an open file, which some systems cannot rename then
 
 
 def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
@@ -172,19 +174,19 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, say)
     elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
-    split = read_captioned_images(data, recipe.training.seed, folder, choose)
+    images = read_split_images(data, recipe.training.seed, folder, choose, "caption")
+    split, store = images.split, images.store
     captions = [image.captions for image in split.training]
     total = sum(map(len, captions))
     amount = f"{counted(len(captions), 'image')} with {counted(total, 'caption')}"
     say_data(amount, split, say, split.columns)
     if trained is None and data.image_size is None:
-        height, width = split.store.size
+        height, width = store.size
         say(
             f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
             "a limit. Pass --image-size to choose another size"
         )
     texts = [text for several in captions for text in several]
-    columns = {"image_column": split.image_column, "caption_column": split.caption_column}
     if trained is not None and recipe.keeps_tokenizer:
         check_spelling(recipe.data_names, trained.tokenizer, set().union(*texts))
         tokenizer = trained.tokenizer
@@ -193,14 +195,13 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         default = TokenizerConfig(kind=kind, lowercase=True)
         tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
     if trained is not None:
-        preprocessing = trained.changed(tokenizer=tokenizer, **columns)
+        preprocessing = trained.changed(tokenizer=tokenizer, **images.columns)
     else:
-        numbers = np.array([image.number for image in split.training])
         preprocessing = CaptionPreprocessing.of(
-            split.store, numbers, tokenizer=tokenizer, **columns
+            store, numbers_of(split.training), tokenizer=tokenizer, **images.columns
         )
     encoded = [preprocessing.encode_captions(several) for several in captions]
-    return CaptionSource(split, preprocessing, encoded)
+    return CaptionSource(images, preprocessing, encoded)
 
 
 class CaptionDataset(Dataset):
