@@ -212,7 +212,7 @@ class CaptionScorer:
         return words_of(text, self._by_character)
 
     def cider_d(self, texts: Sequence[str]) -> list[float]:
-        """Of each caption, from 0 to 10."""
+        """The score of each caption, from 0 to 10."""
         return CiderD(self._references).scores(list(map(self._words, texts)))
 
     def matches(self, texts: Sequence[str]) -> list[bool]:

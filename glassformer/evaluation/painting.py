@@ -46,7 +46,7 @@ class PaintResult(Result):
     """In nats per pixel."""
     num_images: int
     num_pixels: int
-    """Of all images together."""
+    """Those of all images together."""
     num_colors: int
     """Colours of the palette; if all were equally likely, bits per dim would be its log₂."""
     notes: tuple[str, ...] = ()
@@ -146,12 +146,11 @@ def _costs(
 ) -> list[Chapter]:
     """Bits per pixel in each row, from the top; nothing if there is only one row."""
     height, width = preprocessing.image_size
-    colors = torch.from_numpy(ids).to(model.device)  # (N, P)
+    parts = torch.from_numpy(ids).split(max(1, READ_AT_ONCE // ids.shape[1]))
     losses = []
-    with evaluating(model):
-        for some in colors.split(max(1, READ_AT_ONCE // ids.shape[1])):
-            logits = model(with_start(some, model.start_token)).float()  # (B, P, colours)
-            losses.append(F.cross_entropy(logits.transpose(1, 2), some, reduction="none").cpu())
+    for colors in held_out(model, parts, lambda part: part):  # (B, P)
+        logits = model(with_start(colors, model.start_token)).float()  # (B, P, colours)
+        losses.append(F.cross_entropy(logits.transpose(1, 2), colors, reduction="none").cpu())
     bits = (torch.cat(losses) / np.log(2)).unflatten(1, (height, width)).mean(2).numpy()  # (N, H)
     if height < 2:
         return []
