@@ -16,16 +16,16 @@ from glassformer.errors import GlassformerError
 from glassformer.models import name_of
 from glassformer.models.labeller import Labeller
 from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import StreamWiring, Wiring
+from glassformer.models.wiring import Wiring
 from glassformer.nn.positions import Positions
 from glassformer.nn.quantized import is_quantized
 from glassformer.preprocessing import Preprocessing
 from glassformer.preprocessing.pair import PairPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.preprocessing.text_input import TextInput
+from glassformer.story.packed_arrays import as_text
 from glassformer.story.packed_weights import (
     PackedType,
-    as_text,
     least_size,
     packed_size,
     packed_weights,
@@ -74,7 +74,11 @@ def live_or_error(
         "config": config.explicit()
         | {"head_dim": config.width_of_head, "num_kv_heads": config.kv_heads},
         "streams": [
-            asdict(stream) | {"num_layers": _num_layers(model, stream), "input": asdict(reads)}
+            asdict(stream)
+            | {
+                "num_layers": len(cast(nn.ModuleList, model.get_submodule(stream.stack))),
+                "input": asdict(reads),
+            }
             for stream, reads in zip(wiring.streams, _inputs(model, preprocessing), strict=True)
         ],
         "read_out": _read_out(model, wiring),
@@ -129,10 +133,6 @@ def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
 
 
 # --- how it is connected ---
-
-
-def _num_layers(model: nn.Module, stream: StreamWiring) -> int:
-    return len(cast(nn.ModuleList, model.get_submodule(stream.stack)))
 
 
 def _read_out(model: nn.Module, wiring: Wiring) -> list[tuple[str, str]]:

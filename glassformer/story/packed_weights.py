@@ -64,11 +64,6 @@ def packed_size(packed: Mapping[str, Any]) -> int:
     return sum(len(part["data"]) for part in packed["parts"])
 
 
-def as_text(values: np.ndarray) -> str:
-    """A few numbers, every bit of them, in the order of bytes that all browsers use."""
-    return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
-
-
 def _rounded_rows(values: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers of at most this size, and the factor of each row: (n, m) → (n, m), (n,)."""
     scale = np.abs(values).max(axis=1) / largest

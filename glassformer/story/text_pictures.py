@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import UsageError
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.attribution import METHODS
 from glassformer.inspection.capture import layer_names
@@ -34,8 +34,6 @@ def labels_of(tokens: Sequence[str], limit: int = 14) -> list[str]:
 
 def alignment_picture(alignment: Alignment) -> Sheet:
     """Source from left to right, translation from top to bottom."""
-    if not alignment.target_tokens:
-        raise GlassformerError("no picture was drawn: the output is empty.")
     num_rows, num_columns = alignment.weights.shape
     longest = max(num_rows, num_columns)
     cell = min(max(5.5 / longest, 0.27), 0.6, 22 / longest)  # inches: with more tokens, they shrink

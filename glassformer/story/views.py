@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.atomic_files import write_file, write_json_line
-from glassformer.errors import UsageError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspection.alignment import Alignment
 from glassformer.inspection.image_attention import ImageAttention
 from glassformer.inspection.inspection import Inspection
@@ -25,31 +25,21 @@ from glassformer.story.figures import Sheet, check_ending, draw_picture
 from glassformer.story.history_picture import history_picture
 
 PAINTINGS = (".png", ".svg", ".json")
-PICTURES: dict[type[Any], Callable[[Any], Sheet]] = {
-    Alignment: text_pictures.alignment_picture,
-    ImageAttention: image_pictures.attention_picture,
-    WordPlaces: image_pictures.words_picture,
-    HeadsView: text_pictures.heads_picture,
-    LensView: text_pictures.lens_picture,
-    AblationView: text_pictures.ablation_picture,
-    PredictionView: text_pictures.prediction_picture,
-    AttributionView: text_pictures.attribution_picture,
-    ContextsView: text_pictures.contexts_picture,
-    OverTime: history_picture,
-    Paintings: image_pictures.paintings_picture,
+DRAWN: dict[type[Any], tuple[Callable[[Any], Sheet], str]] = {
+    Alignment: (text_pictures.alignment_picture, "alignment"),
+    ImageAttention: (image_pictures.attention_picture, "attention"),
+    WordPlaces: (image_pictures.words_picture, "words"),
+    HeadsView: (text_pictures.heads_picture, "attention"),
+    LensView: (text_pictures.lens_picture, "layers"),
+    AblationView: (text_pictures.ablation_picture, "layers"),
+    PredictionView: (text_pictures.prediction_picture, "prediction"),
+    AttributionView: (text_pictures.attribution_picture, "attribution"),
+    ContextsView: (text_pictures.contexts_picture, "layers"),
+    OverTime: (history_picture, "history"),
+    Paintings: (image_pictures.paintings_picture, ""),
 }
-CHAPTERS: dict[type[Any], str] = {
-    Alignment: "alignment",
-    ImageAttention: "attention",
-    WordPlaces: "words",
-    HeadsView: "attention",
-    LensView: "layers",
-    AblationView: "layers",
-    PredictionView: "prediction",
-    AttributionView: "attribution",
-    ContextsView: "layers",
-}
-"""Where the page of the story opens, which shows all views."""
+"""The picture of each kind of result, and the chapter at which the page of the story opens for it;
+that page has all views."""
 
 
 def draw(view: Any, path: Path) -> None:
@@ -65,8 +55,11 @@ def draw(view: Any, path: Path) -> None:
             f"{path}: the story is a page. Let the name end in .html, or choose a picture with "
             "--view."
         )
+    elif isinstance(view, Alignment) and not view.target_tokens:
+        raise GlassformerError(f"{path} was not drawn: the output is empty.")
     else:
-        draw_picture(lambda: PICTURES[type(view)](view), path)
+        picture, _ = DRAWN[type(view)]
+        draw_picture(lambda: picture(view), path)
 
 
 def _page(view: Any) -> str:
@@ -74,5 +67,5 @@ def _page(view: Any) -> str:
         return history.page(view)
     if isinstance(view, Inspection):
         return story.page(view)
-    chosen = getattr(view, "chosen", (None, None))
-    return story.page(view.seen, CHAPTERS[type(view)], *chosen)
+    _, chapter = DRAWN[type(view)]
+    return story.page(view.seen, chapter, *getattr(view, "chosen", (None, None)))
