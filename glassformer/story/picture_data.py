@@ -22,6 +22,7 @@ def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
     if places is not None and places["similar"] is not None:
         places["similar"] = packed(places["similar"])
     shown = {each.name: getattr(picture, each.name) for each in fields(picture)}
+    shown |= {name: list(shown[name]) for name in ("size", "seen_size", "grid")}
     shown["adds_positions"] = shown.pop("positions") is not None
     return shown | {"places": places}
 
