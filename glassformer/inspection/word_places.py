@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
 from glassformer.inspection.alignment import first_tokens, spelled
 from glassformer.inspection.written_output import Array, WrittenOutput
 
-Pixels = NDArray[np.uint8]
+Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
