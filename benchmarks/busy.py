@@ -147,7 +147,7 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
     from glassformer.training.learner import Learner
     from glassformer.training.loop import learn
     from glassformer.training.preparation import prepare, use_machine
-    from glassformer.training.timing import choose_threads
+    from glassformer.training.time_limit import choose_threads
 
     made = recipe(name, data)
     objective = prepare(made, folder, lambda _: None)
@@ -256,8 +256,8 @@ def transformers_generate(data: Path) -> Work:
 def beam_search(data: Path) -> Work:
     import torch
 
-    from glassformer.evaluation.translation import search_translations
     from glassformer.generation.beam_settings import Beams
+    from glassformer.tasks.translate.scores import search_translations
     from glassformer.training.finetuning import new_model
     from glassformer.training.preparation import prepare
 

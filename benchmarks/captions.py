@@ -27,9 +27,9 @@ import numpy as np
 import glassformer
 from benchmarks.machine import describe
 from glassformer.data.shapes import write_shapes
-from glassformer.inspection.word_places import WordPlaces
-from glassformer.predict.caption import CaptionPredictor
+from glassformer.inspect.alignment import WordPlaces
 from glassformer.tasks import load
+from glassformer.tasks.caption.predictor import CaptionPredictor
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.label_cells import write_cells
 from benchmarks.machine import describe
 from glassformer.tasks import load
-from glassformer.tasks.classify import tfidf_baseline
+from glassformer.tasks.classify.task import tfidf_baseline
 from glassformer.training import run as story
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder

@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.machine import describe
 from glassformer.corpus.build import build
-from glassformer.corpus.build_settings import BuildSettings
 from glassformer.corpus.executors import Executor
 from glassformer.corpus.extractor import shared_extractor
 from glassformer.corpus.extractor_process import OPTIONS
-from glassformer.corpus.http_message import parse_message
+from glassformer.corpus.http import parse_message
 from glassformer.corpus.pages import media_type
-from glassformer.corpus.warc_files import read_records, warc_files
+from glassformer.corpus.quality import BuildSettings
+from glassformer.corpus.warc import read_records, warc_files
 
 SECONDS = 40  # of extraction alone, about
 

@@ -11,7 +11,7 @@ digits   8 × 8 pixels, 16 greys. Beside the model, on the same images and the s
          and a linear probe on every layer.
 cifar    16 × 16 pixels, 512 colours: bits per dimension, and a picture of completed images.
 
-A dimension is the palette colour of one pixel (see glassformer/evaluation/painting.py).
+A dimension is the palette colour of one pixel (see glassformer/tasks/paint/scores.py).
 """
 
 import argparse
@@ -29,7 +29,7 @@ import glassformer
 from glassformer.data.built_in import write_built_in
 from glassformer.data.folders import files_below
 from glassformer.data.text_files import local_path
-from glassformer.story.views import draw
+from glassformer.inspect.views import draw
 
 # The pixels before a pixel, nearest first: (rows up, columns to the right).
 BEFORE = [(0, -1), (1, 0), (1, -1), (1, 1), (0, -2), (2, 0), (1, 2), (1, -2), (2, -1), (2, 1)]

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import torch
 
-from glassformer.runtime.facts import cpu_name
+from glassformer.machine.facts import cpu_name
 
 
 def describe() -> str:

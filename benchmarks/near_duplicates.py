@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from glassformer.corpus.build import build
-from glassformer.corpus.build_settings import BuildSettings
+from glassformer.corpus.quality import BuildSettings
 
 PAIRS = 3_000
 THRESHOLD = 0.8

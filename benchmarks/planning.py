@@ -15,10 +15,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.machine import describe
 from glassformer.config import read_yaml
-from glassformer.planning.strategies import memory, waiting
-from glassformer.planning.this_machine import this_machine
-from glassformer.planning.workload import workload
-from glassformer.runtime.host import machine
+from glassformer.machine.host import machine
+from glassformer.planning.estimate import memory, waiting, workload
+from glassformer.planning.plan import this_machine
 
 CASES = (  # preset, sequences in a batch of each process, steps, options
     ("modern-s", 16, 10, ()),

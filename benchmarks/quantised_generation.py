@@ -23,13 +23,13 @@ from benchmarks import llama_cpp_peer
 from benchmarks.llama_cpp_peer import LlamaCpp
 from benchmarks.machine import describe
 from glassformer.checkpoint.model_folder import load_model, save_model
+from glassformer.formats.export_ctranslate2 import write_ctranslate2
+from glassformer.formats.export_gguf import write_gguf
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.int8 import int8_kernel
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained.export_ctranslate2 import write_ctranslate2
-from glassformer.pretrained.export_gguf import write_gguf
 from glassformer.tasks import load
 from glassformer.text.tokenizer_training import train_tokenizer
 

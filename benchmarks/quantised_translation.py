@@ -22,15 +22,15 @@ from benchmarks.machine import describe
 from benchmarks.quantised_generation import KINDS, Run, report
 from glassformer.api import export_model
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.evaluation.translation import search_translations
 from glassformer.generation.beam_settings import Beams
 from glassformer.models.transformer import Transformer, TransformerConfig
 from glassformer.nn.int8 import int8_kernel
-from glassformer.predict.translate import TranslatePredictor
-from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.tasks import load_for
-from glassformer.text.framing import START
+from glassformer.tasks.translate.predictor import TranslatePredictor
+from glassformer.tasks.translate.scores import search_translations
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import START
 
 BEAMS, LONGEST, SENTENCES = 4, 32, 64
 

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import describe
-from glassformer.data.labelled_examples import read_examples
-from glassformer.evaluation.baseline import TfidfBaseline
-from glassformer.evaluation.classification import judge
+from glassformer.data.labelled_texts import read_examples
 from glassformer.tasks import load
+from glassformer.tasks.classify.baseline import TfidfBaseline
+from glassformer.tasks.classify.scores import judge
 from glassformer.training import run as story
 from glassformer.training.finetuning import on_top_of
 from glassformer.training.recipes import make_recipe

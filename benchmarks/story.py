@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from benchmarks.machine import describe
+from glassformer.inspect.story import page
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
-from glassformer.predict.language import LanguagePredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.story.story import page
+from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 FLAGS = (

@@ -25,12 +25,12 @@ from transformers import MarianConfig, MarianMTModel
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, shuffled, step_of
 from glassformer.data.sentence_pairs import pairs_of
-from glassformer.evaluation.translation import search_translations
 from glassformer.generation.beam_settings import Beams
 from glassformer.models.transformer import Transformer
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.positions import sinusoids
-from glassformer.tasks.translate import TranslateObjective
+from glassformer.tasks.translate.scores import search_translations
+from glassformer.tasks.translate.task import TranslateObjective
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
 from glassformer.training.preparation import prepare, use_machine

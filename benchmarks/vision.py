@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import describe
-from glassformer.data.labelled_images import read_images
+from glassformer.data.image_sets import read_images
 
 MODELS = ("vit", "multiscale-vit")
 

@@ -29,10 +29,10 @@ from transformers import ViTForImageClassification
 from benchmarks.machine import describe
 from benchmarks.steps import Step, in_turns, step_of
 from glassformer.data.augmentation import AugmentationConfig, augment
+from glassformer.machine.host import prepare
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.windows import WindowAttention
-from glassformer.runtime.host import prepare
 from glassformer.training.optimizer import make_optimizer
 
 LAYERS, WIDTH, HEADS, PATCH, SIDE, BATCH, LABELS = 12, 192, 3, 4, 32, 64, 10

@@ -19,15 +19,15 @@ from glassformer.api import (
     train,
 )
 from glassformer.errors import GlassformerError
+from glassformer.machine.facts import spin_briefly
 from glassformer.options import FinetuneOptions, TrainOptions
-from glassformer.runtime.threads import spin_briefly
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from glassformer.predict.answers import TranslationSettings
-    from glassformer.predict.predictor import Predictor
-    from glassformer.predict.writing import GenerationSettings
+    from glassformer.tasks.answers import TranslationSettings
+    from glassformer.tasks.task import Predictor
+    from glassformer.tasks.writing import GenerationSettings
 
 spin_briefly()  # before torch is imported, which reads it once
 
@@ -65,11 +65,11 @@ def load(path: "str | PathLike[str]", quantize: str | None = None) -> "Predictor
 def __getattr__(name: str) -> Any:
     """What needs pydantic and torch is imported when it is first used."""
     if name == "GenerationSettings":
-        from glassformer.predict.writing import GenerationSettings
+        from glassformer.tasks.writing import GenerationSettings
 
         return GenerationSettings
     if name == "TranslationSettings":
-        from glassformer.predict.answers import TranslationSettings
+        from glassformer.tasks.answers import TranslationSettings
 
         return TranslationSettings
     if name == "plan":

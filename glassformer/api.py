@@ -36,9 +36,9 @@ from glassformer.tables import Table, html_table
 if TYPE_CHECKING:
     from glassformer.comparison import Comparison
     from glassformer.config import Values
-    from glassformer.evaluation.result import Result
-    from glassformer.pretrained.export_model import ExportedModel
-    from glassformer.pretrained.import_model import ImportedModel
+    from glassformer.formats.export import ExportedModel
+    from glassformer.formats.open_model import ImportedModel
+    from glassformer.tasks.evaluating import Result
     from glassformer.training.outcome import Outcome
 
 
@@ -177,8 +177,8 @@ def evaluate(
         "max_new_tokens": max_new_tokens,
         "errors": errors,
     }
-    from glassformer.evaluation.quantized_result import QuantizedResult
     from glassformer.tasks import check_quantization, load
+    from glassformer.tasks.evaluating import QuantizedResult
 
     check_quantization(quantize)
     if not (data or source or target):
@@ -237,7 +237,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """What `report --json` prints."""
-        from glassformer.story.report import as_json
+        from glassformer.training.report import as_json
 
         return as_json(self.runs, self.names)
 
@@ -267,10 +267,9 @@ def report(runs: OnePath | Sequence[OnePath], out: OnePath | None = None) -> Rep
 
 def read_report(folders: Sequence[Path], out: Path | None) -> Report:
     """The report of runs, written to `out` unless it is None."""
-    from glassformer.story.figures import check_ending
-    from glassformer.story.report import ENDINGS, draw
+    from glassformer.inspect.figures import check_ending
+    from glassformer.training.report import ENDINGS, draw, report_of
     from glassformer.training.run_folder import RunFolder
-    from glassformer.training.run_report import report_of
 
     if out is not None:
         check_ending(out, ENDINGS)
@@ -289,7 +288,7 @@ def import_model(
 ) -> "ImportedModel":
     """Import a published model into a model folder, or merge an adapter into its `base` model:
     `glassformer import`."""
-    from glassformer.pretrained.import_model import import_model
+    from glassformer.formats.open_model import import_model
 
     name = None if base is None else os.fspath(base)
     return import_model(os.fspath(path), _path(out), force, name)
@@ -310,7 +309,7 @@ def export_model(
     `quantize="int8"` writes 8-bit weights. What that costs is measured on `data`, or else on the
     validation data of the run, and noted in the model card.
     """
-    from glassformer.pretrained.export_model import export_model
+    from glassformer.formats.export import export_model
     from glassformer.tasks import check_quantization
 
     check_quantization(quantize)
@@ -318,7 +317,7 @@ def export_model(
         raise UsageError("--data is for measuring what --quantize costs. Pass both or neither.")
     if quantize is None:
         return export_model(os.fspath(model), format, _path(out), force, dtype)
-    from glassformer.training.quantization_cost import cost_of_quantizing
+    from glassformer.training.report import cost_of_quantizing
 
     return export_model(
         os.fspath(model),

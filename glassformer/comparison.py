@@ -7,15 +7,13 @@ from typing import Any
 
 from glassformer.data.labels import listed, one_name
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.kept_scores import Scores, keep, recall
-from glassformer.evaluation.result import Result, order
+from glassformer.machine.host import silently
 from glassformer.models import name_of, row
-from glassformer.predict.predictor import Predictor
-from glassformer.runtime.host import silently
 from glassformer.tables import Table, aligned, html_table
 from glassformer.tasks import load, task_of
-from glassformer.tasks.task import Say
-from glassformer.training.model_card import count_parameters
+from glassformer.tasks.evaluating import Result, Scores, keep, order, recall
+from glassformer.tasks.task import Predictor, Say
+from glassformer.training.outcome import count_parameters
 from glassformer.training.run_folder import BASELINE, RunFolder
 from glassformer.wording import score_name
 

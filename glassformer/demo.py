@@ -8,16 +8,16 @@ from pydoc_data.topics import topics
 from typing import Any, TextIO
 
 from glassformer.errors import GlassformerError
-from glassformer.folder_lock import locked
-from glassformer.predict.language import LanguagePredictor
-from glassformer.story.views import draw
+from glassformer.files import locked
+from glassformer.inspect.views import draw
 from glassformer.tasks import load_for
+from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.outcome import Outcome
+from glassformer.training.progress import best_loss
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run import resume, train
 from glassformer.training.run_folder import STORY, RunFolder
-from glassformer.training.run_log import best_loss
 from glassformer.wording import command
 
 PROMPT = "The class statement"

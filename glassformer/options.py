@@ -346,7 +346,7 @@ def check_names(names: Iterable[str], verb: Callable[..., Any]) -> None:
     options = [*signature(verb).parameters]
     for name in names:
         if name not in options:
-            from glassformer.config_errors import SYNONYMS
+            from glassformer.config import SYNONYMS
 
             meant, help_ = SYNONYMS.get(name, name), f"See help(glassformer.{verb.__name__})."
             cure = did_you_mean(meant, options, help_, cutoff=0.7)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.predict.translate import TranslatePredictor
 from glassformer.tasks import load_for
+from glassformer.tasks.translate.predictor import TranslatePredictor
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 LEARNED_FROM, ASKED = 2000, 300  # sentences

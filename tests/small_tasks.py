@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.runtime.host import silently
+from glassformer.machine.host import silently
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Say
 from glassformer.training import run as training

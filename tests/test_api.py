@@ -15,11 +15,12 @@ import pytest
 from small_tasks import reviews
 
 import glassformer
-from glassformer import GlassformerError, Run
+from glassformer.api import Run
 from glassformer.cli.main import main
 from glassformer.cli.train import Run as RunGroup
 from glassformer.cli.train import finetune as finetune_verb
 from glassformer.cli.train import train as train_verb
+from glassformer.errors import GlassformerError
 from glassformer.tables import Table
 
 SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 16}

@@ -16,20 +16,18 @@ import glassformer
 PACKAGE = Path(glassformer.__file__).parent
 
 LEVELS = {
-    **dict.fromkeys(("errors", "wording", "tables", "durations", "config", "config_errors"), 0),
-    **dict.fromkeys(("atomic_files", "folder_lock", "options", "progress", "runtime"), 0),
+    **dict.fromkeys(("errors", "wording", "tables", "config", "files"), 0),
+    **dict.fromkeys(("durations", "options", "progress", "machine"), 0),
     **dict.fromkeys(("nn", "text"), 1),
-    **dict.fromkeys(("models", "generation", "inspection", "data"), 2),
+    **dict.fromkeys(("models", "generation", "data"), 2),
     "preprocessing": 3,
     "checkpoint": 4,
-    **dict.fromkeys(("evaluation", "pretrained"), 5),
-    **dict.fromkeys(("predict", "story"), 6),
-    "tasks": 7,
-    "planning": 7,
-    "corpus": 7,
+    "inspect": 5,
+    **dict.fromkeys(("tasks", "formats"), 6),
+    **dict.fromkeys(("planning", "corpus"), 7),
     "training": 8,
     **dict.fromkeys(("comparison", "demo", "lightning"), 9),
-    **dict.fromkeys(("api", "server"), 10),
+    **dict.fromkeys(("api", "serve"), 10),
     **dict.fromkeys(("cli", "sklearn"), 11),
     "__main__": 12,
 }
@@ -86,14 +84,15 @@ def upward(file: str, tree: ast.AST) -> list[str]:
     return found
 
 
-# The table of models imports them by name, so that listing them needs no torch, and models of other
-# tools are opened by an annex that nothing below knows. Both tables are closed: all names stand in
-# our own code, and a file can only choose a row.
+# The tables of models and tasks import them by name, so that listing them needs no torch and using
+# one does not import the others. Models of other tools are opened by an annex that nothing below
+# knows. The tables are closed: all names stand in our own code, and a file can only choose a row.
 ALLOWED = {
     "models/__init__.py: importlib.import_module",
     "checkpoint/open.py: importlib.import_module",
+    "tasks/__init__.py: importlib.import_module",
 }
-ANNEXES = {"pretrained", "corpus"}
+ANNEXES = {"formats", "corpus"}
 
 
 def forbidden(file: str, tree: ast.AST) -> list[str]:
@@ -152,7 +151,7 @@ def test_only_verbs_know_the_annexes_and_only_when_they_need_them(file: str) -> 
 def test_our_own_models_are_opened_without_the_annexes() -> None:
     program = (
         "import sys, glassformer.tasks, glassformer.training.command\n"
-        "assert not any(name.startswith('glassformer.pretrained') for name in sys.modules)"
+        "assert not any(name.startswith('glassformer.formats') for name in sys.modules)"
     )
     modules_after(program)
 
@@ -160,29 +159,26 @@ def test_our_own_models_are_opened_without_the_annexes() -> None:
 def test_an_import_that_goes_up_or_sideways_would_be_noticed() -> None:
     for line in ("from glassformer import comparison", "def f():\n import glassformer.cli.train"):
         assert upward("training/fit.py", ast.parse(line))
-    assert upward("predict/tag.py", ast.parse("from glassformer.training import run"))
+    assert upward("tasks/tag/predictor.py", ast.parse("from glassformer.training import run"))
     assert upward("nn/masks.py", ast.parse("from glassformer.text import streaming"))
     assert not upward("config.py", ast.parse("from glassformer.errors import UsageError"))
 
 
-def test_the_files_of_the_training_import_each_other_in_no_circle() -> None:
-    prefix = "glassformer.training."
-    needs = {
-        f"{prefix}{file.split('/')[1].removesuffix('.py')}": {
-            name for name in imports(tree) if name.startswith(prefix)
-        }
-        for file, tree in TREES.items()
-        if unit(file) == "training"
-    }
+def test_modules_import_each_other_in_no_circle() -> None:
     modules = {
-        name: {
-            other
-            for other in needs
-            if any(found == other or found.startswith(f"{other}.") for found in names)
-        }
-        for name, names in needs.items()
+        f"glassformer.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": tree
+        for file, tree in TREES.items()
+        if file != "__init__.py"  # everybody may ask it for the version
     }
-    TopologicalSorter(modules).prepare()  # raises CycleError
+    needs = {
+        module: {
+            other
+            for name in imports_at_the_top(tree)
+            if (other := name if name in modules else name.rpartition(".")[0]) in modules
+        }
+        for module, tree in modules.items()
+    }
+    TopologicalSorter(needs).prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize(
@@ -213,7 +209,7 @@ def test_text_knows_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["runtime", "cli", "api", "options", "tables", "config", "errors", "wording"]
+    "part", ["machine", "cli", "api", "options", "tables", "config", "errors", "wording"]
 )
 def test_torch_is_imported_late(part: str) -> None:
     trees = [tree for file, tree in TREES.items() if unit(file) == part]
@@ -240,18 +236,18 @@ def test_the_table_of_models_loads_nothing_heavy() -> None:
     assert not loaded & {"torch", "pydantic", "numpy"}
 
 
-def test_only_the_story_draws() -> None:
+def test_only_one_room_draws() -> None:
     users = {
         unit(file)
         for file, tree in TREES.items()
         if any(name.split(".")[0] == "matplotlib" for name in imports(tree))
     }
-    assert users == {"story"}
-    assert "matplotlib" not in modules_after("import glassformer.story.views")
+    assert users == {"inspect"}
+    assert "matplotlib" not in modules_after("import glassformer.inspect.views")
 
 
 def test_what_is_inspected_is_plain_arrays() -> None:
-    assert "torch" not in modules_after("import glassformer.inspection.alignment")
+    assert "torch" not in modules_after("import glassformer.inspect.alignment")
 
 
 @pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: page.name)

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.evaluation.losses import next_token_loss
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import GPT_PRESETS
@@ -18,7 +17,8 @@ from glassformer.nn import masks
 from glassformer.nn.attention import MultiHeadAttention, explicit, weights_of
 from glassformer.nn.observe import listening
 from glassformer.nn.positions import sinusoids
-from glassformer.nn.recurrent_attention import PlaceAttention
+from glassformer.nn.recurrent import PlaceAttention
+from glassformer.tasks.evaluating import next_token_loss
 
 ERRATA = Path(__file__).parent.parent / "docs" / "errata.md"
 
@@ -171,7 +171,7 @@ def test_additive_attention_looks_at_the_encoder_and_at_the_decoder():
 
 
 def test_the_loss_is_taken_on_the_targets_one_further_on():
-    from glassformer.tasks.language import NextToken
+    from glassformer.tasks.language.task import NextToken
 
     model, sequence = small_gpt(9), torch.randint(0, 9, (1, 12))
     inputs, targets = sequence[:, :-1], sequence[:, 1:]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import GlassformerError
-from glassformer.folder_lock import locked
+from glassformer.files import locked
 
 HOLDER = """
 import sys

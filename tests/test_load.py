@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.runtime import facts, load
-from glassformer.runtime.load import Load, busy_cores
+from glassformer.machine import facts
+from glassformer.machine import facts as load
+from glassformer.machine.facts import Load, busy_cores
 
 QUOTA = {"proc/self/cgroup": "0::/box", "sys/fs/cgroup/box/cpu.max": "200000 100000"}
 

@@ -11,8 +11,8 @@ from documented_files import write_files
 
 import glassformer
 import glassformer.sklearn
-from glassformer.predict.predictor import Predictor
 from glassformer.tasks import TASKS
+from glassformer.tasks.task import Predictor
 
 PAGE = (Path(__file__).parent.parent / "docs/python.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.S)

@@ -16,14 +16,14 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.runtime import facts, host, load, precision
-from glassformer.runtime.cache import cache_dir
-from glassformer.runtime.host import Machine, machine, pick_device, prepare
-from glassformer.runtime.precision import Measurement, Speed
-from glassformer.runtime.probe import WIDTHS
+from glassformer.machine import facts, host, precision
+from glassformer.machine import facts as load
+from glassformer.machine.host import Machine, machine, pick_device, prepare
+from glassformer.machine.precision import Measurement, Speed, cache_dir
+from glassformer.machine.probe import WIDTHS
 
 # The package shows the verb under this name; the module behind it is wanted here.
-doctor_verb = importlib.import_module("glassformer.cli.doctor")
+doctor_verb = importlib.import_module("glassformer.cli.machine")
 
 SPEEDS = "[[128, 1, 0.1], [512, 1, 0.2], [128, 2, 0.3], [512, 2, 0.1]]"  # width, threads, speed
 SURVIVES = f"import sys; sys.stdin.readline(); print({SPEEDS})"
@@ -430,7 +430,7 @@ def test_doctor_gives_the_command_for_a_missing_extra(
 
 def test_importing_the_runtime_does_not_import_torch() -> None:
     program = (
-        "import sys, glassformer.runtime, glassformer.cli.doctor; print('torch' in sys.modules)"
+        "import sys, glassformer.machine, glassformer.cli.machine; print('torch' in sys.modules)"
     )
     run = subprocess.run(child(program), capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.runtime import facts
-from glassformer.runtime.random_seeds import seed_step, step_seed
+from glassformer.machine import facts
+from glassformer.machine.seeds import seed_step, step_seed
 
 
 @pytest.fixture(autouse=True)

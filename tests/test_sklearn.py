@@ -17,7 +17,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
 import glassformer
-from glassformer import GlassformerError
+from glassformer.errors import GlassformerError
 from glassformer.sklearn import NOT_OF_TRAIN, TextClassifier
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}

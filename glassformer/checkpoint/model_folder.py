@@ -25,14 +25,18 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.atomic_files import file_digest, read_json, write_file, write_json
 from glassformer.checkpoint.missing_folder import CONFIG, no_model
-from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
+from glassformer.checkpoint.training_state import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError
+from glassformer.files import file_digest, read_json, write_file, write_json
 from glassformer.models import MODELS, name_of, row
-from glassformer.nn.quantized import QuantizedLinear, quantizable, quantize
-from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
+from glassformer.nn.int8 import QuantizedLinear, quantizable, quantize
+from glassformer.nn.lora import lora_scale
+from glassformer.preprocessing import KINDS, load_preprocessing
+from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
+
+# --- model folder ---
 
 WEIGHTS = "model.safetensors"
 GENERATION = "generation_config.json"
@@ -256,3 +260,65 @@ def _missing(folder: Path) -> str:
     inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
     hint = f" Did you mean {folder / inside[0]}?" if inside else ""
     return f"{folder} does not contain a model: there is no {CONFIG} in it.{hint}"
+
+
+# --- lora file ---
+# What LoRA has learned, as two thin matrices for each layer, in a file beside the merged model.
+#
+#     encoder.blocks.0.attention.query.A        (rank, in)
+#     encoder.blocks.0.attention.query.B        (out, rank)
+#
+# The model folder is complete without it; it is what an adapter is written from.
+
+
+@dataclass(frozen=True)
+class LoRAUpdate:
+    """The updates of some layers of a model."""
+
+    base: str
+    """The model that was fine-tuned: a folder, a file or a name of the hub."""
+    rank: int
+    alpha: float
+    dropout: float
+    use_rslora: bool
+    factors: dict[str, tuple[Tensor, Tensor]]
+    """A and B of each layer, by name."""
+
+    @property
+    def scale(self) -> float:
+        return lora_scale(self.rank, self.alpha, self.use_rslora)
+
+    def file(self) -> bytes:
+        tensors = dict[str, Tensor]()
+        for name, (a, b) in self.factors.items():
+            tensors |= {f"{name}.A": a, f"{name}.B": b}
+        about = {
+            "base": self.base,
+            "rank": str(self.rank),
+            "alpha": repr(self.alpha),
+            "dropout": repr(self.dropout),
+            "use_rslora": str(self.use_rslora).lower(),
+        }
+        weights = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+        return in_order(save(weights, metadata={"format": "pt"} | about))
+
+
+def load_lora(folder: Path) -> LoRAUpdate:
+    """The updates beside the model in a folder."""
+    path = folder / LORA
+    missing = f"{folder} was not trained with LoRA: there is no {LORA} in it. Train it with --lora."
+    with reading_safetensors(path, missing):
+        file = SafetensorsFile(path)
+        about, tensors = file.metadata, dict(file.read([*file.shapes]))
+    try:
+        names = sorted({name.rsplit(".", 1)[0] for name in tensors})
+        return LoRAUpdate(
+            base=about["base"],
+            rank=int(about["rank"]),
+            alpha=float(about["alpha"]),
+            dropout=float(about["dropout"]),
+            use_rslora=about["use_rslora"] == "true",
+            factors={name: (tensors[f"{name}.A"], tensors[f"{name}.B"]) for name in names},
+        )
+    except (KeyError, ValueError):
+        raise GlassformerError(f"{path} is damaged. Copy it again.") from None

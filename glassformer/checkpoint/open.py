@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from glassformer.atomic_files import file_digest, read_json
 from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.checkpoint.model_folder import (
     LARGEST_TEXT,
@@ -23,21 +22,23 @@ from glassformer.checkpoint.model_folder import (
     load_generation,
     load_model,
 )
-from glassformer.checkpoint.safetensors_file import SafetensorsFile, reading_safetensors
+from glassformer.checkpoint.training_state import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError
+from glassformer.files import file_digest, read_json
 from glassformer.models import MODELS
-from glassformer.preprocessing import Preprocessing, load_preprocessing
+from glassformer.preprocessing import load_preprocessing
+from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.wording import cause
 
-Source = str | os.PathLike[str]
+ModelPath = str | os.PathLike[str]
 
 # Modules that know other formats, imported when a model needs one. The table is closed: a file on
 # disk can only choose from it.
 ANNEXES = {
-    "formats": "glassformer.pretrained.open_model",
-    "hub": "glassformer.pretrained.hub",
+    "formats": "glassformer.formats.open_model",
+    "hub": "glassformer.formats.hub",
 }
 # Keys that transformers writes into every config.json, and glassformer into none.
 SIGNS = ("architectures", "transformers_version", "auto_map", "torch_dtype", "dtype")
@@ -108,7 +109,7 @@ class ModelFolder(StoredModel):
             return "I8" in SafetensorsFile(weights).types.values()
 
 
-def stored(source: Source) -> StoredModel:
+def stored(source: ModelPath) -> StoredModel:
     """The model that a source means; a name of the hub is downloaded."""
     path = located(source)
     folder = path if isinstance(path, Path) else Path(str(path))
@@ -127,7 +128,7 @@ def is_ours(folder: Path) -> bool:
     return str(values.get("model_type")) in MODELS and not any(sign in values for sign in SIGNS)
 
 
-def located(source: Source) -> DataPath:
+def located(source: ModelPath) -> DataPath:
     """The folder or file that a source means; a name of the hub is downloaded."""
     name = os.fspath(source)
     found: DataPath = _annex("hub").downloaded(name) if is_hub_name(name) else local_path(name)
@@ -143,17 +144,17 @@ def _annex(name: str) -> Any:
     return importlib.import_module(ANNEXES[name])
 
 
-def open_model(source: Source) -> Saved:
+def open_model(source: ModelPath) -> Saved:
     return stored(source).model()
 
 
-def open_config(source: Source) -> tuple[str, Config]:
+def open_config(source: ModelPath) -> tuple[str, Config]:
     return stored(source).config()
 
 
-def open_preprocessing(source: Source) -> Preprocessing:
+def open_preprocessing(source: ModelPath) -> Preprocessing:
     return stored(source).preprocessing()
 
 
-def open_generation(source: Source) -> Values:
+def open_generation(source: ModelPath) -> Values:
     return stored(source).generation()

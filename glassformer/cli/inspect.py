@@ -4,10 +4,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_result, say
+from glassformer.cli.output import note, noting_files, print_json, print_result, say
 from glassformer.cli.stdin import read_text
+from glassformer.cli.verb import known_model, known_run
 from glassformer.errors import UsageError
+
+# --- inspect ---
 
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
 VIEWS = (
@@ -59,9 +64,9 @@ def inspect(
     values: dict[str, Any] = {"target": target, "layer": layer, "head": head, "words": words}
     values |= {"compare": compare, "word": word}
 
+    from glassformer.inspect.figures import check_ending
+    from glassformer.inspect.views import draw
     from glassformer.options import accepted
-    from glassformer.story.figures import check_ending
-    from glassformer.story.views import draw
     from glassformer.tasks import load
 
     if over_time and view not in (None, OVER_TIME):
@@ -99,3 +104,81 @@ def inspect(
         say(f"wrote {out}")
     if as_json or out is None:
         print_result(result, as_json)
+
+
+# --- explore ---
+# glassformer explore: the story of a text, live in the browser, for one model or several.
+
+
+def explore(
+    models: Annotated[
+        list[Path],
+        options.argument(
+            "MODELS",
+            "Run or model folders, Hugging Face folders, GGUF files or names on the hub.",
+            callback=known_model,
+        ),
+    ],
+    port: Annotated[
+        int,
+        options.option("N", "Port of the address; 0 chooses a free one.", min=0, max=65_535),
+    ] = 8000,
+    opens: Annotated[bool, options.switch("--open", "Open the page in a browser.")] = False,
+) -> None:
+    """Look inside models in the browser: type a text and watch it change.
+
+    Serves the page of `inspect` at an address that only this computer can reach, until Ctrl-C.
+    Several models can be shown side by side.
+
+    Examples:
+      glassformer explore runs/gpt-notes
+      glassformer explore runs/before runs/after --port 8080 --open
+    """
+    from glassformer.serve.explore import explore as serve
+
+    def ready(address: str) -> None:
+        typer.echo(f"exploring at {address} (press Ctrl-C to stop)")
+        if opens:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(models, port, ready, note)
+
+
+# --- report ---
+# glassformer report: a page about one run, or about several side by side.
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
+    ],
+    out: Annotated[
+        Path | None,
+        options.output(
+            "FILE",
+            "File to write, .html or .json (default: report.html in the folder of a single run).",
+        ),
+    ] = None,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Write a page about a run: curves, samples, scores and mistakes.
+
+    Several runs are shown side by side. The page works offline.
+
+    Examples:
+      glassformer report runs/bag-reviews
+      glassformer report runs/bag-reviews runs/bert-reviews --out both.html
+    """
+    from glassformer import api
+
+    only_json = as_json and out is None
+    page = api.read_report(runs, None) if only_json else api.report(runs, out)
+    if page.path is not None:
+        typer.echo(f"wrote {page.path}", err=as_json)
+    for name, run in zip(page.names, page.runs, strict=True):
+        note(*(f"{name}: {text}" for text in run["notes"]))
+    if as_json:
+        print_json(page.as_json())

@@ -6,36 +6,28 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.caption import caption
-from glassformer.cli.chat import chat
-from glassformer.cli.classify import classify
-from glassformer.cli.compare import compare
-from glassformer.cli.complete import complete
+from glassformer.cli.answers import caption, translate
 from glassformer.cli.corpus import corpus
-from glassformer.cli.data import ListsData, data
-from glassformer.cli.demo import demo
-from glassformer.cli.doctor import doctor
-from glassformer.cli.embed import embed
-from glassformer.cli.evaluate import evaluate
-from glassformer.cli.explore import explore
-from glassformer.cli.export import export
-from glassformer.cli.fill import fill
-from glassformer.cli.generate import generate
-from glassformer.cli.import_model import import_model
-from glassformer.cli.inspect import inspect
-from glassformer.cli.neighbours import neighbours
+from glassformer.cli.evaluate import compare, evaluate
+from glassformer.cli.formats import export, import_model
+from glassformer.cli.inspect import explore, inspect, report
+from glassformer.cli.labels import classify, embed, fill, neighbours, tag
+from glassformer.cli.machine import doctor, plan
 from glassformer.cli.output import note
-from glassformer.cli.plan import plan
-from glassformer.cli.report import report
-from glassformer.cli.score import score
-from glassformer.cli.signals import heed_signals
-from glassformer.cli.tag import tag
-from glassformer.cli.train import ListsModels, ListsTasks, finetune, train
-from glassformer.cli.translate import translate
-from glassformer.cli.verb import Verb, Verbs
-from glassformer.cli.verify import verify
+from glassformer.cli.train import (
+    ListsData,
+    ListsModels,
+    ListsTasks,
+    data,
+    demo,
+    finetune,
+    train,
+    verify,
+)
+from glassformer.cli.verb import Verb, Verbs, heed_signals
+from glassformer.cli.writing import chat, complete, generate, score
 from glassformer.errors import GlassformerError
-from glassformer.runtime import processes
+from glassformer.machine import processes
 from glassformer.wording import cause
 
 app = typer.Typer(

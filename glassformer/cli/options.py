@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 
 import typer
 
-from glassformer.cli.known_names import known_model
+from glassformer.cli.verb import known_model
 from glassformer.durations import has_no_unit
 from glassformer.errors import UsageError
 from glassformer.options import (
@@ -30,7 +30,7 @@ from glassformer.options import (
 )
 
 if TYPE_CHECKING:
-    from glassformer.predict.predictor import Predictor
+    from glassformer.tasks.task import Predictor
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
 

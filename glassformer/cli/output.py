@@ -11,8 +11,8 @@ import typer
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
-    from glassformer.predict.answers import WrittenTexts
-    from glassformer.predict.predictor import LikelyToken
+    from glassformer.tasks.answers import WrittenTexts
+    from glassformer.tasks.task import LikelyToken
     from glassformer.text.tokenizers import Tokenizer
 
 
@@ -57,8 +57,8 @@ def say(text: str) -> None:
 @contextmanager
 def showing_progress(what: str) -> Iterator[None]:
     """A bar on a terminal while something is read; nothing in a log, and nothing at the end."""
-    from glassformer.evaluation.evaluating import listening
     from glassformer.progress import ProgressLine, bar
+    from glassformer.tasks.evaluating import listening
 
     def show(share: float) -> None:
         line.show(f"{what} {bar(share)} {share:.0%}" if share < 1 else "")
@@ -75,7 +75,7 @@ def note(*texts: str) -> None:
 @contextmanager
 def noting_files() -> Iterator[None]:
     """Report at the end what was read, skipped and detected in files."""
-    from glassformer.data.reading_report import collecting
+    from glassformer.data.text_files import collecting
 
     with collecting() as happened:
         yield

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.known_names import check_preset, known_model, known_task, tasks
-from glassformer.cli.signals import heed_signals
-from glassformer.cli.verb import Rows, Verb
+from glassformer.cli.options import argument, count, option, switch
+from glassformer.cli.output import print_json, print_result, say
+from glassformer.cli.verb import (
+    Rows,
+    Verb,
+    check_preset,
+    heed_signals,
+    known_model,
+    known_run,
+    known_task,
+    tasks,
+)
+from glassformer.data.built_in import SETS, write_built_in
 from glassformer.models import MODELS, trainable
 from glassformer.options import FinetuneOptions, TrainOptions
 
 if TYPE_CHECKING:
     from glassformer.config import Values
+
+
+# --- train ---
 
 
 class ListsModels(Verb):
@@ -117,7 +130,7 @@ def _carry_out(sections: "Values", values: Mapping[str, Any]) -> None:
     """Train, or only show what would be trained. `sections` of the recipe are given already,
     `values` are those of the options."""
     began = time.time()
-    from glassformer.runtime import processes
+    from glassformer.machine import processes
     from glassformer.training import command
 
     run = {name: values[name] for name in ("recipe", "out", "resume", "force") if name in values}
@@ -142,3 +155,84 @@ def _message_if_stopped(resumes: bool, forces: bool) -> str:
         return "stopped before the next step. Nothing is lost: run the same command to continue."
     again = "the same command" if forces else "the same command with --resume"
     return f"stopped before the first step. Run {again} to start again."
+
+
+# --- verify ---
+# glassformer verify: is a run reproducible?
+
+
+def verify(
+    run: Annotated[Path, options.argument("RUN", "Run to verify.", callback=known_run)],
+    as_json: options.JsonObject = False,
+) -> None:
+    """Check that a run is reproducible.
+
+    Trains the last interval again and compares weights and state bit by bit.
+
+    Examples:
+      glassformer verify runs/gpt-notes
+      glassformer verify runs/gpt-notes --json
+    """
+    from glassformer.training.run_folder import RunFolder
+    from glassformer.training.verify import verify as replay
+
+    verdict = replay(RunFolder(run), sys.stderr)
+    print_result(verdict, as_json)
+    raise typer.Exit(0 if verdict.identical else 1)
+
+
+# --- demo ---
+# glassformer demo: train and generate, on text that comes with Python.
+
+
+def demo(
+    out: Annotated[Path, option("FOLDER", "Run folder.")] = Path("runs/demo"),
+    max_steps: Annotated[int | None, count("Number of training steps (default: 600).")] = None,
+    force: Annotated[bool, switch("--force", "Train again from the start.")] = False,
+    as_json: Annotated[bool, switch("--json", "Print the result as one JSON object.")] = False,
+) -> None:
+    """Train a small GPT on Python's manual, then generate text.
+
+    Examples:
+      glassformer demo
+      glassformer demo --max-steps 100 --out runs/short-demo
+    """
+    from glassformer.demo import show_demo, train_demo
+
+    stream = sys.stderr if as_json else sys.stdout
+    outcome = train_demo(out, max_steps, force, stream)
+    if outcome is not None and outcome.stopped_by is not None:
+        typer.echo(outcome.summary())
+        raise typer.Exit(outcome.exit_code)
+    result = show_demo(out, stream)
+    if as_json:
+        print_json(result)
+
+
+# --- data ---
+# glassformer data: write built-in data into a folder.
+
+
+class ListsData(Verb):
+    """A verb whose help lists the built-in data."""
+
+    def tables(self) -> dict[str, Rows]:
+        about = ((name, each.about) for name, each in SETS.items())
+        return {"Data": [(name, f"{text[:1].upper()}{text[1:]}.") for name, text in about]}
+
+
+def data(
+    name: Annotated[str, argument("NAME", "Data to write, from the list below.")],
+    out: Annotated[Path, option("FOLDER", "Folder to write.")],
+    count: Annotated[int | None, count("Number of drawn scenes (default: 2000).")] = None,
+    seed: Annotated[int | None, option("N", "Random seed (default: 0).", min=0)] = None,
+    force: Annotated[bool, switch("--force", "Replace an existing folder.")] = False,
+) -> None:
+    """Write built-in images into a folder, to try models on.
+
+    Examples:
+      glassformer data digits --out digits
+      glassformer data shapes --out shapes --count 2000
+    """
+    written = write_built_in(name, out, count, seed, force)
+    say(f"{out}: {written}")

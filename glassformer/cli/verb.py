@@ -3,15 +3,27 @@
 The help is plain text: drawing boxes would take longer than everything else.
 """
 
+import os
 import re
+import signal
+import sys
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from glassformer.checkpoint.missing_folder import is_hub_name, no_model, no_run
+from glassformer.errors import GlassformerError
+from glassformer.machine.processes import SIGNALS, outside_imports
+from glassformer.models import MODELS, row
+from glassformer.wording import did_you_mean
+
+# --- verb ---
 
 Rows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
@@ -50,7 +62,7 @@ class Verb(TyperCommand):
         except typer.BadParameter as error:
             from pydantic import ValidationError
 
-            from glassformer.config_errors import reason
+            from glassformer.config import reason
 
             if isinstance(error.__cause__, ValidationError):
                 (problem,) = error.__cause__.errors()
@@ -200,3 +212,88 @@ def _help(param: Any) -> str:
     if default is None or isinstance(default, bool):
         return text
     return f"{text.rstrip('.')} (default: {default})."
+
+
+# --- known names ---
+# Names that are typed, checked before anything heavy is imported: a typing error is answered at
+# once, with the name that was probably meant.
+
+Names = str | Path | Sequence[Path] | None
+
+
+def _check_models(names: Names) -> None:
+    """Raise if one is neither here nor a name on the hub."""
+    from glassformer.data.text_files import local_path
+
+    for name in map(str, _several(names)):
+        if not is_hub_name(name) and not (path := local_path(name)).exists():
+            raise GlassformerError(no_model(Path(str(path))))
+
+
+def _check_runs(names: Names) -> None:
+    for path in map(Path, _several(names)):
+        if not path.exists():
+            raise GlassformerError(no_run(path))
+
+
+def _several(names: Names) -> Sequence[str | Path]:
+    if names is None:
+        return []
+    return [names] if isinstance(names, str | Path) else names
+
+
+known_model = before_running(_check_models)
+known_run = before_running(_check_runs)
+
+
+def tasks() -> dict[str, list[str]]:
+    """The tasks of `finetune`, each with the pre-trained models that it can build on."""
+    bodies: dict[str, list[str]] = {}
+    for model in MODELS.values():
+        if model.body:
+            bodies.setdefault(model.task, []).append(model.body)
+    return bodies
+
+
+def known_task(text: str) -> str:
+    if text not in (names := tasks()):
+        cure = did_you_mean(text, names, f"Choose one of: {', '.join(names)}.")
+        raise typer.BadParameter(f"there is no task {text!r}. {cure}")
+    return text
+
+
+def check_preset(model: str, preset: str | None) -> None:
+    """Raise unless there is a model of that name, with that preset."""
+    of_model = row(model)
+    if preset is not None:
+        of_model.preset(preset)
+
+
+# --- signals ---
+# Ctrl-C and SIGTERM end a verb with one line; training has its own handler.
+
+
+def heed_signals(message: str = "stopped.") -> None:
+    """Print `message` when a signal ends the program."""
+
+    def stop(number: int) -> None:
+        os.write(2, f"{message}\n".encode())  # not print: a stream may be in the middle of a write
+        sys.exit(128 + number)
+
+    for number in SIGNALS:
+        signal.signal(number, outside_imports(stop))
+
+
+@contextmanager
+def interruptible(is_live: bool) -> Iterator[None]:
+    """While someone types at a terminal, Ctrl-C ends only what happens inside, not the program."""
+    if not is_live:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        os.write(2, b" (stopped)")
+    finally:
+        signal.signal(signal.SIGINT, before)

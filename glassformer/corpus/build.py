@@ -11,6 +11,10 @@ The result depends on the files and the settings only: neither on the number of 
 often the build was killed and continued.
 """
 
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,35 +22,328 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.atomic_files import MANIFEST, explained, file_digest, read_json, write_json
-from glassformer.corpus.brotli_body import has_brotli
-from glassformer.corpus.build_settings import (
+from glassformer.corpus.executors import Executor, check_packages
+from glassformer.corpus.extractor_process import OPTIONS
+from glassformer.corpus.fingerprints import Array, minhash_config
+from glassformer.corpus.http import has_brotli
+from glassformer.corpus.linked_pages import KEPT, RULES, STEPS, Outcomes, check_links, write_linked
+from glassformer.corpus.linked_pages import KEPT as KEPT_RULE
+from glassformer.corpus.links import LINKS, check_free
+from glassformer.corpus.near_duplicates import (
+    EXACT,
+    KEPT_TEXT,
+    VERDICT_ROW,
+    DropDuplicates,
+    read_index,
+)
+from glassformer.corpus.pages import ListRecords, ReadPages, tasks_for
+from glassformer.corpus.quality import (
     HASHES_PER_BUCKET,
     NUM_BUCKETS,
     SHINGLE_WORDS,
     BuildSettings,
+    check_languages,
+    scrubbed,
+    scrubbed_in,
 )
-from glassformer.corpus.clusters import largest_clusters
-from glassformer.corpus.executors import Executor, check_packages
-from glassformer.corpus.extractor_process import OPTIONS
-from glassformer.corpus.fingerprints import minhash_config
-from glassformer.corpus.languages import check_languages
-from glassformer.corpus.linked_pages import check_links, write_linked
-from glassformer.corpus.links import LINKS, check_free
-from glassformer.corpus.near_duplicates import DropDuplicates
-from glassformer.corpus.outcomes import EXTRA, in_columns
-from glassformer.corpus.page_outcomes import KEPT, Outcomes
-from glassformer.corpus.page_step import ReadPages
-from glassformer.corpus.personal_data import scrubbed_in
-from glassformer.corpus.record_listing import ListRecords, tasks_for
-from glassformer.corpus.report import DETAILS, write_report
-from glassformer.corpus.shards import WriteShards, planned_shards, shard_name
-from glassformer.corpus.warc_files import check_warc, warc_files
-from glassformer.corpus.workspace import Workspace
-from glassformer.data.corpus_manifest import FORMAT
-from glassformer.errors import GlassformerError
-from glassformer.folder_lock import locked
-from glassformer.wording import counted, install
+from glassformer.corpus.quality import RULES as QUALITY
+from glassformer.corpus.urls import EXTRA, in_columns
+from glassformer.corpus.warc import check_warc, warc_files
+from glassformer.data.folders import FORMAT, corpus_manifest
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.files import (
+    MANIFEST,
+    discard,
+    explained,
+    file_digest,
+    locked,
+    read_json,
+    sync,
+    take_place,
+    write_file,
+    write_json,
+    write_json_line,
+)
+from glassformer.inspect.page import page
+from glassformer.wording import counted, install, shortened
+
+# --- workspace ---
+# The working folder of a build, beside its output.
+#
+# corpus/               the corpus, when it is finished
+# .corpus.partial/      what was done so far; deleted at the end
+#   request.json        what is being built: a build of something else starts over
+#   ready/              the files of the corpus as they are finished
+# .corpus.lock          held by the process that builds
+
+_REQUEST = "request.json"
+_READY = "ready"
+
+
+class Workspace:
+    """The working folder for one output."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.folder = out.with_name(f".{out.name}.partial")
+
+    @property
+    def ready(self) -> Path:
+        return self.folder / _READY
+
+    def part(self, name: str) -> Path:
+        """A folder of its own for a step."""
+        path = self.folder / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def begin(self, request: dict[str, Any]) -> bool:
+        """Prepare the folder for a build. Whether it continues an earlier one."""
+        try:
+            before = json.loads((self.folder / _REQUEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            before = None
+        if before == request and self.ready.is_dir():
+            return True
+        with explained(self.folder):
+            discard(self.folder)
+            self.ready.mkdir(parents=True)
+            write_json(self.folder / _REQUEST, request)
+        return False
+
+    def publish(self) -> None:
+        """Move the finished corpus to its place, and delete the rest."""
+        with explained(self.out):
+            for file in self.ready.iterdir():
+                sync(file)
+            sync(self.ready)
+            take_place(self.ready, self.out)
+            sync(self.out.parent)
+            discard(self.folder)
+
+
+# --- shards ---
+# The files of a corpus: compressed tables, one document per row.
+#
+#     corpus-00000.jsonl.gz     {"text": …, "metadata": {"url": …, "title": …, "language": …}}
+#
+# A shard takes the documents of whole tasks, so that shards can be written in parallel. The same
+# documents give the same bytes: the compressed files contain no date and no name.
+
+LENGTHS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)  # characters
+
+
+def shard_name(number: int) -> str:
+    return f"corpus-{number:05}.jsonl.gz"
+
+
+def planned_shards(pages: Path, verdicts: Path, num_tasks: int, size: int) -> list[range]:
+    """The tasks of each shard: as many as give so many bytes of text."""
+    found = np.fromfile(verdicts, dtype=VERDICT_ROW)["verdict"] == KEPT_TEXT
+    shards, first, filled, start = list[range](), 0, 0, 0
+    for task in range(num_tasks):
+        sizes = read_index(pages, task)["num_bytes"]
+        filled += int(sizes[found[start : start + len(sizes)]].sum())
+        start += len(sizes)
+        if filled >= size or task == num_tasks - 1:
+            shards.append(range(first, task + 1))
+            first, filled = task + 1, 0
+    return shards
+
+
+@dataclass(frozen=True)
+class WriteShards:
+    """A step for datatrove: the documents of some tasks that are kept."""
+
+    pages: Path
+    verdicts: Path
+    shards: Sequence[range]
+    scrub_pii: bool
+    out: Path
+    about: Path
+
+    def __call__(self, data: Any, rank: int, world_size: int) -> None:
+        outcomes, statistics = Outcomes(), _Statistics()
+        verdicts = np.fromfile(self.verdicts, dtype=VERDICT_ROW)
+        start = sum(len(read_index(self.pages, task)) for task in range(self.shards[rank].start))
+        with (
+            (self.out / shard_name(rank)).open("wb") as raw,
+            gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as shard,
+        ):
+            for task in self.shards[rank]:
+                for document in _documents(self.pages, task):
+                    if self._is_kept(document, verdicts[start], outcomes):
+                        statistics.add(document)
+                        shard.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
+                    start += 1
+        about = outcomes.as_json() | statistics.as_json()
+        write_json_line(self.about / f"{rank:05}.json", about)
+
+    def _is_kept(self, document: dict[str, Any], row: Array, outcomes: Outcomes) -> bool:
+        about = document["metadata"]
+        if row["verdict"] == KEPT_TEXT:
+            if self.scrub_pii:
+                document["text"] = scrubbed(document["text"])
+                about["title"] = scrubbed(about["title"])
+            outcomes.add(KEPT_RULE, about["url"], document["text"], title=about["title"])
+            return True
+        rule = "duplicates/exact" if row["verdict"] == EXACT else "duplicates/near"
+        detail = f"similarity {row['similarity']:.2f}"
+        outcomes.add(rule, about["url"], document["text"], detail, about["title"])
+        return False
+
+
+def _documents(pages: Path, task: int) -> Iterator[dict[str, Any]]:
+    with (pages / f"{task:05}.jsonl").open("rb") as file:
+        yield from map(json.loads, file)
+
+
+def document_at(pages: Path, starts: Array, number: int) -> dict[str, Any]:
+    """A document by its number; `starts` are the numbers of the first ones of the tasks."""
+    task = int(np.searchsorted(starts, number, side="right")) - 1
+    index = read_index(pages, task)
+    with (pages / f"{task:05}.jsonl").open("rb") as file:
+        file.seek(int(index[number - starts[task]]["begin"]))
+        return dict(json.loads(file.readline()))
+
+
+class _Statistics:
+    """Counts of the documents that are kept."""
+
+    def __init__(self) -> None:
+        self._num_bytes = self._num_characters = 0
+        self._domains: Counter[str] = Counter()
+        self._languages: Counter[str] = Counter()
+        self._lengths = [0] * (len(LENGTHS) + 1)
+
+    def add(self, document: dict[str, Any]) -> None:
+        text, about = document["text"], document["metadata"]
+        self._num_bytes += len(text.encode())
+        self._num_characters += len(text)
+        self._domains[about["domain"]] += 1
+        self._languages[about["language"]] += 1
+        self._lengths[int(np.searchsorted(LENGTHS, len(text), side="right"))] += 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "num_bytes": self._num_bytes,
+            "num_characters": self._num_characters,
+            "domains": dict(sorted(self._domains.items())),
+            "kept_languages": dict(sorted(self._languages.items())),
+            "lengths": self._lengths,
+        }
+
+
+# --- clusters ---
+# The largest groups of texts of which only one was kept, for the report.
+
+_CLUSTERS, _MEMBERS = 12, 5  # that are shown
+_SHOWN = 300  # characters of a text
+
+
+def largest_clusters(pages: Path, verdicts: Path, num_tasks: int) -> list[dict[str, Any]]:
+    """The documents that were kept in place of most others, with some of these."""
+    found = np.fromfile(verdicts, dtype=VERDICT_ROW)
+    lengths = [len(read_index(pages, task)) for task in range(num_tasks)]
+    starts = np.cumsum([0, *lengths])
+    dropped = np.flatnonzero(found["verdict"] != KEPT_TEXT)
+    sizes = Counter(found["of"][dropped].tolist())
+    largest = sorted(sizes, key=lambda number: (-sizes[number], number))[:_CLUSTERS]
+    clusters = []
+    for number in largest:
+        members = dropped[found["of"][dropped] == number]
+        shown = [
+            _shown(document_at(pages, starts, int(each)))
+            | {"similarity": round(float(found["similarity"][each]), 4)}
+            for each in members[:_MEMBERS]
+        ]
+        kept = _shown(document_at(pages, starts, int(number)))
+        clusters.append({"size": sizes[number] + 1, "kept": kept, "dropped": shown})
+    return clusters
+
+
+def _shown(document: dict[str, Any]) -> dict[str, Any]:
+    about, text = document["metadata"], document["text"]
+    return {"url": about["url"], "title": about["title"], "text": shortened(text, _SHOWN)}
+
+
+# --- report ---
+# The report of a corpus: what was kept and dropped by each step, with examples.
+
+DETAILS = "details.json"
+PAGE = "report.html"
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """The numbers of a report, and where the page is, if one was written."""
+
+    values: dict[str, Any]
+    path: Path | None
+
+    def as_json(self) -> dict[str, Any]:
+        return self.values
+
+
+def report(corpus: Path, out: Path | None = None, write: bool = True) -> CorpusReport:
+    """Read the report of a corpus and write it as one HTML page."""
+    manifest = corpus_manifest(corpus)
+    if manifest is None:
+        raise GlassformerError(
+            f"{corpus} is not a corpus. Pass a folder that glassformer corpus build wrote."
+        )
+    if not (corpus / DETAILS).is_file():
+        raise GlassformerError(f"{corpus / DETAILS} is missing. Copy the whole folder.")
+    path = out or corpus / PAGE
+    if path.suffix.lower() != ".html":
+        raise UsageError(f"{path}: the name must end in .html.")
+    try:
+        values = report_values(manifest, read_json(corpus / DETAILS))
+    except (KeyError, TypeError, AttributeError):
+        raise GlassformerError(
+            f"{corpus / DETAILS} does not belong to this corpus, or is damaged. Build it again."
+        ) from None
+    if write:
+        write_file(path, page(values))
+    return CorpusReport(values, path if write else None)
+
+
+def write_report(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the page into the folder of a corpus that is being finished."""
+    write_file(folder / PAGE, page(report_values(manifest, read_json(folder / DETAILS))))
+
+
+def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
+    """All that the page shows, as plain data."""
+    dropped = manifest["dropped"]
+    left, steps = manifest["read"], []
+    for step, about in STEPS.items():
+        rules = [
+            {"rule": rule, "about": _meaning(rule), "count": count}
+            for rule, count in sorted(dropped.items(), key=lambda pair: (-pair[1], pair[0]))
+            if rule.startswith(f"{step}/")
+        ]
+        num_dropped = sum(rule["count"] for rule in rules)
+        left -= num_dropped
+        steps.append({"step": step, "about": about, "dropped": num_dropped, "left": left})
+        steps[-1]["rules"] = rules
+    names = ("read", "kept", "num_bytes", "num_characters", "recipe", "inputs")
+    shown = ("examples", "languages", "kept_languages", "domains", "num_domains", "clusters")
+    return {
+        **{name: manifest[name] for name in names},
+        "num_shards": len(manifest["shards"]),
+        "steps": steps,
+        **{name: details[name] for name in shown},
+        "lengths": {"up_to": list(LENGTHS), "counts": details["lengths"]},
+    }
+
+
+def _meaning(rule: str) -> str:
+    quality = {f"quality/{name}": about for name, about in QUALITY.values()}
+    return RULES.get(rule) or quality.get(rule, "")
+
+
+# --- build ---
 
 _PACKAGES = ("glassformer", "trafilatura", "py3langid", "datatrove")
 _MOST_DOMAINS = 50

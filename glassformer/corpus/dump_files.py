@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from glassformer.corpus.outcomes import EXTRA
+from glassformer.corpus.urls import EXTRA
 from glassformer.data.folders import every_file, is_group
 from glassformer.data.text_files import DataPath, local_path, missing
 from glassformer.errors import GlassformerError, require

@@ -5,15 +5,148 @@ of JSON; the bytes of a page follow its line. The operating system ends the proc
 needs more processor time than allowed, even inside a library written in C.
 """
 
+import codecs
 import json
 import math
+import re
 import sys
 import time
+import unicodedata
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from glassformer.corpus.page_decoding import UNPRINTABLE, decoded
+from glassformer.data.encodings import likely_encodings, unmarked_utf16
 from glassformer.wording import beginning, shortened
+
+# --- page decoding ---
+# From the bytes of a page to its text: which encoding, whatever the page says about it.
+#
+# A byte order mark counts first, then the escape sequences of encodings with 7 bits. Other bytes
+# that
+# are valid UTF-8 are UTF-8: by chance, no other encoding produces them. Then comes the encoding
+# that
+# the server or the page names, if all bytes are characters in it. UTF-8 and windows-1252 are also
+# what servers name without knowing: many pages in windows-1251 or Shift-JIS claim to be these, so
+# the
+# text has to be plausible in them, too. Otherwise it is detected (`data/encodings.py`).
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_NOT_TEXT = re.compile(rb"<[^<>]{0,2000}>|[\t\n\r ]+")
+# Browsers read these names as the larger encoding that contains them.
+_LARGER = {
+    **dict.fromkeys(("ascii", "iso8859-1", "latin-1"), "windows-1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "iso8859-9": "windows-1254",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+_ESCAPES = {"iso2022_jp": b"\x1b$", "iso2022_kr": b"\x1b$)C", "hz": b"~{"}
+_SEVERAL_BYTES = ("cp932", "euc_jis_2004", "gb18030", "big5", "cp949")  # for a character
+_VIETNAMESE = "cp1258"
+_CONTROLS = re.compile("[\x80-\x9f]")
+_HEAD = 4096  # bytes in which a page names its encoding
+_SAMPLE = 8192  # bytes by which an encoding is detected
+_BROKEN = 0.02  # share of characters that may be damaged in UTF-8
+# Controls, halves of characters and what XML does not allow.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def decoded(body: bytes, content_type: str) -> str:
+    """The text of a page, without characters that no text contains."""
+    text, codec = _decoded(body, content_type)
+    if codec == _VIETNAMESE:  # in which tones are characters of their own
+        text = unicodedata.normalize("NFC", text)
+    return UNPRINTABLE.sub("", text).removeprefix("\ufeff")
+
+
+def _decoded(body: bytes, content_type: str) -> tuple[str, str]:
+    """The text of a page, and the encoding that it was in."""
+    for mark, codec in _MARKS.items():
+        if body.startswith(mark):
+            return body.decode(codec, "replace"), codec
+    named = _named(content_type.encode("latin-1", "replace")) or _named(body[:_HEAD])
+    if (escaped := _escaped(body, named)) is not None:
+        return body.decode(escaped, "replace"), escaped
+    try:
+        return body.decode(), "utf-8"
+    except UnicodeDecodeError:
+        pass
+    if (wide := unmarked_utf16(body[:_HEAD])) is not None:
+        return body.decode(wide, "replace"), wide
+    if named == "utf-8":
+        text = body.decode("utf-8", "replace")
+        beyond = sum(not each.isascii() for each in text)
+        if text.count("\ufffd") <= 1 + _BROKEN * beyond:
+            return text, "utf-8"
+    codec = _chosen(body, named)
+    return body.decode(codec, "replace"), codec
+
+
+def _escaped(body: bytes, named: str | None) -> str | None:
+    """An encoding with 7 bits and escape sequences, if the page is in one."""
+    if not body.isascii():
+        return None
+    if named in _ESCAPES and _ESCAPES[named] in body:
+        return named
+    return "iso2022_jp" if b"\x1b$B" in body else None
+
+
+def _chosen(body: bytes, named: str | None) -> str:
+    plausible = [_larger(each) for each in likely_encodings(_sample(body))]
+    likeliest = next(iter(plausible), None)
+    if named is None or named == "utf-8":
+        return likeliest or named or "cp1252"
+    if named == "cp1252" and likeliest == _VIETNAMESE:
+        return likeliest  # its bytes are mostly letters of the west, too
+    if likeliest is None or named in plausible:
+        return named
+    is_guess = named == "cp1252" or likeliest in _SEVERAL_BYTES
+    return likeliest if is_guess or not _is_text_in(body, named) else named
+
+
+def _larger(codec: str) -> str:
+    """Python's name of an encoding, or of the larger one that contains it."""
+    name = codecs.lookup(codec).name
+    return codecs.lookup(_LARGER.get(name, name)).name
+
+
+def _is_text_in(body: bytes, codec: str) -> bool:
+    try:
+        return not _CONTROLS.search(body.decode(codec))
+    except UnicodeDecodeError:
+        return False
+
+
+def _named(text: bytes) -> str | None:
+    """The encoding that a header or the beginning of a page names, if there is such a one."""
+    found = _CHARSET.search(text)
+    if found is None:
+        return None
+    try:
+        name = codecs.lookup(found[1].decode()).name
+        b"".decode(name)  # some codecs do not make text
+    except (LookupError, ValueError, TypeError, AssertionError):
+        return None
+    return _larger(name)
+
+
+def _sample(body: bytes) -> bytes:
+    """Some of the text of a page, without its markup, which ends with a whole character."""
+    plain = _NOT_TEXT.sub(b" ", body[: 32 * _SAMPLE])
+    beyond = next((at for at, byte in enumerate(plain) if byte > 127), 0)
+    start = plain.rfind(b" ", 0, beyond) + 1
+    sample = plain[start : start + _SAMPLE]
+    if len(sample) < _SAMPLE:
+        return sample
+    return sample[: sample.rfind(b" ")] if b" " in sample else sample
+
+
+# --- extractor process ---
 
 # Options of trafilatura that give running text. Its own removal of duplicates would depend on the
 # pages before; tables and comments are rarely prose.

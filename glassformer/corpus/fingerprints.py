@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.corpus.build_settings import HASHES_PER_BUCKET, NUM_BUCKETS, SHINGLE_WORDS
-from glassformer.corpus.words import words
+from glassformer.corpus.quality import HASHES_PER_BUCKET, NUM_BUCKETS, SHINGLE_WORDS, words
 
 Array = npt.NDArray[Any]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.corpus.fingerprints import Array, similarity
-from glassformer.corpus.page_step import INDEX_ROW, SHINGLE
+from glassformer.corpus.pages import INDEX_ROW, SHINGLE
 
-KEPT, EXACT, NEAR = 0, 1, 2
+KEPT_TEXT, EXACT, NEAR = 0, 1, 2
 VERDICT_ROW = np.dtype([("verdict", "u1"), ("of", "<u8"), ("similarity", "<f8")])
 
 
@@ -99,7 +99,7 @@ def drop_similar(verdicts: Array, groups: list[Array], stored: Any, threshold: f
     groups_of: dict[int, list[int]] = {}
     for group, members in enumerate(groups):
         for member in members.tolist():
-            if verdicts["verdict"][member] == KEPT:
+            if verdicts["verdict"][member] == KEPT_TEXT:
                 groups_of.setdefault(member, []).append(group)
     kept: list[list[int]] = [[] for _ in groups]
     for number in sorted(groups_of):

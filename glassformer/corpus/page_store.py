@@ -17,7 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.atomic_files import (
+from glassformer.corpus.urls import may_pass
+from glassformer.corpus.warc import Page, page_records, warcinfo
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.files import (
     MANIFEST,
     explained,
     file_digest,
@@ -27,9 +30,6 @@ from glassformer.atomic_files import (
     sync,
     write_json,
 )
-from glassformer.corpus.outcomes import may_pass
-from glassformer.corpus.warc_records import Page, page_records, warcinfo
-from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause
 
 OUTCOMES_FILE = "outcomes.jsonl"

@@ -26,7 +26,7 @@ class BuiltIn:
 
 
 def _digits(folder: Path, count: int, seed: int) -> str:
-    from glassformer.data.digits import write_digits
+    from glassformer.data.shapes import write_digits
 
     return write_digits(folder)
 

@@ -19,11 +19,11 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any
 
-from glassformer.data.messages import KEYS, keys_of, messages_of
-from glassformer.data.reading_report import report
+from glassformer.data.columns import KEYS, keys_of, messages_of
 from glassformer.data.tables import TEXT_COLUMNS, Row, Table
+from glassformer.data.text_files import report
 from glassformer.errors import GlassformerError
-from glassformer.text.chunks import LongText
+from glassformer.text.tokenizers import LongText
 
 TEMPLATE = ("<|{role}|>\n", "{content}\n")
 ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer

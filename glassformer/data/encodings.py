@@ -12,20 +12,225 @@ The decision needs a pass over the bytes, in bounded memory, and is remembered.
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from glassformer.data.encoding_detection import likely_encodings, unmarked_utf16
 from glassformer.errors import GlassformerError
+
+# --- encoding detection ---
+# Which encoding a text that is not UTF-8 was probably saved in.
+#
+# Each candidate decodes a sample of the text, and the result is scored: how many of its letters
+# beyond ASCII are where and what they would be in a text of that script? "naïve" has one accented
+# letter among plain ones; Russian in windows-1251 consists of the letters that are common in
+# Russian,
+# while the same bytes in koi8-r do not. Encodings of the Latin script differ in their letters
+# only:
+# what is "černý kůň" in windows-1250 is "èerný kùò" in windows-1252, and no language of the west
+# has
+# these letters together. If no candidate is plausible, none is returned.
+
+_WORDS = re.compile(r"[^\W\d_]+")
+_INSIDE = re.compile(r"(?<=[^\W\d_])(?:[“”‘•¹²³¿](?=[a-z])|[¢£¥§±¶¼½¾])")
+_SYLLABLE = re.compile(  # of Vietnamese, without its accents; every word is one
+    r"(?:ngh?|[cgknpt]h|gi|qu|tr|[bcdđghklmnpqrstvx])?[aeiouy]{1,3}(?:ng|nh|ch|[cmnpt])?"
+)
+_STRAY_U = re.compile("(?<=[бвгґджзйклмнпрстфхцчшщь])ў")
+_MARKS = re.compile("[\u0300-\u036f]")
+_TONES = re.compile("[\u0300\u0301\u0303\u0309\u0323]")
+_PUNCTUATION = frozenset("“”‘’–—…•€£§©®™°«»‹›·¿¡ºª½¼¾±×÷²³¹\xa0\xad¢¥µ¶")
+_CYRILLIC = frozenset("оеаинтсрвлкмдпуяізбы")  # the commonest letters
+_GREEK = frozenset("αοιετνσηρπκμλυςάόίέή")
+_HEBREW = frozenset("יוהלאמרתבנשםד")
+_ARABIC = frozenset("اليمونتربةعدسفهك")
+_WESTERN = (  # the letters of each language beyond a to z
+    *("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíîòóùú", "áéëïóöü"),
+    *("åäöéü", "æøåéèêòóô", "áéíóúýðþæö", "àçèéíïòóúü", "äõöüšž", "áéíóú"),
+)
+_CENTRAL = (*("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ"),)
+_TURKISH = ("çğıöşüâîûİ",)
+_BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")
+_VIETNAMESE = frozenset("àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ")
+_THAI = frozenset("านรอกเงมยลวดทสตะปบคหแจพชขใไโ่้ิีัุูื์็ำ")
+_SIMPLIFIED = frozenset(
+    "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
+    "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实"
+)
+_TRADITIONAL = frozenset(
+    "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行"
+    "所然家種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實"
+)
+_KANA = frozenset(map(chr, (*range(0x3041, 0x3094), *range(0x30A1, 0x30F7), 0x30FC)))
+_HANGUL = frozenset(
+    "이다는에의을가한지고를은하어사대로인도기서시있나여그자리정아들해수라스일보부전상과게우것으오주장제원와았었니"
+)
+
+
+class _Score(NamedTuple):
+    """How plausible a text is, and its rank among those that are plausible."""
+
+    plausible: float
+    rank: float
+
+
+def likely_encodings(sample: bytes) -> list[str]:
+    """The encodings in which a sample is plausible text, the likeliest first."""
+    found = {codec: score for codec, score in _scored(sample) if score.plausible >= _ENOUGH}
+    return sorted(found, key=lambda codec: -found[codec].rank)
+
+
+def unmarked_utf16(head: bytes) -> str | None:
+    """UTF-16 without a byte order mark, if the first bytes of a file are text in it.
+
+    Spaces, line breaks and plain letters have a zero byte in the same half of each pair; numbers
+    in a binary file have zeros in both halves, or decode to controls.
+    """
+    head = head[: len(head) // 2 * 2]
+    for codec, zeros, others in (("utf-16-le", 1, 0), ("utf-16-be", 0, 1)):
+        found, stray = head[zeros::2].count(0), head[others::2].count(0)
+        if not found or found < 4 * stray:
+            continue
+        # Plain text with a few zero bytes is not UTF-16.
+        if 4 * found < len(head) and head.replace(b"\0", b"").translate(None, _PLAIN) == b"":
+            continue
+        # A pair of surrogates may be cut at the end.
+        text = codecs.getincrementaldecoder(codec)("replace").decode(head)
+        kinds = {unicodedata.category(each) for each in {*text} - _BLANKS}
+        words = text.split()
+        if not kinds & {*_UNUSED} and "\ufffd" not in text and words:
+            return codec if len("".join(words)) <= _LONG_WORD * len(words) else None
+    return None
+
+
+def _scored(sample: bytes) -> Iterator[tuple[str, _Score]]:
+    for codec, judge in _CANDIDATES.items():
+        try:
+            text = sample.decode(codec)
+        except UnicodeDecodeError:
+            continue
+        beyond = "".join(each for each in text if not each.isascii())
+        if beyond and not any(unicodedata.category(each) in _UNUSED for each in set(beyond)):
+            yield codec, judge(text, beyond)
+
+
+def _latin(alphabets: Sequence[str], least: float, text: str, beyond: str) -> _Score:
+    """Whether the letters are where they would be, and those of a language: at least so many."""
+    letters = [each for each in beyond if each.isalpha()]
+    known = [
+        sum(each in alphabet or each.lower() in alphabet for each in letters)
+        for alphabet in alphabets
+    ]
+    share = max(known) / len(letters) if letters else 1.0
+    placed = _placed(text, beyond)
+    return _Score(placed if share >= least else 0.0, placed * (1 + share) / 2)
+
+
+def _placed(text: str, beyond: str) -> float:
+    """The share of characters beyond ASCII that are letters among plain ones, or punctuation."""
+    words = [word for word in _WORDS.findall(text) if not word.isascii()]
+    strange = 0
+    for word in words:
+        number = sum(not letter.isascii() for letter in word)
+        if 2 * number > len(word) + 1:  # "été" is a word, "Ïðèâåò" is not
+            strange += number
+    marks = [each for each in beyond if not each.isalpha()]
+    strange += sum(each not in _PUNCTUATION for each in marks)
+    # Punctuation between letters is a letter of another encoding; an apostrophe is not.
+    strange += len(_INSIDE.findall(text))
+    return 1 - strange / len(beyond)
+
+
+def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> _Score:
+    """The share of common letters, relative to the share that is expected in a text."""
+    num_marks = sum(unicodedata.category(each)[0] in "PZ" for each in beyond)
+    if num_marks == len(beyond):
+        return _Score(0.0, 0.0)
+    num_symbols = sum(unicodedata.category(each)[0] == "S" for each in beyond)  # such as │
+    found = -num_symbols
+    for word in _WORDS.findall(text):
+        # A word has letters of one script, and capitals only at its beginning or everywhere. East
+        # Asian scripts have no spaces around a foreign word.
+        if word.isupper() or word[1:] == word[1:].lower():
+            script = [each for each in word.lower() if not each.isascii()]
+            if len(script) == len(word) or (script and script[0] > "\u2e7f"):
+                found += sum(each in common for each in script)
+    plausible = min(1.0, found / (len(beyond) - num_marks) / expected)
+    # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals. The
+    # symbols decide between koi8-r and koi8-u, which has letters in their place.
+    rank = plausible * (1 - 0.1 * sum(map(str.isupper, beyond)) / len(beyond))
+    return _Score(plausible, rank - 0.001 * num_symbols / len(beyond))
+
+
+def _dos(text: str, beyond: str) -> _Score:
+    """Cyrillic, where capitals alone are the Hebrew of another code page of DOS, and ў behind a
+    consonant is the і of Ukrainian: in Belarusian, it follows vowels."""
+    if 2 * sum(map(str.isupper, beyond)) > len(beyond):
+        return _Score(0.0, 0.0)
+    plausible, rank = _common(0.8, _CYRILLIC, text, beyond)
+    return _Score(plausible, rank - len(_STRAY_U.findall(text)) / len(beyond))
+
+
+def _vietnamese(text: str, beyond: str) -> _Score:
+    """The share of letters beyond ASCII that are in a syllable of Vietnamese. Tones are characters
+    of their own in windows-1258."""
+    composed = unicodedata.normalize("NFC", text).lower()
+    letters = [each for each in composed if not (each.isascii() or each in _PUNCTUATION)]
+    found = 0
+    if 3 * len(letters) > 2 * sum(map(str.isalpha, composed)):  # "một", not "ở ở ở"
+        return _Score(0.0, 0.0)
+    for word in _WORDS.findall(composed):
+        syllable = unicodedata.normalize("NFD", word)
+        if len(_TONES.findall(syllable)) <= 1 and _SYLLABLE.fullmatch(_MARKS.sub("", syllable)):
+            found += sum(each in _VIETNAMESE for each in word)
+    share = found / len(letters) if letters else 0.0
+    return _Score(share, share)
+
+
+_PLAIN = bytes((*b"\t\n\v\f\r", *range(32, 127)))
+_BLANKS = frozenset("\t\n\v\f\r")
+_LONG_WORD = 200  # characters; lines of Chinese have no spaces
+_UNUSED = ("Cc", "Co", "Cn", "Cs")  # controls, private use, not assigned
+_ENOUGH = 0.7
+_central = partial(_latin, _CENTRAL, 0.9)
+_western = partial(_latin, _WESTERN, 0.0)  # foreign words are often spelled in its letters
+_CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the first counts
+    "windows-1252": _western,
+    "latin-1": _western,
+    "windows-1250": _central,
+    "iso8859-2": _central,
+    "windows-1254": partial(_latin, _TURKISH, 0.9),
+    "windows-1257": partial(_latin, _BALTIC, 0.9),
+    "windows-1251": partial(_common, 0.8, _CYRILLIC),
+    "koi8-r": partial(_common, 0.8, _CYRILLIC),
+    "koi8-u": partial(_common, 0.8, _CYRILLIC),
+    "iso8859-5": partial(_common, 0.8, _CYRILLIC),
+    "cp866": _dos,
+    "cp1125": _dos,  # the same with the letters of Ukrainian
+    "windows-1253": partial(_common, 0.8, _GREEK),
+    "iso8859-7": partial(_common, 0.8, _GREEK),
+    "windows-1255": partial(_common, 0.8, _HEBREW),
+    "windows-1256": partial(_common, 0.8, _ARABIC),
+    "windows-1258": _vietnamese,
+    "cp874": partial(_common, 0.7, _THAI),
+    "cp932": partial(_common, 0.4, _KANA),  # Shift-JIS, with what Windows adds
+    "euc_jis_2004": partial(_common, 0.4, _KANA),  # EUC-JP, with what others add
+    "gb18030": partial(_common, 0.35, _SIMPLIFIED),
+    "big5": partial(_common, 0.35, _TRADITIONAL),
+    "cp949": partial(_common, 0.4, _HANGUL),  # EUC-KR, with what Windows adds
+}
+
+
+# --- encodings ---
 
 UTF8 = "utf-8"
 _AT_ONCE = 2**20  # bytes that are read together
 _HEAD = 2**16  # bytes in which binary files are recognised
 _SAMPLE, _NEAR = 2**16, 2**11  # bytes to detect an encoding from; of each place
-_MARKS = (  # that of UTF-16 is the beginning of that of UTF-32
+_BYTE_ORDER_MARKS = (  # that of UTF-16 is the beginning of that of UTF-32
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -58,7 +263,7 @@ class Decoding(NamedTuple):
 def is_binary(head: bytes) -> bool:
     """Whether the first bytes of a file are not text in any encoding."""
     head = head[:_HEAD]
-    if any(head.startswith(mark) for mark, _ in _MARKS):
+    if any(head.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):
         return False
     if head.startswith(b"%PDF-"):
         return True
@@ -71,7 +276,7 @@ def decide(open_bytes: Open, codec: str, name: str) -> Decoding:
     """How to decode a file; `codec` is the one that was passed, or UTF-8."""
     with open_bytes() as raw:
         head = raw.read(4)
-    for mark, marked in _MARKS:
+    for mark, marked in _BYTE_ORDER_MARKS:
         if head.startswith(mark) and _is_valid(open_bytes, marked):
             return Decoding(marked)
     is_given = codec not in (UTF8, "utf-8-sig")

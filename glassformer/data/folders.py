@@ -6,27 +6,150 @@ their bytes, whatever their ending: binary files are skipped, and so are archive
 Skipped files are counted in the report.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from glassformer.data.archives import Member, is_archive
-from glassformer.data.corpus_manifest import shards_in
 from glassformer.data.encodings import NotTextError
-from glassformer.data.gitignore import Rules, is_ignored, parse_rules
-from glassformer.data.reading_report import IGNORED, LINKED, UNRECOGNISED, report
 from glassformer.data.text_files import (
+    IGNORED,
+    LINKED,
+    UNRECOGNISED,
     DataPath,
     EmptyError,
+    Member,
     SkippedError,
     at_least_one,
+    is_archive,
     local_path,
     looks_binary,
     reading,
+    report,
 )
 from glassformer.errors import GlassformerError
+
+# --- gitignore ---
+# The rules of .gitignore files: which files of a folder are not meant to be read.
+#
+#     *.log        at any depth            /build     only next to the .gitignore
+#     cache/       only folders            docs/*.md  a path from the .gitignore
+#     a/**/b       any number of folders   !keep.log  read it after all
+#
+# The last rule that matches decides. The files of an excluded folder stay excluded.
+
+
+class Rule(NamedTuple):
+    pattern: re.Pattern[str]
+    excludes: bool
+    is_for_folders: bool
+
+
+class Rules(NamedTuple):
+    """The rules of one .gitignore file, and how many folders deep it is."""
+
+    depth: int
+    rules: tuple[Rule, ...]
+
+
+def parse_rules(text: str, depth: int) -> Rules:
+    return Rules(depth, tuple(filter(None, map(_rule, text.splitlines()))))
+
+
+def is_ignored(path: Sequence[str], is_folder: bool, files: Iterable[Rules]) -> bool:
+    """Whether a path, given as its parts, is excluded by .gitignore files, outermost first."""
+    excluded = False
+    for depth, rules in files:
+        below = "/".join(path[depth:])
+        for rule in rules:
+            if (is_folder or not rule.is_for_folders) and rule.pattern.fullmatch(below):
+                excluded = rule.excludes
+    return excluded
+
+
+def _rule(line: str) -> Rule | None:
+    line = re.sub(r"(?<!\\)[ \t]+$", "", line)  # a blank at the end counts only if escaped
+    if not line or line.startswith("#"):
+        return None
+    excludes = not line.startswith("!")
+    line = line.removeprefix("!")
+    is_for_folders = line.endswith("/")
+    line = line.rstrip("/")
+    if not line:
+        return None
+    is_anchored = "/" in line
+    try:
+        pieces = map(_piece, _TOKENS.finditer(line.removeprefix("/")))
+        pattern = re.compile("".join(["" if is_anchored else "(?:.*/)?", *pieces]))
+    except re.error:  # such as [z-a], which matches nothing
+        return None
+    return Rule(pattern, excludes, is_for_folders)
+
+
+_TOKENS = re.compile(
+    r"(?P<leading>^\*\*/)|(?P<middle>/\*\*(?=/))|(?P<trailing>/\*\*$)|(?P<star>\*+)|(?P<one>\?)"
+    r"|\[(?P<negated>[!^]?)(?P<set>\]?(?:\\.|[^\]\\])*)\]|\\(?P<escaped>.)|(?P<plain>.)"
+)
+
+
+def _piece(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case "leading":
+            return "(?:.*/)?"
+        case "middle":
+            return "(?:/.*)?"
+        case "trailing":
+            return "/.+"
+        case "star":
+            return "[^/]*"
+        case "one":
+            return "[^/]"
+        case "set":
+            inside = re.sub(r"([\[&~|])", r"\\\1", found["set"])
+            inside = f"\\{inside}" if inside.startswith("]") else inside
+            return f"(?!/)[{'^' if found['negated'] else ''}{inside}]"
+        case _:
+            return re.escape(found["escaped"] or found["plain"])
+
+
+# --- corpus manifest ---
+# A folder that glassformer corpus build wrote: its manifest lists the files that are text.
+
+MANIFEST = "manifest.json"
+FORMAT = "glassformer corpus"
+_LARGEST = 2**24  # bytes of a manifest
+
+
+def corpus_manifest(folder: Path | Member) -> dict[str, Any] | None:
+    """The manifest of a corpus; None if the folder is not one."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            values = json.loads(file.read(_LARGEST))
+        is_corpus = values["format"] == FORMAT and isinstance(values["shards"], dict)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return dict(values) if is_corpus else None
+
+
+def shards_in(folder: Path | Member) -> list[Path | Member] | None:
+    """The files of a corpus that contain its documents; None if the folder is not a corpus."""
+    manifest = corpus_manifest(folder)
+    if manifest is None:
+        return None
+    shards: list[Path | Member] = [folder / Path(name).name for name in manifest["shards"]]
+    for shard in shards:
+        if not shard.is_file():
+            raise GlassformerError(f"{shard} is missing. Copy the whole folder of the corpus.")
+    return shards
+
+
+# --- folders ---
 
 T = TypeVar("T")
 ARRAYS = (".parquet", ".npz")  # binary files that are data

@@ -16,14 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.config import ImageSize
-from glassformer.data.archives import Member
-from glassformer.data.corpus import LabelledConfig
+from glassformer.data.documents import LabelledConfig
 from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
-from glassformer.data.label_folders import has_folders, labels_of_files
+from glassformer.data.labelled_texts import has_folders, labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
-from glassformer.data.npz_files import read_arrays
-from glassformer.data.reading_report import report
 from glassformer.data.tables import (
     TABLE_ENDINGS,
     Row,
@@ -34,7 +31,17 @@ from glassformer.data.tables import (
     open_table,
     used_twice,
 )
-from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, missing, reading
+from glassformer.data.text_files import (
+    DataPath,
+    EmptyError,
+    Member,
+    ending,
+    local_path,
+    missing,
+    reading,
+    report,
+)
+from glassformer.data.time_series import read_arrays
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.atomic_files import read_json, write_json
 from glassformer.data.image_files import FoundImage
 from glassformer.data.images import (
     MOST_PIXELS,
@@ -36,10 +35,11 @@ from glassformer.data.images import (
     resized,
     with_channels,
 )
-from glassformer.data.reading_report import report
 from glassformer.data.rows import in_bounded_batches
+from glassformer.data.text_files import report
 from glassformer.errors import GlassformerError
-from glassformer.runtime.facts import usable_cpus
+from glassformer.files import read_json, write_json
+from glassformer.machine.facts import usable_cpus
 from glassformer.wording import cause, counted
 
 IMAGES = "images"  # in the folder of a dataset

@@ -6,6 +6,7 @@ The size is checked before anything is decoded, because a file of a few kilobyte
 number of pixels. Only formats of pixels are opened: some others, such as EPS, are programs.
 """
 
+import base64
 import io
 import threading
 import warnings
@@ -13,16 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from glassformer.data.reading_report import report
-from glassformer.data.text_files import DataPath, EmptyError, open_bytes
+from glassformer.data.text_files import DataPath, EmptyError, open_bytes, report
 from glassformer.errors import GlassformerError
 from glassformer.wording import first_line, readable_size
+
+# --- images ---
 
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]  # height, width
@@ -264,3 +267,30 @@ def _scaled(values: npt.NDArray[Any]) -> tuple[Pixels, list[str]]:
 
 def _rounded(values: npt.NDArray[np.float64]) -> Pixels:
     return np.rint(values).astype(np.uint8)[:, :, None]  # (H, W, 1)
+
+
+# --- thumbnails ---
+# Images inside a page: PNG as a data URI, so that nothing is loaded from elsewhere.
+
+
+def data_uri(pixels: Pixels, longest: int | None = None) -> str:
+    """An image (H, W, C), made smaller if one of its sides is longer than `longest`."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    if longest is not None:
+        image.thumbnail((longest, longest))
+    written = io.BytesIO()
+    image.save(written, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+
+
+# --- written images ---
+# Images that are written to disk: arrays as PNG files, equal arrays as equal bytes.
+
+
+def write_png(path: Path, pixels: Pixels) -> None:
+    """Pixels (H, W), (H, W, 1) or (H, W, 3)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flat = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    Image.fromarray(flat).save(path, "PNG")

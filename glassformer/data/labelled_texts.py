@@ -1,33 +1,446 @@
 """Labelled texts, split into training and validation, and checked for what cannot be learned."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from glassformer.data.content import normalised
-from glassformer.data.corpus import LabelledConfig
-from glassformer.data.labelled_examples import Example, Labelled, read_examples
+from glassformer.data.chats import TEMPLATE, with_chats
+from glassformer.data.documents import (
+    Document,
+    LabelledConfig,
+    joined_text,
+    read_documents,
+    text_columns,
+)
+from glassformer.data.encodings import NotTextError
+from glassformer.data.folders import files_for, is_pattern, visible_entries
+from glassformer.data.label_columns import (
+    advice_for_tabs,
+    headerless_table,
+    indicators,
+    is_set,
+    named_labels,
+    unpacked,
+)
 from glassformer.data.labels import (
+    LABEL_COLUMNS,
     SHOWN,
     in_order,
     joined,
+    label_name,
     likely_separator,
     one_name,
 )
-from glassformer.data.reading_report import explaining
 from glassformer.data.rows import DiskList
 from glassformer.data.split import (
     Items,
     LabelledSplit,
     check_classes,
     check_kinds,
+    content_key,
     fraction_of,
+    normalised,
     split_labelled,
 )
-from glassformer.errors import GlassformerError
-from glassformer.wording import shortened
+from glassformer.data.tables import (
+    TABLE_ENDINGS,
+    Row,
+    Table,
+    column,
+    columns_in_words,
+    is_table,
+    open_table,
+    used_twice,
+)
+from glassformer.data.tagged_sentences import TAGGED_ENDINGS
+from glassformer.data.text_files import (
+    UNRECOGNISED,
+    DataPath,
+    EmptyError,
+    check_encoding,
+    collecting,
+    ending,
+    explaining,
+    local_path,
+    reading,
+    report,
+)
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.wording import counted, shortened
+
+# --- label folders ---
+# Where the labels are names of folders: reviews/pos/7.txt has the label "pos".
+
+
+def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
+    """Those of the text files of a folder, archive or pattern whose folder is a label."""
+    if is_pattern(name):
+        return list(texts)
+    root = _folder_of_labels(local_path(name))
+    return [file for file in texts if file.parent != root and file.parent.parent == root]
+
+
+def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]:
+    """The label of each file at any depth inside the folder of a label; others have none. The files
+    of a pattern have the names of their own folders."""
+    if is_pattern(name):
+        return {file: file.parent.name for file in files}
+    folders = [
+        each for each in visible_entries(_folder_of_labels(local_path(name))) if each.is_dir()
+    ]
+    labels = {each: each.name for each in folders}
+
+    def label(file: DataPath) -> str | None:
+        folder = file.parent
+        while folder not in labels and folder != folder.parent:
+            folder = folder.parent
+        return labels.get(folder)
+
+    found = ((file, label(file)) for file in files)
+    return {file: name for file, name in found if name is not None}
+
+
+def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
+    """The text files of several names, as a shell expands `reviews/*/*.txt` or `reviews/*`, if they
+    are in different folders; else none."""
+    paths = [local_path(name) for name in names]
+    if len({path.parent if path.is_file() else path for path in paths}) < 2:
+        return []
+    if all(path.is_file() for path in paths):
+        is_text = all(not is_table(path, encoding) for path in paths)
+        return paths if is_text and headerless_table(paths[0], encoding) is None else []
+    if not all(path.is_dir() for path in paths) or any(map(has_folders, paths)):
+        return []
+    files = [file for name in names for file in files_for(name) or ()]
+    return [] if any(is_table(file, encoding) for file in files) else files
+
+
+def _folder_of_labels(path: DataPath) -> DataPath:
+    """The folder whose subfolders are the labels: an archive often contains only that folder."""
+    while True:
+        entries = visible_entries(path)
+        inner = [entry for entry in entries if entry.is_dir()]
+        has_tables = any(ending(entry) in TABLE_ENDINGS for entry in entries)
+        if len(inner) != 1 or has_tables or not has_folders(inner[0]):
+            return path
+        (path,) = inner
+
+
+def has_folders(path: DataPath) -> bool:
+    """Whether there are folders in a folder."""
+    return any(entry.is_dir() for entry in visible_entries(path))
+
+
+# --- labelled examples ---
+# Labelled texts from tables, the hub, or a folder for each label: read.
+#
+#     reviews.csv       →  Example("Fine film.", ("pos",), "reviews.csv:2")  →  …
+#     reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
+#
+# A label is a string, whatever its type in the file: 1, 1.0, "1" and "1.0" are the same label; see
+# `labels.py`. Several labels of a text make the data multi-label: each example has none, one or
+# several. They are written in one of three ways:
+#
+#     a list            ["crime", "drama"]
+#     a separator       crime; drama             (label_separator ";")
+#     columns of 0, 1   crime 1, drama 1, war 0  (label_column "crime,drama,war")
+
+MANY = 1_000  # labels whose names are remembered while a table is read
+
+
+class Example(NamedTuple):
+    """A text, its labels (exactly one unless the data is multi-label), and where it was read."""
+
+    text: str
+    labels: tuple[str, ...]
+    source: str
+
+    @property
+    def input(self) -> str:
+        return self.text
+
+    @property
+    def content(self) -> str:
+        return self.text
+
+    def key(self, seed: int) -> int:
+        return content_key(self.text, seed=seed)
+
+
+@dataclass(slots=True)
+class Labelled:
+    """The examples of files, the columns they were read from, and notes on what was left out."""
+
+    wanted_text: tuple[str, ...] = ()
+    """The columns of the text, and the column or columns of the labels, where they are named."""
+    wanted_label: str | None = None
+    label_separator: str | None = None
+    encoding: str = "utf-8"
+    chat_template: Sequence[str] = TEMPLATE
+    may_lack_header: bool = True
+    examples: Any = field(default_factory=list)
+    """A list, or the `into` of `read_examples`."""
+    text_column: tuple[str, ...] = ()
+    """The columns of the first table; empty for folders of texts and files without a header."""
+    label_column: str | None = None
+    has_names: bool = True
+    """Whether the columns of the first table have names, not only numbers."""
+    notes: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    """How the columns of tables are used, in words, each with the first such table."""
+    first_list: str | None = None
+    """The place of the first list of labels, which makes the data multi-label."""
+    _num_blank: int = 0
+    """How many rows have no text."""
+    _first_blank: str = ""
+    """The place of the first one."""
+    _num_single: int = 0
+    """How many labels are not in a list."""
+    _has_joined: bool = False
+    """Whether a cell contains several labels, joined or as a list."""
+    _is_ever_set: dict[str, bool] = field(default_factory=dict)
+    """Whether each column of 0 and 1 contains a 1."""
+    _names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Labels by how they are written: most rows have one of few."""
+
+    @property
+    def is_multi_label(self) -> bool:
+        return self.first_list is not None
+
+    def _read_all(self, names: Sequence[str]) -> None:
+        with collecting() as happened:
+            with reading(names[0] if names else ""):
+                in_folders = named_one_by_one(names, self.encoding)
+            self._read_folders(in_folders)
+            for name in () if in_folders else names:
+                with reading(name):
+                    self._read(name)
+        self.notes += happened.notes()
+        if not len(self.examples):
+            raise EmptyError(f"{', '.join(names)} contains no labelled text.")
+        self.notes += self._oddities()
+
+    def _oddities(self) -> Iterator[str]:
+        """What the rows had together that may be a mistake."""
+        if self._num_blank:
+            number = counted(self._num_blank, "example")
+            yield f"left out: {number} without text (first: {self._first_blank})"
+        if self.label_separator is not None and not self._has_joined:
+            yield f'no label contains the separator "{self.label_separator}"'
+        if self.is_multi_label and self._num_single and self.label_separator is None:
+            yield (
+                f"{self._num_single:,} of {counted(len(self.examples), 'example')} have a single "
+                f"label, the others a list (first: {self.first_list}): all are treated as "
+                "multi-label data"
+            )
+        if unset := [name for name, is_set in self._is_ever_set.items() if not is_set]:
+            yield f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
+
+    def _read(self, name: str) -> None:
+        files = files_for(name)
+        if files is None:
+            self._read_table(name)
+            return
+        tables = [file for file in files if is_table(file, self.encoding)]
+        texts = [file for file in files if file not in {*tables}]
+        texts = labelled_by_folder(name, texts)
+        if texts:
+            self._note_unused(name, files, texts, "that are not directly in a label folder")
+            self._read_folders(texts)
+        elif tables:
+            why = "that are neither tables nor in a label folder"
+            self._note_unused(name, files, tables, why)
+            for file in tables:
+                with suppress(EmptyError):  # an empty file among others does no harm
+                    self._read_table(str(file))
+                    report().read(file)
+        else:
+            raise GlassformerError(
+                f"{name} contains neither tables ({', '.join(TABLE_ENDINGS)}) nor a subfolder of "
+                f"text files for each label. Add, for example, {name}/good and {name}/bad."
+            )
+
+    def _read_folders(self, texts: list[DataPath]) -> None:
+        for file in texts:
+            try:
+                (document,) = read_documents([str(file)], encoding=self.encoding)
+            except EmptyError:
+                self._leave_out(str(file))
+            except NotTextError:
+                report().skip(file, UNRECOGNISED)
+            else:
+                report().read(file)
+                label = one_name(file.parent.name)
+                self.examples.append(Example(document.text, (label,), document.source))
+
+    def _note_unused(
+        self, name: str, files: Sequence[DataPath], used: Collection[DataPath], why: str
+    ) -> None:
+        kept = {*used}
+        if rest := [file for file in files if file not in kept]:
+            number = counted(len(rest), "file")
+            self.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
+
+    def _leave_out(self, place: str) -> None:
+        self._num_blank += 1
+        self._first_blank = self._first_blank or place
+
+    def _read_table(self, name: str) -> None:
+        path = local_path(name)
+        if self.may_lack_header and (pairs := headerless_table(path, self.encoding)):
+            order = ", ".join(pairs.columns)
+            self.notes.append(f"{path} has no header; its columns are read as {order}")
+            self._read_rows(pairs.rows, ("text",), ("label",))
+            return
+        if path.is_file() and not is_table(path, self.encoding):
+            raise _of_another_kind(path, self.encoding)
+        table = with_chats(open_table(name, self.encoding), self.chat_template)
+        texts, labels = self._columns(table)
+        if self.label_column is None:
+            is_clear = len(labels) == 1 or not any("," in name for name in labels)
+            self.text_column = texts
+            self.label_column = ",".join(labels) if is_clear else self.wanted_label
+            self.has_names = table.has_names
+        role = "label" if len(labels) == 1 else "labels"
+        words = columns_in_words(table, {"text": texts, role: labels})
+        self.columns.setdefault(words, name)
+        self._read_rows(table.rows, texts, labels)
+
+    def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The text and label columns: those asked for, else detected by name and content."""
+        labels = named_labels(table, self.wanted_label)
+        given = text_columns(table, self.wanted_text) if self.wanted_text else ()
+        if both := [label for label in labels if label in given]:
+            raise used_twice(table, both[0], "text", "label")
+        if len(labels) > 1:
+            return given or text_columns(table, (), taken=labels), labels
+        label = labels[0] if labels else None
+        free = [name for name in table.columns if name not in given]
+        named = [name for name in free if name.casefold() in LABEL_COLUMNS]
+        if label is None and len(named) == 1:
+            label = named[0]
+        texts = given or text_columns(table, (), taken=[label] if label else [])
+        rest = [name for name in table.columns if name not in texts]
+        if not table.has_names and not named:  # then only the content can tell
+            rest = [name for name in rest if name in table.categories] or rest
+        if label is None and len(rest) == 1:
+            label = rest[0]
+        if label is None and not named and len(set_or_not := indicators(table, rest)) > 1:
+            raise GlassformerError(
+                f"{table.name} has several columns of 0 and 1 that could be the label "
+                f"({joined(set_or_not)}). Pass one as --label-column, or all that a text may "
+                f"have at once, e.g. --label-column {','.join(set_or_not[:2])}."
+            )
+        return texts, (label or column(table, None, LABEL_COLUMNS, "label", taken=texts),)
+
+    def _read_rows(
+        self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
+    ) -> None:
+        labels_of = self._listed_labels
+        if len(columns) > 1:
+            self._is_ever_set = dict.fromkeys(columns, False) | self._is_ever_set
+            labels_of = self._set_labels
+        for row in rows:
+            if text := joined_text(row, texts):
+                self.examples.append(Example(text, labels_of(row, columns), row.place))
+            else:
+                self._leave_out(row.place)
+
+    def _set_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Those whose columns contain 1; the others contain 0."""
+        self.first_list = self.first_list or row.place
+        names = [name for name in columns if is_set(row, name)]
+        self._is_ever_set |= dict.fromkeys(names, True)
+        return tuple(dict.fromkeys(map(one_name, names)))
+
+    def _listed_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """The label, or the list of labels, in a column."""
+        (column,) = columns
+        value = row.get(column)
+        if isinstance(value, str) and value in self._names:
+            self._num_single += 1
+            return self._names[value]
+        several = unpacked(value, self.label_separator)
+        if self.label_separator is not None:
+            is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
+            self._has_joined = self._has_joined or is_joined
+        if isinstance(several, list):
+            self.first_list = self.first_list or row.place
+        else:
+            self._num_single += 1
+            several = [several]
+        names = (label_name(each, row.place, f'column "{column}"') for each in several)
+        labels = tuple(dict.fromkeys(names))
+        if isinstance(value, str) and [value] == several and len(self._names) < MANY:
+            self._names[value] = labels
+        return labels
+
+
+def read_examples(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    chat_template: Sequence[str] = TEMPLATE,
+    into: Items[Example] | None = None,
+    may_lack_header: bool | None = None,
+    label_separator: str | None = None,
+) -> Labelled:
+    """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
+    to what is given, one by one. A file without a header is recognised (None: unless columns are
+    named)."""
+    check_encoding(encoding)
+    if may_lack_header is None:
+        may_lack_header = not (text_column or label_column)
+    found = Labelled(
+        tuple(text_column), label_column, label_separator, encoding, chat_template, may_lack_header
+    )
+    if into is not None:
+        found.examples = into
+    found._read_all(list(paths))
+    return found
+
+
+def read_texts(
+    paths: Iterable[str],
+    text_column: Sequence[str] = (),
+    encoding: str = "utf-8",
+    usual: Sequence[str] = (),
+    chat_template: Sequence[str] = TEMPLATE,
+) -> Iterator[Document]:
+    """The texts of files, with or without labels. The `usual` columns are used in tables with a
+    header if no others are named."""
+    for name in paths:
+        with reading(name):
+            table = None if text_column else headerless_table(local_path(name), encoding)
+        if table is None:
+            yield from read_documents([name], text_column or usual, encoding, chat_template)
+        else:
+            yield from (Document(row.values["text"], row.place) for row in table.rows)
+
+
+def _of_another_kind(path: DataPath, encoding: str) -> UsageError:
+    """An error for a file without labelled texts, with a cure that depends on its ending."""
+    others = dict.fromkeys(
+        TAGGED_ENDINGS, "tagged words. Use train tagger or finetune --task tag"
+    ) | {".npz": "time series. Train rnn-classifier or classifier"}
+    if content := others.get(ending(path)):
+        return UsageError(
+            f"{path} is not a table of texts: it contains {content}, or pass labelled texts."
+        )
+    if advice := advice_for_tabs(path, encoding):
+        return UsageError(advice)
+    return UsageError(
+        f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
+        "label. Pass one of these, or a folder with a subfolder of text files for each label."
+    )
+
+
+# --- labelled texts ---
 
 ENOUGH = 10  # examples; if most of this many have a label of their own, they are not labels
 DIFFERENT = 0.7  # the share of different labels from which on they are not labels

@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from glassformer.errors import GlassformerError
-from glassformer.text.chunks import LongText
+from glassformer.text.tokenizers import LongText
 from glassformer.wording import cause
 
 T = TypeVar("T")

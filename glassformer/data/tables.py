@@ -7,35 +7,358 @@ and line breaks; in a .tsv each line is a row and a quote is an ordinary charact
 be compressed. Rows are streamed; only compressed Parquet is unpacked in memory.
 """
 
+import csv
 import difflib
 import io
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from glassformer.data.column_kinds import holds_words, is_prose, lacks_header, num_categories
-from glassformer.data.csv_files import read_csv
-from glassformer.data.hub import HUB_NAME, open_hub
-from glassformer.data.json_files import READERS, json_layout, read_json_lines
+from glassformer.data.columns import (
+    CURE_OF_STRINGS,
+    are_strings,
+    chat_rows,
+    holds_words,
+    is_prose,
+    keys_of,
+    lacks_header,
+    num_categories,
+)
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
-from glassformer.data.messages import CURE_OF_STRINGS, are_strings
-from glassformer.data.reading_report import report
 from glassformer.data.text_files import (
     DataPath,
     EmptyError,
     MalformedError,
     SkippedError,
+    at_least_one,
     ending,
     local_path,
     missing,
+    nul_at,
     open_bytes,
+    open_text,
     read_lines,
     reading,
+    report,
 )
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, first_line, install, shortened
+
+# --- csv files ---
+# Records of a .csv, whichever of four characters separates its fields.
+#
+# Spreadsheets of much of Europe write semicolons, databases tabs or bars. The separator is the one
+# that divides the first records into equally many fields:
+#
+#     "Fine, really";4      ,  →  an error: a field ends at its closing quote
+#     Bad, and long;1       ;  →  2 fields, 2 fields
+#
+# A first line `sep=;`, which Excel reads and does not show, names the separator instead.
+
+Record = tuple[int, list[str]]  # the line on which it begins, and its fields
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_DECLARED = re.compile(r'"?sep=(?:([^\w\s"\'])"?[ \t]*|(\t)"?)\r?\n?', re.IGNORECASE)
+_CSV_SAMPLE = 200  # lines that are read to find the separator
+_MOST = 0.9  # of the records have as many fields as the first, so that a bad line is reported
+_NO_LIMIT = 2**31 - 1  # the largest limit that csv accepts on every platform
+
+
+def read_csv(path: DataPath, encoding: str) -> tuple[Iterator[Record], str]:
+    """The records of a file, and the name of its separator."""
+    csv.field_size_limit(_NO_LIMIT)  # a document is often longer than the default of 128 KiB
+    lines = read_lines(path, encoding)
+    head = list(islice(lines, _CSV_SAMPLE))
+    separator, first = declared_separator(head[0]) if head else None, 2
+    if separator is None:
+        separator, first = _separator(head), 1
+    records = _records(path, chain(head[first - 1 :], lines), separator, first)
+    return records, SEPARATORS.get(separator, repr(separator))
+
+
+def declared_separator(line: str) -> str | None:
+    """The separator that a first line `sep=;` names; None if it is a row."""
+    found = _DECLARED.fullmatch(line)
+    return None if found is None else found[1] or found[2]
+
+
+def _records(path: DataPath, lines: Iterator[str], separator: str, first: int) -> Iterator[Record]:
+    """`first` is the number of the first line."""
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    line = first
+    try:
+        for fields in reader:
+            yield line, fields
+            line = reader.line_num + first
+    except csv.Error as error:
+        raise MalformedError(
+            f"{path}:{line}: invalid CSV ({error}). Double each quote inside a quoted field."
+        ) from None
+
+
+def _separator(head: Sequence[str]) -> str:
+    scores = {separator: _regularity(head, separator) for separator in SEPARATORS}
+    best = max(scores, key=lambda separator: scores[separator])  # of equal ones the first
+    if scores[best] >= _MOST:
+        return best
+    first = head[0] if head else ""
+    return ";" if ";" in first and "," not in first else ","
+
+
+def _regularity(head: Sequence[str], separator: str) -> float:
+    """The share of records with as many fields as the first one, which has at least two."""
+    widths: list[int] = []
+    try:
+        for fields in csv.reader(head, delimiter=separator, strict=True):
+            if any(map(str.strip, fields)):
+                widths.append(len(fields))
+    except csv.Error:  # a bad quote, or a record that is longer than the sample
+        pass
+    if not widths or widths[0] < 2:
+        return 0.0
+    return widths.count(widths[0]) / len(widths)
+
+
+# --- json files ---
+# Rows in JSON: an object on each line (.jsonl, .json), or one array of objects (.json).
+#
+# Both are read one object at a time. Where an object is expected, a list of messages is a row,
+# too:
+# one with a single column, "messages". Conversations may also be inside other objects (.json);
+# such a
+# file is read as a whole. A .json file of another form is not a table.
+
+Layout = Literal["lines", "array", "nested"]
+Numbered = tuple[int, dict[str, Any]]  # the line on which an object begins
+
+_HEAD = 2**20  # characters in which the form of a file shows
+_AT_ONCE = 2**18  # characters that are read together, at least
+_parsed = json.JSONDecoder().raw_decode  # `json.loads` takes much longer for a short line
+_BETWEEN = re.compile(r"[\s,]*")
+_ROLE = re.compile(r'"(role|from|speaker|sender)"\s*:')
+
+
+def json_layout(path: DataPath, encoding: str) -> Layout | None:
+    """The form of the rows in a .json file; None if it does not contain rows."""
+    with open_text(path, encoding) as stream:
+        beginning = stream.read(_HEAD).lstrip()
+        if beginning.startswith("[") and beginning[1:].lstrip().startswith("{"):
+            return "array"
+    if beginning.startswith("{"):
+        lines = (line for line in _first_lines(path, encoding) if line.strip())
+        first, second = next(lines, ""), next(lines, "")
+        if all(map(_is_object, (first, second))):
+            return "lines"
+    # A file of another form is text, unless it contains conversations.
+    return "nested" if _ROLE.search(beginning) and _chats(path, encoding) else None
+
+
+def _first_lines(path: DataPath, encoding: str) -> Iterator[str]:
+    with open_text(path, encoding) as stream:
+        while line := stream.readline(_HEAD):
+            yield line
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def read_json_lines(path: DataPath, encoding: str) -> Iterator[Numbered]:
+    lines = enumerate(read_lines(path, encoding), 1)
+    filled = ((number, line) for number, line in lines if line.strip())
+    for number, line in at_least_one(filled, f"{path} is empty."):
+        try:
+            value, end = _parsed(line)
+        except (ValueError, RecursionError):
+            value, end = None, 0
+        if line[end:] not in ("\n", "") or type(value) is not dict:
+            value = _object(line, f"{path}:{number}")
+        if "\\u" in line:
+            _check_surrogates(line, value, f"{path}:{number}")
+        yield number, value
+
+
+def _object(line: str, place: str) -> dict[str, Any]:
+    """The object in a line, by all the rules: `_parsed` accepts no whitespace before it."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = str(error).replace("line 1 ", "")  # the line is already in the place
+        raise MalformedError(
+            f"{place}: invalid JSON ({reason}). Each line must be one object."
+        ) from None
+    if keys_of(value):
+        return {"messages": value}
+    if not isinstance(value, dict):
+        cure = CURE_OF_STRINGS if are_strings(value) else 'Write each line as {"text": "…"}.'
+        raise MalformedError(f"{place}: not a JSON object. {cure}")
+    return value
+
+
+def read_json_chats(path: DataPath, encoding: str) -> Iterator[Numbered]:
+    """The conversations inside other objects, numbered from 1."""
+    yield from enumerate(_chats(path, encoding) or [], 1)
+
+
+def _chats(path: DataPath, encoding: str) -> list[dict[str, Any]] | None:
+    with open_text(path, encoding) as stream:
+        text = stream.read()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if "\0" in text:
+        raise nul_at(str(path))
+    _check_surrogates(text, value, str(path))
+    return chat_rows(value)
+
+
+def read_json_array(path: DataPath, encoding: str) -> Iterator[Numbered]:
+    """The objects of an array, of which only one and the text read ahead are in memory."""
+    decoder = json.JSONDecoder()
+    with open_text(path, encoding) as stream:
+        text, at, line = stream.read(_AT_ONCE), 0, 1
+        at = text.index("[") + 1
+        line += text.count("\n", 0, at)
+        while True:
+            start = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+            line += text.count("\n", at, start)
+            more = "" if start < len(text) else stream.read(_AT_ONCE)
+            if more:
+                text, at = more, 0
+                continue
+            if text[start : start + 1] in ("]", ""):
+                return
+            try:
+                value, at = decoder.raw_decode(text, start)
+            except (ValueError, RecursionError) as error:
+                # An object that is cut off needs more text; each time twice as much.
+                if more := stream.read(max(_AT_ONCE, len(text))):
+                    text, at = text[start:] + more, 0
+                    continue
+                raise MalformedError(
+                    f"{path}:{line}: invalid JSON ({error}). Write an array of objects."
+                ) from None
+            _check(value, text[start:at], f"{path}:{line}")
+            yield line, value
+            line += text.count("\n", start, at)
+
+
+def _check(value: Any, text: str, place: str) -> None:
+    if not isinstance(value, dict):
+        raise MalformedError(f'{place}: not a JSON object. Write each as {{"text": "…"}}.')
+    if "\0" in text:
+        raise nul_at(place)
+    _check_surrogates(text, value, place)
+
+
+def _check_surrogates(text: str, value: Any, place: str) -> None:
+    """JSON can express half a character; UTF-8 cannot."""
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise MalformedError(
+                f"{place}: unpaired surrogate (\\ud…). Correct or remove it."
+            ) from None
+
+
+READERS: dict[Layout, Callable[[DataPath, str], Iterator[Numbered]]] = {
+    "lines": read_json_lines,
+    "array": read_json_array,
+    "nested": read_json_chats,
+}
+
+
+# --- hub ---
+# Datasets of the Hugging Face hub: `namespace/name:config@split`.
+#
+#     films/reviews@test  →  [{"text": "Fine film.", "label": "pos"}, …]  →  …
+#
+# The hub stores classes as numbers. Rows get the names of the classes instead.
+
+HUB_NAME = re.compile(
+    r"(?P<name>[a-z0-9][\w.-]*/[a-z0-9][\w.-]*)(:(?P<config>[\w.+-]+))?(@(?P<split>\S+))?",
+    re.IGNORECASE | re.ASCII,
+)
+_BATCH = 256  # rows fetched at a time
+
+Naming = Callable[[Any], Any]  # stored value → the same with class names
+
+
+def open_hub(source: str) -> tuple[str, frozenset[str], Iterator[list[dict[str, Any]]]]:
+    """The name of `namespace/name:config@split`, its columns that contain class names, not text,
+    and its rows in batches, from the local cache if they are there."""
+    parts = HUB_NAME.fullmatch(source)
+    if parts is None:
+        raise UsageError(f"{source} is not a dataset name such as roneneldan/TinyStories@train.")
+    split = parts["split"] or "train"
+    dataset = _loaded(source, parts["name"], parts["config"], split)
+    namings = {
+        column: naming
+        for column, feature in dataset.features.items()
+        if (naming := _naming(feature)) is not None
+    }
+    # In Arrow format, images and audio next to the text are not decoded.
+    batches = dataset.with_format("arrow").iter(batch_size=_BATCH)
+    named = (
+        [row | {column: naming(row[column]) for column, naming in namings.items()} for row in rows]
+        for rows in (batch.to_pylist() for batch in batches)
+    )
+    return f"{parts['name']}@{split}", frozenset(namings), named
+
+
+def _loaded(source: str, name: str, config: str | None, split: str) -> Any:
+    try:
+        import datasets
+    except ImportError:
+        raise GlassformerError(
+            f"{source} is not a local file or folder. To load it from the Hugging Face hub, run "
+            f"{install('datasets')}."
+        ) from None
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every retry
+    try:
+        # Release 4 and later run no code that comes with a dataset.
+        return datasets.load_dataset(name, config, split=split)
+    except ConnectionError:
+        raise GlassformerError(
+            f"{source} is not on this machine, and the Hugging Face hub cannot be reached. "
+            "Check the connection and HF_HUB_OFFLINE, or pass a file."
+        ) from None
+    except FileNotFoundError as error:
+        raise GlassformerError(
+            f"{source} is neither a local file nor an accessible dataset on the Hugging Face hub: "
+            f"{first_line(error)} Check the name; private datasets require HF_TOKEN."
+        ) from None
+    except Exception as error:  # the call depends on a network, a disk and many formats
+        raise GlassformerError(f"{source} cannot be loaded: {first_line(error)}") from error
+
+
+def _naming(feature: Any) -> Naming | None:
+    """How to name the classes, or lists of classes, in a column; None if it has none."""
+    names = getattr(feature, "names", None)
+    if isinstance(names, list):
+        # Rows without a label, as in many test splits, have the class -1.
+        return lambda value: names[value] if value is not None and value >= 0 else None
+    inner = _naming(feature.feature) if hasattr(feature, "feature") else None
+    if inner is None:
+        return None
+    return lambda values: None if values is None else [inner(value) for value in values]
+
+
+# --- tables ---
 
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")  # and .json, if it contains rows
 
@@ -47,7 +370,6 @@ _OTHERS = "id title headline name date time step source target src tgt url autho
 KNOWN_COLUMNS = frozenset((*TEXT_COLUMNS, *LABEL_COLUMNS, *_OTHERS.split()))
 
 _SAMPLE = 100  # rows that are read to learn the columns
-_BATCH = 256  # rows read from Parquet at a time
 
 
 class NoTextColumnError(SkippedError):

@@ -38,8 +38,8 @@ from glassformer.generation.hypotheses import Hypotheses, Hypothesis
 from glassformer.generation.logits import NO_TOKEN, Sampling, never, refuse_nan, warps
 from glassformer.generation.protocol import Decoder
 from glassformer.generation.sample import read_again, read_on, read_prompts
+from glassformer.machine.facts import check_wanted
 from glassformer.nn.cache import is_in_order
-from glassformer.runtime.threads import check_wanted
 
 NEVER = -math.inf
 

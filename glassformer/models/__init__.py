@@ -198,7 +198,7 @@ MODELS: dict[str, ModelRow] = {
     ),
     "image-gpt-probe": _row(
         "probe",
-        "image_gpt_probe.ImageGPTProbe",
+        "image_gpt.ImageGPTProbe",
         "a linear classifier on a layer of a trained image-gpt",
         presets.IMAGE_GPT,
         body="image-gpt",

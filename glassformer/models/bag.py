@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import Count
-from glassformer.models.fields import Rate, VocabSize, Width
-from glassformer.models.labeller import LabelsConfig, TextClassifier
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.idf import inverse_document_frequency
+from glassformer.models.heads import LabelsConfig, TextClassifier
+from glassformer.models.stack import Rate, VocabSize, Width
+from glassformer.nn.layers import Dropout
+from glassformer.nn.pooling import inverse_document_frequency
 
 PRIME = 1_000_003  # spreads the hashes of n-grams over the buckets
 SHORTEST = 3  # sequence of characters that has an embedding, as in fastText

@@ -17,9 +17,8 @@ from torch.nn import functional as F
 from glassformer.config import Count
 from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
-from glassformer.models.headed_model import HeadedModel
-from glassformer.models.stack import initialize, make_norm
-from glassformer.models.wiring import Wiring
+from glassformer.models.heads import HeadedModel
+from glassformer.models.stack import Wiring, initialize, make_norm
 from glassformer.nn.linear import Linear
 from glassformer.nn.pooling import pool
 

@@ -15,14 +15,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.models import stack
-from glassformer.models.caption_decoder import CaptionConfig, CaptionDecoder
-from glassformer.models.fields import Layers, Rate, check_length
 from glassformer.models.memory_decoder import MemoryState
-from glassformer.models.stack import StackConfig
+from glassformer.models.sources import CaptionConfig, CaptionDecoder
+from glassformer.models.stack import Layers, Rate, StackConfig, check_length
 from glassformer.models.vit import ViTEncoder, ViTEncoderConfig
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
-from glassformer.nn.dropout import Dropout
+from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import Grid

@@ -13,12 +13,10 @@ from torch import Tensor
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.ensemble import Ensemble, EnsembleConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.labeller import LabelsConfig, TokenTagger
-from glassformer.models.stack import initialize
-from glassformer.models.wiring import Wiring
-from glassformer.nn.idf import IdfPooling
+from glassformer.models.heads import LabelsConfig, TokenTagger
+from glassformer.models.stack import Wiring, initialize
 from glassformer.nn.linear import Linear
-from glassformer.nn.pooling import pool
+from glassformer.nn.pooling import IdfPooling, pool
 
 
 class ClassifierConfig(EncoderConfig, EnsembleConfig):

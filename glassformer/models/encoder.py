@@ -17,12 +17,18 @@ from torch import Tensor, nn
 
 from glassformer.config import Count
 from glassformer.models import stack
-from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, check_length
-from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import StreamWiring
-from glassformer.nn.dropout import Dropout, WordDropout
+from glassformer.models.stack import (
+    Context,
+    Features,
+    Layers,
+    Rate,
+    StackConfig,
+    StreamWiring,
+    VocabSize,
+    check_length,
+)
+from glassformer.nn.layers import Dropout, WordDropout, make_embedding
 from glassformer.nn.masks import if_padded
-from glassformer.nn.token_embedding import make_embedding
 
 
 class EncoderConfig(StackConfig):

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.models.bag import Bag, BagConfig
-from glassformer.models.labeller import LabelsConfig, TextClassifier
+from glassformer.models.heads import LabelsConfig, TextClassifier
 
 BUCKETS_PER_WORD, MOST_BUCKETS = 16, 2**18  # a larger vocabulary comes from more text
 

@@ -15,16 +15,22 @@ from torch import Tensor, nn
 
 from glassformer.config import Config, Count
 from glassformer.models import stack
-from glassformer.models.fields import Context, Heads, Layers, VocabSize, Width, check_length
-from glassformer.models.language_model import LanguageModel
-from glassformer.models.stack import StackConfig
-from glassformer.models.wiring import StreamWiring, Wiring
+from glassformer.models.heads import LanguageModel
+from glassformer.models.stack import (
+    Context,
+    Heads,
+    Layers,
+    StackConfig,
+    StreamWiring,
+    VocabSize,
+    Width,
+    Wiring,
+    check_length,
+)
 from glassformer.nn.cache import KVCache
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.feedforward import Activation
+from glassformer.nn.layers import Activation, Dropout, Embedding
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import RotaryStretch
-from glassformer.nn.token_embedding import Embedding
 
 
 class RotaryStretchConfig(Config):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from glassformer.models.headed_model import HeadedModel
+from glassformer.models.heads import HeadedModel
 from glassformer.nn.cache import is_in_order
 from glassformer.nn.observe import Tap
 

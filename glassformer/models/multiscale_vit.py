@@ -17,21 +17,18 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Count
-from glassformer.models.fields import Heads, Layers, Rate, Width
-from glassformer.models.image_classifier import ImageClassifier
-from glassformer.models.images import (
+from glassformer.models.heads import LabelsConfig
+from glassformer.models.sources import (
+    ImageClassifier,
     ImageConfig,
     check_pixels,
     initialize_convolutions,
     make_embedding,
 )
-from glassformer.models.labeller import LabelsConfig
-from glassformer.models.stack import initialize
+from glassformer.models.stack import Heads, Layers, Rate, Width, initialize
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.feedforward import Activation, FeedForward
-from glassformer.nn.norms import NormKind, norm
+from glassformer.nn.layers import Activation, Dropout, FeedForward, NormKind, norm
 from glassformer.nn.patches import Grid
 from glassformer.nn.windows import PatchMerging, WindowAttention, WindowShift
 

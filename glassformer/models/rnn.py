@@ -16,15 +16,13 @@ from torch import Tensor, nn
 
 from glassformer.config import Config, Count
 from glassformer.models.ensemble import Ensemble, EnsembleConfig
-from glassformer.models.fields import Context, Features, Layers, Rate, VocabSize, Width
-from glassformer.models.language_model import LanguageModel
-from glassformer.nn.dropout import Dropout, WordDropout
-from glassformer.nn.idf import IdfPooling
+from glassformer.models.heads import LanguageModel
+from glassformer.models.stack import Context, Features, Layers, Rate, VocabSize, Width
+from glassformer.nn.layers import Dropout, Embedding, WordDropout, make_embedding
 from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
-from glassformer.nn.pooling import pool
+from glassformer.nn.pooling import IdfPooling, pool
 from glassformer.nn.recurrent import Cell, Recurrence, RNNState
-from glassformer.nn.token_embedding import Embedding, make_embedding
 
 EMBEDDING_STD = 0.1  # torch's default is 1: a word that was never learned would look important
 

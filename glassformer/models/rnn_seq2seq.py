@@ -16,15 +16,14 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from glassformer.models.fields import Layers, Rate, Width, check_length
 from glassformer.models.memory_decoder import MemoryState
-from glassformer.models.translator import Translator, TranslatorConfig
-from glassformer.nn.dropout import Dropout
+from glassformer.models.sources import Translator, TranslatorConfig
+from glassformer.models.stack import Layers, Rate, Width, check_length
+from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
 from glassformer.nn.observe import Tap
-from glassformer.nn.recurrent import Cell, Recurrence, RNNState, Vectors
-from glassformer.nn.recurrent_attention import PlaceAttention, Places
+from glassformer.nn.recurrent import Cell, PlaceAttention, Places, Recurrence, RNNState, Vectors
 
 
 class RNNTranslatorConfig(TranslatorConfig):

@@ -22,17 +22,27 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.models.caption_decoder import CaptionConfig, CaptionDecoder
-from glassformer.models.fields import Layers, Rate, Width, check_length
-from glassformer.models.images import check_pixels, initialize_convolutions, make_embedding
 from glassformer.models.memory_decoder import MemoryState
-from glassformer.nn.convolutions import ConvolutionalBlock
-from glassformer.nn.dropout import Dropout
+from glassformer.models.sources import (
+    CaptionConfig,
+    CaptionDecoder,
+    check_pixels,
+    initialize_convolutions,
+    make_embedding,
+)
+from glassformer.models.stack import Layers, Rate, Width, check_length
+from glassformer.nn.layers import Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.observe import Tap
-from glassformer.nn.patches import Grid, GridPositions
-from glassformer.nn.recurrent import Recurrence, RNNState, Vectors
-from glassformer.nn.recurrent_attention import PlaceAttention, Places, context_of
+from glassformer.nn.patches import ConvolutionalBlock, Grid, GridPositions
+from glassformer.nn.recurrent import (
+    PlaceAttention,
+    Places,
+    Recurrence,
+    RNNState,
+    Vectors,
+    context_of,
+)
 
 
 class ShowAttendTellConfig(CaptionConfig):

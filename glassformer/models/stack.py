@@ -1,22 +1,46 @@
 """A stack of Transformer blocks: the config that all such models share, and what it builds."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from glassformer.config import Config, Count
-from glassformer.models.fields import Heads, Layers, Rate, Width
+from glassformer.errors import GlassformerError
 from glassformer.nn import positions
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block, Stack
 from glassformer.nn.cache import KVCache
-from glassformer.nn.feedforward import Activation, FeedForward
-from glassformer.nn.norms import NormKind, norm
+from glassformer.nn.layers import Activation, FeedForward, NormKind, norm
 from glassformer.nn.positions import PositionKind, Positions
+
+# --- fields ---
+# Config fields that several models share: their types with bounds, and a check of the input.
+
+VocabSize = Annotated[Count, Field(ge=1, le=2**24)]
+Features = Annotated[Count, Field(ge=1, le=2**20)]
+Context = Annotated[Count, Field(ge=2, le=2**24)]
+Layers = Annotated[Count, Field(ge=1, le=1024)]
+Heads = Annotated[Count, Field(ge=1, le=2**12)]
+Width = Annotated[Count, Field(ge=1, le=2**17)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+"""The probability of dropout."""
+
+
+def check_length(length: int, context_length: int) -> None:
+    if torch.compiler.is_exporting():  # the length is a symbol, and may be any
+        return
+    if length > context_length:
+        raise GlassformerError(
+            f"{length:,} tokens do not fit in the model's context of {context_length:,}."
+        )
+
+
+# --- stack ---
 
 Initialization = Literal["gpt2", "bert", "xavier", "torch", "zero_output"]
 
@@ -163,3 +187,48 @@ def initialize(model: nn.Module, kind: Initialization, num_layers: int) -> None:
     for name, weight in model.named_parameters():
         if name.endswith(("attention.output.weight", "feedforward.down.weight")):
             nn.init.normal_(weight, std=std)
+
+
+# --- wiring ---
+# How the parts of a Transformer are connected, by their names, so that it can run outside torch.
+#
+#     stream     ids → embedding → positions → stack of blocks
+#     read-out   state after any block → logits
+#                for a label of the whole text: normed states → one vector → logits
+#
+# A model that can say this of itself can be carried in a page and computed there
+# (`inspect/live.py`).
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamWiring:
+    """One sequence of tokens on its way through one stack. None: there is no such part."""
+
+    stack: str
+    embedding: str
+    positions: str
+    final_norm: str
+    """Applied to the output of the stack."""
+    is_causal: bool
+    widen: str | None = None
+    """Projects the embeddings to the width of the model."""
+    is_scaled: bool = False
+    """Embeddings are multiplied by √d_model."""
+    segments: str | None = None
+    """A table whose first row is added to every embedding."""
+    embedding_norm: str | None = None
+    """Applied to the sum of the embeddings."""
+    memory: str | None = None
+    """The stack whose output is attended to."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The streams in the order of their computation, and the modules that read the last one out."""
+
+    streams: tuple[StreamWiring, ...]
+    read_out: tuple[str, ...]
+    """Names of modules; a function, which is none, is named after a colon: ":tanh"."""
+    pooling: str | None = None
+    """How the states of a text become one vector before the read-out: mean, max, first, last, or
+    the name of a module that weighs them by the rarity of their tokens. None: each is read out."""

@@ -15,15 +15,12 @@ from typing import Literal
 from torch import Tensor, nn
 
 from glassformer.models import stack
-from glassformer.models.fields import Layers, Rate, check_length
 from glassformer.models.memory_decoder import MemoryState
-from glassformer.models.stack import StackConfig
-from glassformer.models.translator import Translator, TranslatorConfig
-from glassformer.models.wiring import StreamWiring, Wiring
+from glassformer.models.sources import Translator, TranslatorConfig
+from glassformer.models.stack import Layers, Rate, StackConfig, StreamWiring, Wiring, check_length
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.feedforward import Activation
+from glassformer.nn.layers import Activation, Dropout
 from glassformer.nn.linear import Linear
 from glassformer.nn.masks import if_padded
 from glassformer.nn.observe import Tap

@@ -16,23 +16,22 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.models import stack
-from glassformer.models.image_classifier import ImageClassifier
-from glassformer.models.images import (
+from glassformer.models.heads import LabelsConfig
+from glassformer.models.sources import (
+    ImageClassifier,
     ImageConfig,
     check_pixels,
     initialize_convolutions,
     make_embedding,
 )
-from glassformer.models.labeller import LabelsConfig
 from glassformer.models.stack import StackConfig
 from glassformer.nn.attention import NO_RULES, MultiHeadAttention
 from glassformer.nn.blocks import Block
-from glassformer.nn.dropout import Dropout
+from glassformer.nn.layers import Dropout
 from glassformer.nn.observe import Tap
 from glassformer.nn.patches import Grid, GridPositions
-from glassformer.nn.pooling import pool
+from glassformer.nn.pooling import SequencePooling, pool
 from glassformer.nn.positions import Positions
-from glassformer.nn.sequence_pooling import SequencePooling
 
 
 class ViTEncoderConfig(ImageConfig, StackConfig):

@@ -4,7 +4,7 @@
 
 Each word has two vectors: v as a word, which is what people use, and u as a neighbour, which is
 needed only to learn v. Published vectors usually come without u. The loss is in
-`evaluation/skip_gram.py`.
+`tasks/word_vectors/predictor.py`.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.config import Config
 from glassformer.errors import GlassformerError
-from glassformer.models.fields import VocabSize, Width
+from glassformer.models.stack import VocabSize, Width
 
 
 class WordVectorsConfig(Config):

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from glassformer.nn import masks
 from glassformer.nn.cache import LayerCache
-from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.layers import FeedForward
 from glassformer.nn.linear import Linear, Merged
 from glassformer.nn.observe import Tap
 

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.nn.attention import NO_RULES, AttentionRules, MultiHeadAttention, Remembered
 from glassformer.nn.cache import KVCache, LayerCache
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.layers import Dropout, FeedForward
 from glassformer.nn.observe import Tap
 
 

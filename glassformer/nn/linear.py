@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from glassformer.machine.precision import float32_kernel
 from glassformer.nn.onednn import learned_product, product
-from glassformer.runtime.precision import float32_kernel
 
 MANY_PRODUCTS = 2**20  # of a row and a column: one row and a million weights, 16 rows and 256 × 256
 MANY_TO_LEARN = 2**24  # with gradients, where a product in Python costs a little more

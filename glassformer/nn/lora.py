@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import GlassformerError
 from glassformer.nn.attention import MultiHeadAttention
-from glassformer.nn.dropout import Dropout
-from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.layers import Dropout, FeedForward
 
 LINEAR = ("query", "key", "value", "output", "gate", "up", "down")  # attention and feed-forward
 

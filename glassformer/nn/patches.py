@@ -18,6 +18,8 @@ from torch.nn import functional as F
 from glassformer.nn.linear import Linear
 from glassformer.nn.positions import LearnedPositions
 
+# --- patches ---
+
 Grid = tuple[int, int]  # rows, columns
 
 
@@ -110,3 +112,31 @@ def interpolated(vectors: Tensor, grid: Grid, other: Grid) -> Tensor:
     image = vectors.unflatten(0, grid).permute(2, 0, 1)[None]  # (1, D, rows, columns)
     resized = F.interpolate(image, size=other, mode="bicubic", align_corners=False)
     return resized[0].flatten(1).T  # (N, D)
+
+
+# --- convolutions ---
+# Convolutions on a grid of vectors: every place looks at its neighbours.
+#
+# x = x + convolution(relu(norm(x)))          (B, D, rows, columns), twice
+
+
+class ConvolutionalBlock(nn.Module):
+    """Two convolutions of 3×3 places, added to their input.
+
+    Each image is normalised on its own, not with the others of its batch, so that it is read alike
+    alone and among others.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.GroupNorm(1, width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.GroupNorm(1, width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x)

@@ -8,16 +8,62 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import UsageError
+from glassformer.inspect.figures import SCALING_ENDINGS, Point, check_ending, draw_scaling
+from glassformer.machine.host import machine
 from glassformer.models import row
-from glassformer.planning.devices import UTILIZATION, device_of
-from glassformer.planning.estimate import BEST_RATIO, Estimate, estimate, first_below, scaling
-from glassformer.planning.strategies import OVERLAP, memory
-from glassformer.planning.this_machine import this_machine
-from glassformer.planning.workload import check_model, workload
-from glassformer.story.figures import check_ending
-from glassformer.story.scaling_picture import ENDINGS, Point, draw
+from glassformer.planning.estimate import (
+    BEST_RATIO,
+    GIGA,
+    OVERLAP,
+    UTILIZATION,
+    Device,
+    Estimate,
+    check_model,
+    device_of,
+    estimate,
+    first_below,
+    memory,
+    scaling,
+    workload,
+)
 from glassformer.tables import Row, Table, html_table
 from glassformer.wording import counted, readable_size
+
+# --- this machine ---
+# This machine as a device to train on: its measured speed, and what is free of its memory.
+#
+# Several processes on it (`train --devices 2`) are several devices, each with a share of both.
+
+LOOPBACK = 1.5 * GIGA  # bytes per second between two processes here
+PYTHON = 0.75 * GIGA  # bytes of a process that has imported torch and Lightning
+ROOM = 0.9  # share of the memory that a training may use
+UNKNOWN = 8 * GIGA
+
+
+def this_machine(width: int, processes: int = 1) -> tuple[Device, str]:
+    """The device for a model of this width, and the precision that it trains in."""
+    here = machine(width=width)
+    if processes > here.cores_usable:
+        raise UsageError(
+            f"this machine has {counted(here.cores_usable, 'core')} for {processes:,} devices. "
+            "Pass a smaller --devices, or name the kind of other devices with --device-kind."
+        )
+    speed = here.probe[here.precision].at(width)
+    return Device(
+        name="this machine" if processes == 1 else "process on this machine",
+        flops=1e12 * (speed.tflops if speed else 0.05) / processes,
+        memory=ROOM * (here.memory_bytes or UNKNOWN) / processes,
+        per_node=processes,
+        within=LOOPBACK,
+        between=LOOPBACK,
+        price=None,
+        reserved=PYTHON,
+        start=1e-4,
+        is_measured=True,
+    ), here.precision
+
+
+# --- plan ---
 
 SEQUENCES = 512  # in a batch, as GPT-2 was trained
 NIGHT = 8 * 3600.0  # seconds
@@ -163,7 +209,7 @@ def plan(
     training scales, .png or .svg.
     """
     if out is not None:
-        check_ending(Path(out), ENDINGS)
+        check_ending(Path(out), SCALING_ENDINGS)
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}. Pass the price of a device and hour in dollars.")
     for name, value in (("tokens", tokens), ("batch-tokens", batch_tokens)):
@@ -195,7 +241,7 @@ def plan(
         points = [Point(each.devices, each.seconds, each.efficiency) for each in curve]
         title = f"{work.name} on {device.name}"
         about = f"{result.rows['data'].partition(';')[0]}; {result.rows['assumed']}"
-        draw(title, about, points, devices, Path(out))
+        draw_scaling(title, about, points, devices, Path(out))
     return result
 
 

@@ -6,16 +6,21 @@ and its files in a model folder.
 
 from pathlib import Path
 
-from glassformer.atomic_files import read_json
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.caption import CaptionPreprocessing
-from glassformer.preprocessing.image import ImagePreprocessing
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.files import read_json
+from glassformer.preprocessing.images import (
+    CaptionPreprocessing,
+    ImagePreprocessing,
+    PalettePreprocessing,
+)
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
-from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    SkipGramPreprocessing,
+    TextPreprocessing,
+)
 
 __all__ = ["KINDS", "SETTINGS", "Preprocessing", "load_preprocessing"]
 

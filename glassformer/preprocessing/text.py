@@ -1,28 +1,39 @@
 """Texts: a tokenizer, and the special tokens around a text that is read as a whole."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from tempfile import TemporaryFile
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from pydantic import Field, field_validator, model_validator
+from torch import Tensor
 
-from glassformer.config import Config, Names
+from glassformer.config import Config, Count, Names
+from glassformer.data.batches import open_tokens, write_tokens
 from glassformer.data.chats import TEMPLATE
-from glassformer.data.corpus import stream_documents
-from glassformer.data.labelled_examples import read_examples, read_texts
+from glassformer.data.documents import stream_documents
+from glassformer.data.labelled_texts import read_examples, read_texts
+from glassformer.data.rows import Array
 from glassformer.data.tag_schemes import SchemeName
-from glassformer.data.token_windows import Ids, open_tokens, write_tokens
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.labelled import LabelledExample, LabelledInputs
-from glassformer.preprocessing.preprocessing import tokenizer_field
-from glassformer.preprocessing.text_input import TextInput
-from glassformer.text.byte_count import ByteCount, ByteCounter
-from glassformer.text.framing import MASKS, Frame, readable
-from glassformer.text.tokenizers import Tokenizer
-from glassformer.text.word_cache import WordCache, id_type, ids_of
+from glassformer.preprocessing.preprocessing import (
+    LabelledExample,
+    LabelledInputs,
+    Preprocessing,
+    TextInput,
+    begins_word,
+    tokenizer_field,
+)
+from glassformer.text.tokenizers import MASKS, START, Frame, Tokenizer, encode_texts, readable
+from glassformer.text.word_cache import Ids, WordCache, id_type, ids_of
+from glassformer.text.words import ByteCount, ByteCounter
 from glassformer.wording import beginning
+
+# --- text ---
 
 TRIED = 60  # characters of a text in a command to try
 
@@ -231,3 +242,324 @@ class MaskedTextPreprocessing(MaskedConfig, TextPreprocessing):
                 mask_name=self.mask_name,
             ),
         )
+
+
+# --- masking ---
+# Masking: which tokens are hidden from an encoder that learns to predict them.
+#
+# Of the tokens to predict, usually 15%, 80% are hidden behind [MASK], 10% are replaced by a random
+# token, and 10% are left as they are, so that the model cannot rely on what it sees.
+
+HIDDEN, REPLACED = 0.8, 0.1  # the rest is left as it is
+
+
+class MaskedBatch(NamedTuple):
+    """Windows as the model sees them, the positions to predict, and the tokens hidden there."""
+
+    ids: Tensor
+    is_asked: Tensor
+    targets: Tensor
+
+
+class Masking:
+    """Which tokens are hidden, and behind what; for a model that sees `limit` tokens at once."""
+
+    def __init__(self, preprocessing: MaskedTextPreprocessing, limit: int) -> None:
+        tokenizer = preprocessing.tokenizer
+        self.share = preprocessing.mlm_probability
+        self.frame = preprocessing.frame(limit)
+        self.room = self.frame.room or limit
+        special = set(tokenizer.special_tokens.values())
+        self.mask = preprocessing.mask
+        self._is_text = np.array([id not in special for id in range(tokenizer.vocab_size)])
+        self._text = np.flatnonzero(self._is_text)
+        self._continues = None
+        if preprocessing.whole_word_masking:
+            ids = range(tokenizer.vocab_size)
+            self._continues = np.array([begins_word(tokenizer, id) is False for id in ids])
+
+    def batch(self, windows: Array, seed: tuple[int, int]) -> MaskedBatch:
+        """Windows (B, T) in their frame, with some of their tokens hidden."""
+        shown, is_asked = self.hide(windows, np.random.default_rng(seed))
+        before, after = self.frame.before, self.frame.after
+        sides = ((0, 0), (len(before), len(after)))
+        ids = np.pad(shown, sides)
+        ids[:, : len(before)] = before
+        ids[:, ids.shape[1] - len(after) :] = after
+        return MaskedBatch(
+            torch.from_numpy(ids),
+            torch.from_numpy(np.pad(is_asked, sides)),
+            torch.from_numpy(windows[is_asked]),
+        )
+
+    def hide(self, windows: Array, random: np.random.Generator) -> tuple[Array, Array]:
+        """The windows as the model sees them, and the positions to predict; both (B, T)."""
+        is_asked = self._drawn(windows, random) & self._is_text[windows]
+        if not is_asked.any():  # a batch with nothing to predict would have no loss
+            candidates = np.argwhere(self._is_text[windows])
+            if len(candidates):
+                is_asked[tuple(candidates[random.integers(len(candidates))])] = True
+        luck = random.random(windows.shape)
+        shown = windows.copy()
+        shown[is_asked & (luck < HIDDEN)] = self.mask
+        replaced = is_asked & (luck >= HIDDEN) & (luck < HIDDEN + REPLACED)
+        shown[replaced] = random.choice(self._text, size=int(replaced.sum()))
+        return shown, is_asked
+
+    def _drawn(self, windows: Array, random: np.random.Generator) -> Array:
+        luck = random.random(windows.shape)
+        if self._continues is not None:  # the pieces of a word share the luck of its first
+            begins = ~self._continues[windows]
+            begins[:, 0] = True
+            place = np.where(begins, np.arange(windows.shape[1]), 0)
+            luck = np.take_along_axis(luck, np.maximum.accumulate(place, axis=1), axis=1)
+        return luck < self.share
+
+
+# --- skip gram ---
+# Skip-gram: which words of a text are neighbours, and which random words are not.
+#
+#     the train left the old station        train: (train, left) (train, old) (train, station) …
+#
+# Punctuation, unknown words and a part of the frequent words are left out first, so that a window
+# reaches over them.
+
+OUTSIDE = -1  # the text number of places that contain no word
+
+
+class SkipGramConfig(Config):
+    """Which words are neighbours, and what they are compared with."""
+
+    window: Count = Field(5, ge=1, le=64)
+    """How many words away a neighbour may be, on each side; near ones count more."""
+    num_negatives: Count = Field(5, ge=1, le=1024)
+    """Random words that each pair is weighed against."""
+    subsampling: float = Field(1e-3, ge=0, le=1)
+    """Words with a larger share of the text are left out at random, the more often the more
+    frequent they are; 0: none."""
+    smoothing: float = Field(0.75, ge=0, le=1)
+    """Random words are drawn by their frequency to this power."""
+
+
+class SkipGramPreprocessing(SkipGramConfig, TextPreprocessing):
+    """Texts as words and their neighbours."""
+
+    kind: ClassVar[str] = "skip_gram"
+
+
+class SkipGramBatch(NamedTuple):
+    """Rows of words, the text that each word belongs to, and random words for each row."""
+
+    ids: Tensor
+    """(B, T)"""
+    texts: Tensor
+    """(B, T) numbers of texts: words of two texts are no neighbours; -1: not a word."""
+    negatives: Tensor
+    """(B, K)"""
+
+
+class SkipGram:
+    """Rows of neighbours from windows of text; `counts` is how often each token occurs."""
+
+    def __init__(self, preprocessing: SkipGramPreprocessing, counts: Array) -> None:
+        tokenizer = preprocessing.tokenizer
+        self.window, self.num_negatives = preprocessing.window, preprocessing.num_negatives
+        self._end = tokenizer.end_of_text
+        is_word = are_words(tokenizer, len(counts))
+        words = np.where(is_word, counts, 0).astype(np.float64)
+        share = words / max(words.sum(), 1.0)
+        # Mikolov et al. 2013, as in their program: √(t / f) + t / f.
+        ratio = preprocessing.subsampling / np.maximum(share, 1e-12)
+        kept = np.sqrt(ratio) + ratio if preprocessing.subsampling else np.ones_like(share)
+        self._kept = np.where(is_word, kept, 0.0)
+        smooth = np.where(words > 0, words**preprocessing.smoothing, 0.0)
+        if not smooth.any():  # nothing was counted: all words alike
+            smooth = is_word.astype(np.float64)
+        self._drawn = np.cumsum(smooth) / max(smooth.sum(), 1.0)
+
+    def batch(self, windows: Array, seed: tuple[int, ...], num_negatives: int) -> SkipGramBatch:
+        """Windows (B, T) of ids, and `num_negatives` random words for each row."""
+        random = np.random.default_rng(seed)
+        is_kept = random.random(windows.shape) < self._kept[windows]
+        texts = np.cumsum(windows == self._end, axis=1)  # (B, T)
+        order = np.argsort(~is_kept, axis=1, kind="stable")  # what is kept moves to the left
+        place = np.where(np.take_along_axis(is_kept, order, 1), order, -1)
+        longest = max(1, int((place >= 0).sum(axis=1).max()))
+        order, place = order[:, :longest], place[:, :longest]  # (B, T') the rest is empty
+        drawn = random.random((len(windows), num_negatives))
+        negatives = np.searchsorted(self._drawn, drawn, side="right")
+        return SkipGramBatch(
+            torch.from_numpy(np.take_along_axis(windows, order, 1)),
+            torch.from_numpy(np.where(place < 0, OUTSIDE, np.take_along_axis(texts, order, 1))),
+            torch.from_numpy(np.minimum(negatives, len(self._drawn) - 1)),
+        )
+
+
+def are_words(tokenizer: Tokenizer, size: int) -> Array:
+    """(V,) whether each token is a word or a part of one: known, with a letter or a digit."""
+    others = {*tokenizer.special_tokens.values(), tokenizer.unknown}
+
+    def spelled(id: int) -> str:
+        if tokenizer.is_byte_level:  # half a character is no letter
+            return tokenizer.token_bytes(id).decode(errors="ignore")
+        return tokenizer.token(id)
+
+    known = min(size, tokenizer.vocab_size)
+    found = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(known)]
+    return np.array(found + [False] * (size - known))
+
+
+# --- pair ---
+# Sentence pairs: the tokenizers of both sides, and the special tokens around a sentence.
+#
+# source   A man sleeps . <end>
+# target   <start> Ein Mann schläft . <end>
+
+RowEncoder = Callable[[Sequence[str]], list[bytes]]
+
+_MARGIN, _EXTRA = 1.2, 10  # a new sentence may need more than any in training
+
+
+class TargetLength(Config):
+    """How long translations were in training: at most ratio × source + offset tokens, both counted
+    with their ends."""
+
+    ratio: float = Field(ge=0)
+    offset: int = Field(ge=0)
+
+    @classmethod
+    def of(cls, sources: Array, targets: Array) -> "TargetLength":
+        """The bound of pairs with these lengths. The ratio is one that 99% of the pairs keep to, so
+        that a few odd pairs raise the offset, not the limit of every long sentence."""
+        ratio = math.ceil(np.quantile(targets / sources, 0.99) * 1000) / 1000
+        return cls(ratio=ratio, offset=max(0, math.ceil((targets - ratio * sources).max())))
+
+    def or_longer(self, before: "TargetLength | None") -> "TargetLength":
+        """The bound of these pairs and of those that a model was trained on before."""
+        if before is None:
+            return self
+        longest = max(self.ratio, before.ratio), max(self.offset, before.offset)
+        return TargetLength(ratio=longest[0], offset=longest[1])
+
+    def limit(self, num_source: int) -> int:
+        """The most tokens to write for a source of so many: what training saw, and a margin."""
+        return math.ceil(_MARGIN * (self.ratio * num_source + self.offset)) + _EXTRA
+
+
+class PairPreprocessing(Preprocessing):
+    """Two languages, with one vocabulary or one each."""
+
+    kind: ClassVar[str] = "pair"
+
+    tokenizer: Tokenizer = tokenizer_field()
+    target_tokenizer: Tokenizer | None = tokenizer_field(default=None)
+    """None: both sides share one vocabulary."""
+    source_column: str | None = None
+    """The columns (or languages) of the training data."""
+    target_column: str | None = None
+    reverse: bool = False
+    """The training data was read from target to source."""
+    start_token: str | None = None
+    """The token that the decoder reads before its first word; null: <|startoftext|>, or the end."""
+    shares_ids: bool = False
+    """Both tokenizers number their tokens alike: one vocabulary, with its own rules for each
+    side."""
+    target_length: TargetLength | None = None
+    """None: unknown, so only the model's context limits the length of a translation."""
+
+    @model_validator(mode="after")
+    def _has_ends(self) -> "PairPreprocessing":
+        if any(each.end_of_text is None for each in self.tokenizers.values()):
+            raise ValueError("the tokenizer of a translator needs an end-of-text token")
+        if self.start_token not in (None, *self.target.special_tokens):
+            raise ValueError(f"the tokenizer has no special token {self.start_token}")
+        return self
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        found = super().sizes
+        if self.shares_ids:
+            both = [size for size in found.values() if size is not None]
+            return {"vocab_size": max(both), "target_vocab_size": None}
+        return found
+
+    @property
+    def source(self) -> Tokenizer:
+        return self.tokenizer
+
+    @property
+    def target(self) -> Tokenizer:
+        return self.target_tokenizer or self.tokenizer
+
+    @property
+    def start(self) -> int:
+        """The token that the decoder reads before its first word."""
+        return self.target.special_tokens.get(self.start_token or START, self.end)
+
+    @property
+    def forbidden(self) -> tuple[int, ...]:
+        """Tokens that are never written. Imported models have not learned to avoid their start
+        token, which is their padding."""
+        return (self.start,) if self.start_token is not None and self.start != self.end else ()
+
+    @property
+    def end(self) -> int:
+        return cast(int, self.target.end_of_text)  # which has been validated
+
+    @property
+    def text_inputs(self) -> tuple[TextInput, ...]:
+        source = TextInput(
+            tokenizer="tokenizer",
+            after=(cast(int, self.source.end_of_text),),
+            is_read_as_a_whole=True,
+            carries_blanks=self.source.carries_blanks,
+        )
+        target = TextInput(
+            tokenizer="target_tokenizer" if self.target_tokenizer else "tokenizer",
+            before=(self.start,),
+            after=(self.end,),
+            is_read_as_a_whole=True,
+            carries_blanks=self.target.carries_blanks,
+            end=self.end,
+            forbidden=self.forbidden,
+        )
+        return source, target
+
+    def encode_source(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sentences as the encoder reads them."""
+        end = cast(int, self.source.end_of_text)
+        return [[*ids, end] for ids in encode_texts(self.source, texts)]
+
+    def encode_target(self, texts: Sequence[str]) -> list[list[int]]:
+        """Sentences as the decoder writes them."""
+        return [[self.start, *ids, self.end] for ids in encode_texts(self.target, texts)]
+
+    def row_encoders(self) -> tuple[RowEncoder, RowEncoder]:
+        """The same for many sentences of both sides: each row as the bytes of its ids."""
+        end = cast(int, self.source.end_of_text)
+        return (
+            _row_encoder(self.source, self.dtype, before=(), after=(end,)),
+            _row_encoder(self.target, self.dtype, before=(self.start,), after=(self.end,)),
+        )
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest type that holds every id of both sides."""
+        return id_type(max(each.vocab_size for each in self.tokenizers.values()))
+
+    def longest_target(self, num_source: int, context: int) -> int:
+        """The most tokens of a translation, with its end, by a model with this context."""
+        if self.target_length is None:
+            return context
+        return min(context, self.target_length.limit(num_source))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.target.decode(ids).strip()
+
+
+def _row_encoder(
+    tokenizer: Tokenizer, dtype: npt.DTypeLike, before: Sequence[int], after: Sequence[int]
+) -> RowEncoder:
+    cache = WordCache(tokenizer, dtype)
+    first, last = (np.array(ids, dtype).tobytes() for ids in (before, after))
+    return lambda texts: [first + ids + last for ids in cache.encode(readable(tokenizer, texts))]

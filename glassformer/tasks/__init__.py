@@ -1,5 +1,6 @@
 """Every task by its name. A model is trained for one task; a task is a row of this table."""
 
+import importlib
 import os
 from pathlib import Path
 from typing import TypeVar, cast
@@ -9,40 +10,41 @@ import torch
 from glassformer.checkpoint.model_folder import GENERATION
 from glassformer.checkpoint.open import open_config, open_model
 from glassformer.errors import UsageError
+from glassformer.machine.host import prepare
 from glassformer.models import row
-from glassformer.nn import quantized
+from glassformer.nn import int8 as quantized
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.linear import pack_weights
-from glassformer.predict.predictor import Predictor
-from glassformer.runtime.host import prepare
-from glassformer.tasks import (
-    caption,
-    classify,
-    classify_images,
-    language,
-    masked,
-    paint,
-    probe,
-    tag,
-    translate,
-    word_vectors,
-)
-from glassformer.tasks.task import Task
+from glassformer.tasks.task import Predictor, Task
 
 PredictorT = TypeVar("PredictorT", bound=Predictor)
 
-TASKS: dict[str, Task] = {
-    "language": language.TASK,
-    "masked": masked.TASK,
-    "classify": classify.TASK,
-    "tag": tag.TASK,
-    "translate": translate.TASK,
-    "paint": paint.TASK,
-    "probe": probe.TASK,
-    "classify-images": classify_images.TASK,
-    "caption": caption.TASK,
-    "word-vectors": word_vectors.TASK,
-}
+
+class _Table(dict[str, Task | str]):
+    """Tasks by name. Each is imported from its module when it is first asked for, so that using one
+    does not import the others."""
+
+    def __getitem__(self, name: str) -> Task:
+        task = super().__getitem__(name)
+        if isinstance(task, str):
+            task = self[name] = importlib.import_module(f"glassformer.tasks.{task}").TASK
+        return task
+
+
+TASKS = _Table(
+    {
+        "language": "language.task",
+        "masked": "masked.task",
+        "classify": "classify.task",
+        "tag": "tag.task",
+        "translate": "translate.task",
+        "paint": "paint.task",
+        "probe": "paint.probe",
+        "classify-images": "images.task",
+        "caption": "caption.task",
+        "word-vectors": "word_vectors.task",
+    }
+)
 
 
 def task_of(model: str) -> Task:

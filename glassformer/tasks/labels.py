@@ -17,14 +17,17 @@ from torch.nn import functional as F
 from glassformer import __version__
 from glassformer.checkpoint.open import open_config, open_preprocessing
 from glassformer.config import Config
-from glassformer.data.corpus import LabelledConfig
+from glassformer.data.batches import IGNORED, Buckets, LabelledRows
+from glassformer.data.documents import LabelledConfig
 from glassformer.data.labels import listed_with_counts, one_name
-from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows
 from glassformer.data.rows import Array
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.baseline import LinearBaseline
-from glassformer.evaluation.classification import (
+from glassformer.models import row
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.classify.baseline import LinearBaseline
+from glassformer.tasks.classify.predictor import LabelPredictor
+from glassformer.tasks.classify.scores import (
     WEIGH_CLASSES,
     Answers,
     Classification,
@@ -33,16 +36,11 @@ from glassformer.evaluation.classification import (
     judge,
     measure_of,
 )
-from glassformer.models import row
-from glassformer.predict.classify import LabelPredictor
-from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.kept_preprocessing import kept_preprocessing
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.row_batches import TRAIN, RowDataset
+from glassformer.tasks.rows import TRAIN, RowDataset
 from glassformer.tasks.task import Baseline, Habits, Objective, Say, Source, digest_of, say_data
-from glassformer.tasks.tokenizer_of_recipe import decided_by_tokenizer, learn_tokenizer
-from glassformer.text.tokenizer_sample import one_in
-from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.tasks.text_windows import decided_by_tokenizer, kept_preprocessing, learn_tokenizer
+from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from glassformer.config import Config, Count, Names, Values, parse, several
-from glassformer.config_errors import Origins
+from glassformer.config import Config, Count, Names, Origins, Values, parse, several
 from glassformer.durations import seconds_of
 from glassformer.errors import GlassformerError
 from glassformer.models import row

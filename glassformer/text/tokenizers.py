@@ -13,10 +13,15 @@ is thirteen ordinary characters.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from pathlib import Path
+from threading import RLock
 from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
@@ -24,9 +29,154 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import ByteLevel, TemplateProcessing
 
 from glassformer.errors import GlassformerError
-from glassformer.text.chunks import pieces_of
-from glassformer.text.tokenizer_limits import PROBE, check_growth, panics_as_errors
 from glassformer.wording import cause
+
+# --- chunks ---
+# Long text in pieces, and pieces in words, that encode to the same ids as the whole.
+#
+# A cut is safe where a non-space is followed by a space: no token reaches from a word into the
+# space
+# after it. The other side of a space is not safe: in GPT-2's ` ?\p{L}+` and `\s+(?!\S)`, the token
+# that a space belongs to depends on what follows it.
+#
+# A text may have no such place, like a genome or a page of Thai. It is cut every `LONGEST`
+# characters
+# all the same, since it could not be encoded otherwise: at such a cut, and only there, the tokens
+# may
+# differ from those of the whole text.
+
+SIZE = 32_768  # characters; large enough to make the cost per piece negligible
+LONGEST = 8 * SIZE  # characters in which there is no safe cut
+
+# Only spaces that all regex engines agree on: U+001C is one in Python but not in Oniguruma.
+_CUT = re.compile(r"\S(?=[ \t\r\n])")
+# From one safe cut to the next. Other spaces do not end a word, nor does the end of the text.
+_PLAIN_WORD = re.compile(r"\s*\S+|\s+")  # where there are no other spaces
+_WORD = re.compile(r"\s*\S+(?:[^\S \t\r\n]\s*\S+)*(?:[^\S \t\r\n]\s*\Z)?|\s+")
+
+
+@dataclass(slots=True)  # not frozen: that would double the time to make one
+class LongText:
+    """A text of any length that is read once, in parts that are cut anywhere, and its source."""
+
+    parts: Iterable[str]
+    source: str
+
+
+def has_single_blanks(text: str) -> bool:
+    """Whether all whitespace of a text is single blanks between words, as in most texts. Finding
+    that out takes a third of the time of taking a text apart."""
+    return text.isprintable() and "  " not in text and text[:1] != " " != text[-1:]
+
+
+def words_of(text: str) -> list[str]:
+    """The text from one safe cut to the next."""
+    if text.isprintable() and "  " not in text:  # all its spaces are single blanks: a faster way
+        words = text.replace(" ", "\0 ").split("\0")
+        return words if words[0] else words[1:]  # empty if the text is, or begins with a blank
+    is_plain = text.replace("\n", " ").replace("\t", " ").isprintable()
+    return (_PLAIN_WORD if is_plain else _WORD).findall(text)
+
+
+def pieces_of(texts: Iterable[str], size: int = SIZE, longest: int = LONGEST) -> Iterator[str]:
+    """Join a text that comes in parts cut anywhere, and cut it only where it is safe.
+
+    A piece ends at the first safe cut after `size` characters, or after `longest` if there is none.
+    """
+    rest = ""
+    for text in texts:
+        rest += text
+        start = 0
+        while len(rest) - start > size and (cut := _end_of_piece(rest, start, size, longest)):
+            yield rest[start:cut]
+            start = cut
+        rest = rest[start:]
+    if rest:
+        yield rest
+
+
+def _end_of_piece(text: str, start: int, size: int, longest: int) -> int:
+    """Where the piece that begins at `start` ends; 0 if that depends on more text."""
+    if found := _CUT.search(text, start + size - 1, start + longest + 1):
+        return found.end()
+    return start + longest if len(text) > start + longest else 0
+
+
+# --- tokenizer limits ---
+# Tokenizer files of unknown origin: what they may do to a text, and how their failures are told.
+#
+# The `tokenizers` library trusts its files: a file of a kilobyte can make a million tokens of
+# twenty
+# letters, and some make it panic, which in Python is not even an `Exception`.
+
+MOST_GROWTH = 64  # characters into which a file may turn one; known tokenizers stay below 20
+A_LOT = 1_000_000
+PROBE = "A line, 12 words: déjà vu 你好\n"  # what the first use of a tokenizer is tried on
+_STDERR = RLock()
+
+
+def check_growth(values: Any) -> None:
+    """Raise ValueError if the file, as JSON, replaces one character by very many."""
+    for part in ("normalizer", "decoder"):
+        growth = _growth(values.get(part)) if isinstance(values, dict) else 1.0
+        if growth > MOST_GROWTH:
+            up_to = f"up to {growth:,.0f}" if growth < A_LOT else f"more than {A_LOT:,}"
+            raise ValueError(f"its {part} replaces one character by {up_to} characters")
+
+
+def _growth(step: Any) -> float:
+    """By how much a step, or the steps in it one after the other, can lengthen a text."""
+    match step:
+        case {"type": "Sequence", "normalizers": [*steps]}:
+            return prod(map(_growth, steps))
+        case {"type": "Sequence", "decoders": [*steps]}:
+            return prod(map(_growth, steps))
+        case {"type": "Replace", "pattern": {"String": str(pattern)}, "content": str(content)}:
+            return max(1.0, len(content) / max(1, len(pattern)))
+        case {"type": "Replace", "content": str(content)}:  # a regex may match a single character
+            return max(1.0, len(content))
+        case {"type": "Prepend", "prepend": str(prefix)}:
+            return 1.0 + len(prefix)
+    return 1.0
+
+
+@contextmanager
+def panics_as_errors(what: str, is_silent: bool = True) -> Iterator[None]:
+    """Turn a panic of the library into an error that begins with `what`. It prints a report before
+    it can be caught, unless this `is_silent`."""
+    try:
+        with _no_stderr() if is_silent else nullcontext():
+            yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        problem = str(error).partition("\n")[0]
+        raise GlassformerError(f"{what} ({problem}). Use another tokenizer.") from None
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """The report is written to the file behind stderr, which all threads share: two that swap it at
+    once could lose it."""
+    with _STDERR:
+        try:
+            kept = os.dup(2)
+        except OSError:  # there is no stderr
+            yield
+            return
+        silent = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(silent, 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(silent)
+            os.close(kept)
+
+
+# --- tokenizers ---
 
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -397,3 +547,78 @@ def readable_bytes(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         broken = "".join(f"<0x{byte:02X}>" for byte in raw[error.start : error.end])
         return raw[: error.start].decode() + broken + readable_bytes(raw[error.end :])
+
+
+# --- framing ---
+# The special tokens around a text that is read as a whole, and how a long text is shortened.
+#
+# BERT    [CLS] a fine film [SEP]
+# GPT           a fine film <|endoftext|>     its last state sums up the text
+# others        a fine film
+#
+# A tokenizer of another tool that has its own rule for these tokens (a post-processor) keeps it.
+
+MASK, BEGIN, SEPARATE, PAD = "[MASK]", "[CLS]", "[SEP]", "[PAD]"
+START = "<|startoftext|>"  # read by a decoder before the first word of its answer
+BERT_TOKENS = (PAD, BEGIN, SEPARATE, MASK)
+MASKS = (MASK, "<mask>")  # the second is RoBERTa's
+
+
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of each text."""
+    return tokenizer.encode_batch(readable(tokenizer, texts))
+
+
+def readable(tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+    """The texts as they are encoded. Where tokens include the space before a word, the first word
+    gets one, too: so a word has the same tokens everywhere. A tokenizer of another tool reads texts
+    as it did there."""
+    if tokenizer.carries_blanks and tokenizer.own_frame is None:
+        texts = [text if text[:1].isspace() else f" {text}" for text in texts]
+    return tokenizer.without_unknown(texts)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Ids before and after those of a text, and the limit for all of them together."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    limit: int | None
+    is_causal: bool = False
+    """The model sees only what came before."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, limit: int | None, is_causal: bool) -> "Frame":
+        special, end = tokenizer.special_tokens, tokenizer.end_of_text
+        before, after = tokenizer.own_frame or ((), ())
+        if before or after:
+            if is_causal and not after and end is not None:
+                after = (end,)
+            return cls(before, after, limit, is_causal)
+        if BEGIN in special and SEPARATE in special:
+            return cls((special[BEGIN],), (special[SEPARATE],), limit, is_causal)
+        return cls((), (end,) if is_causal and end is not None else (), limit, is_causal)
+
+    @property
+    def room(self) -> int | None:
+        """Number of tokens left for the text itself."""
+        return self.limit and max(1, self.limit - len(self.before) - len(self.after))
+
+    def is_too_long(self, ids: Sequence[int]) -> bool:
+        return self.room is not None and len(ids) > self.room
+
+    def put(self, ids: Sequence[int]) -> Sequence[int]:
+        """The text in its frame. A text that is too long is reduced to its beginning, a quarter of
+        the room, and its end: the topic often comes first, the verdict last."""
+        if self.room is not None and len(ids) > self.room:
+            first = self.room // 4
+            ids = [*ids[:first], *ids[len(ids) - (self.room - first) :]]
+        if len(ids) and not (self.before or self.after):
+            return ids
+        # A text without words still needs one token.
+        return [*self.before, *ids, *self.after] or [0]
+
+    def put_again(self, row: Sequence[int]) -> Sequence[int]:
+        """A row that was framed for another limit, framed for this one."""
+        return self.put(row[len(self.before) : len(row) - len(self.after)])

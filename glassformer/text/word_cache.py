@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import GlassformerError
-from glassformer.text.chunks import SIZE, LongText, pieces_of, words_of
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import SIZE, LongText, Tokenizer, pieces_of, words_of
 
 Ids = npt.NDArray[np.unsignedinteger]
 

@@ -12,9 +12,10 @@ optimizer knows about it:
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,17 +25,63 @@ from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
+from torch.nn.utils import get_total_norm
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import GlassformerError
+from glassformer.machine import processes
+from glassformer.machine.host import Setup
+from glassformer.machine.processes import divided_like, own_part, whole
 from glassformer.nn.blocks import Stack
-from glassformer.runtime import processes
-from glassformer.runtime.divided import divided_like, whole
-from glassformer.runtime.host import Setup
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
-from glassformer.training.gradients import are_finite, clip
 from glassformer.training.optimizer import clipped_together, optimizer_of
-from glassformer.training.recomputing import recompute_activations
+
+# --- gradients ---
+# The size of a gradient: whether it is finite, and how it is clipped.
+
+
+def are_finite(parameters: Iterable[nn.Parameter]) -> bool:
+    return bool(_norm(_numbers(parameters)).isfinite())
+
+
+def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
+    """Scale all gradients together so that their norm is at most so much."""
+    numbers = _numbers(parameters)
+    share = (most / (_norm(numbers) + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_([own_part(each) for each in numbers], share)
+
+
+def _norm(numbers: list[Tensor]) -> Tensor:
+    return whole(get_total_norm(numbers))
+
+
+def _numbers(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
+    """The numbers of each gradient; of a sparse one, those of the rows that it has."""
+    numbers = []
+    for parameter in parameters:
+        if (gradient := parameter.grad) is None:
+            continue
+        if gradient.is_sparse:
+            gradient = parameter.grad = gradient.coalesce()  # each row once
+        numbers.append(gradient.values() if gradient.is_sparse else gradient)
+    return numbers
+
+
+# --- recomputing ---
+# Activation checkpointing: a block keeps its input only, and computes the rest once more when the
+# backward pass needs it. Less memory, a third more operations, the same numbers.
+
+
+def recompute_activations(model: nn.Module) -> None:
+    """Recompute those of all blocks of a model. Copies of the model have to be made before."""
+    for stack in model.modules():
+        if isinstance(stack, Stack):
+            for block in stack:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+# --- learner ---
 
 LOWER = "Lower the learning rate, e.g. --set training.learning_rate=1e-4."  # if training diverges
 PRECISIONS: dict[str, Any] = {

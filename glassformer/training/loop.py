@@ -16,26 +16,20 @@ from typing import Any
 import torch
 
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.snapshots import save_snapshot
+from glassformer.checkpoint.run_record import save_snapshot
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.result import Result
-from glassformer.runtime import processes
-from glassformer.runtime.random_seeds import seed_step
+from glassformer.machine import processes
+from glassformer.machine.seeds import seed_step
+from glassformer.tasks.evaluating import Result
 from glassformer.tasks.recipe import DecidedTraining, Replan
 from glassformer.training.finetuning import lora_to_keep, model_to_keep
 from glassformer.training.learner import LOWER, Learner, update_batches
-from glassformer.training.model_card import count_parameters, model_card
-from glassformer.training.progress import Progress, StatusLine, name_in_line
-from glassformer.training.resume_changes import essence
-from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import RunLog
-from glassformer.training.saved_state import Standing, new_state
-from glassformer.training.schedule import rate_of
-from glassformer.training.signals import StopRequest
-from glassformer.training.smaller_preset import advice
-from glassformer.training.snapshot_plan import snapshot_steps
-from glassformer.training.time_limit import FEW, TimeLimit
+from glassformer.training.outcome import count_parameters, model_card
+from glassformer.training.progress import Progress, RunLog, StatusLine, StopRequest, name_in_line
+from glassformer.training.run_folder import RunFolder, Standing, essence, new_state
+from glassformer.training.schedule import rate_of, snapshot_steps
+from glassformer.training.time_limit import FEW, TimeLimit, advice
 from glassformer.wording import clock, counted
 
 

@@ -9,15 +9,123 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from glassformer.atomic_files import check_folder, new_folder
+from glassformer.errors import UsageError
+from glassformer.files import check_folder, new_folder
+from glassformer.machine.host import Setup, silently
+from glassformer.machine.host import prepare as prepare_machine
 from glassformer.models import row
-from glassformer.runtime.host import Setup, silently
-from glassformer.runtime.host import prepare as prepare_machine
 from glassformer.tasks import task_of
-from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Objective, Say
-from glassformer.training.defaults import gentler, with_model, with_training
+from glassformer.tasks.recipe import FinetuneConfig, Recipe, TrainingConfig, model_config
+from glassformer.tasks.task import Dataset, Habits, Objective, Say, Source
 from glassformer.training.finetuning import with_start
+from glassformer.training.recipes import make_recipe
+
+# --- defaults ---
+# Every choice that a recipe leaves open is made here; every value that it gives is kept.
+#
+#     data  →  size of the model  →  batch size  →  steps  →  learning rate, validation, saving …
+#
+# A larger model for more data, as many steps as the data is worth reading, and a learning rate for
+# the model's width.
+
+MOST_STEPS = 20_000
+GENTLER = 0.1  # times the usual learning rate, for a model that is trained further
+PUBLISHED = 1.7e-4  # learning rate of published models, by AdamW
+BOLDER = 10  # times as large with LoRA, whose matrices begin at random and at zero
+WIDTH = 128  # up to which the learning rates of a task's habits hold
+
+
+def with_model(recipe: Recipe, source: Source) -> Recipe:
+    """The recipe with every size of the model, and with what else the data decides."""
+    decided = source.decided(recipe)
+    for key, value in decided["model"].items():
+        if recipe.model.get(key) not in (None, value):
+            raise UsageError(
+                f"model.{key} is {recipe.model[key]}, but the data determines it: it must be "
+                f"{value}. Leave it out."
+            )
+    model = recipe.model | decided.pop("model")
+    if recipe.is_open and recipe.start is None:
+        # The largest preset that this much data is enough for.
+        sizes = row(recipe.model_name).sizes
+        model["preset"] = next(name for least, name in sizes if source.num_items >= least)
+    values = recipe.model_dump(mode="json")
+    named = {"name": recipe.model_name, "preset": model.get("preset")}
+    config = model_config(model, is_complete=recipe.continues)
+    source.preprocessing.check_model(config, "the data", "Leave it out of the recipe.")
+    values["model"] = named | config.model_dump(mode="json")
+    for section, keys in decided.items():
+        values[section] |= keys
+    return make_recipe(values)
+
+
+def gentler(habits: Habits, start: FinetuneConfig | None) -> Habits:
+    """The habits of a training that begins with a trained model."""
+    if start is None:
+        return habits
+    if start.published:
+        rate = PUBLISHED * (BOLDER if start.lora_rank else 1)
+        return replace(habits, optimizer="adamw", adamw=rate, ema=0.0)
+    if start.continues:
+        rates = {kind: getattr(habits, kind) * GENTLER for kind in ("muon", "adamw", "sgd")}
+        return replace(habits, **rates)
+    return habits
+
+
+def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
+    """The recipe with every number of the training."""
+    config = recipe.training
+    batch_size = config.per_device_train_batch_size or dataset.default_batch_size
+    per_epoch = dataset.batches(batch_size, config.seed).per_epoch
+    steps = config.max_steps or _steps(config, per_epoch, habits)
+    chosen = {
+        "optimizer": habits.optimizer,
+        "per_device_train_batch_size": batch_size,
+        "max_steps": steps,
+        "learning_rate": _learning_rate(config, dataset, habits),
+        "weight_decay": habits.weight_decay,
+        "ema": habits.ema,
+    }
+    chosen |= intervals(config.model_copy(update=chosen), dataset, steps)
+    values = recipe.model_dump(mode="json")
+    given = {key: value for key, value in values["training"].items() if value is not None}
+    return make_recipe(values | {"training": chosen | given})
+
+
+def intervals(config: TrainingConfig, dataset: Dataset, steps: int) -> dict[str, int]:
+    """What follows from the number of steps: the rise of the learning rate, and how often to
+    validate and to save."""
+    return {
+        "warmup_steps": min(100, steps // 10),
+        "eval_steps": _eval_steps(config, dataset, steps),
+        "save_steps": max(1, steps // 10),
+    }
+
+
+def _steps(config: TrainingConfig, batches_per_epoch: float, habits: Habits) -> int:
+    per_epoch = batches_per_epoch / config.batches_per_update
+    if config.num_train_epochs is not None:
+        return max(1, round(config.num_train_epochs * per_epoch))
+    return min(MOST_STEPS, max(habits.fewest_steps, int(habits.epochs * per_epoch)))
+
+
+def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> float:
+    """Wider models need smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions."""
+    usual: float = getattr(habits, config.optimizer or habits.optimizer)
+    width: int = getattr(dataset.model_config, "d_model", WIDTH)
+    return round(usual * min(1.0, (WIDTH / width) ** 0.5), 6)
+
+
+def _eval_steps(config: TrainingConfig, dataset: Dataset, steps: int) -> int:
+    """Twenty validations, or fewer if the data says so or they would take more than a sixth of the
+    time, but at least four. Reading an item costs a third of learning from it."""
+    rows = (config.per_device_train_batch_size or 1) * config.batches_per_update
+    items_per_step = rows * dataset.items_per_row
+    affordable = round(2 * dataset.num_validation_items / items_per_step)
+    return max(1, min(max(steps // dataset.most_validations, affordable), steps // 4))
+
+
+# --- preparation ---
 
 DATA = "data"  # in a run's folder
 

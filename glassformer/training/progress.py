@@ -1,14 +1,30 @@
 """What a person sees while a model trains: the numbers of each step, and samples as they come."""
 
+import csv
+import io
+import os
+import signal
+import threading
 import time
 from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
 
 from rich.cells import cell_len
 
+from glassformer.checkpoint.run_record import HEADING, METRICS, SAMPLES, read_metrics, rows_of
+from glassformer.errors import GlassformerError
+from glassformer.files import explained, sync, write_file
+from glassformer.machine import processes
+from glassformer.machine.processes import SIGNALS, outside_imports
 from glassformer.progress import BAR, ProgressLine, bar
-from glassformer.wording import clock, score_name
+from glassformer.wording import cause, clock, score_name
+
+# --- progress ---
 
 SHORT_BAR = 10
 LOG_WIDTH = 100
@@ -134,3 +150,213 @@ class Progress:
             return 0.0
         (first, begin), (last, end) = self._times[0], self._times[-1]
         return (last - first) * self._items_per_step / max(end - begin, 1e-9)
+
+
+# --- run log ---
+# The curves of a run: a CSV for people, and pages of TensorBoard or Weights & Biases.
+#
+# metrics.csv has nothing in it that depends on the clock, so that a run which was stopped and
+# resumed
+# leaves the same bytes as one which was not. Speed goes to the pages only.
+
+COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
+
+
+class RunLog:
+    """Appends rows by step. A resumed run first forgets what came after `resumed_at`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        measures: Sequence[str],
+        resumed_at: int = 0,
+        report_to: Sequence[str] = ("tensorboard",),
+    ) -> None:
+        self.columns = (*COLUMNS, *(f"val_{name}" for name in measures))
+        self.path = folder / METRICS
+        found, self.num_damaged = rows_of(self.path, self.columns)
+        rows = [row for row in found if int(row["step"]) <= resumed_at]
+        text = io.StringIO()
+        table = csv.DictWriter(text, self.columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        write_file(self.path, text.getvalue())
+        self.samples = folder / SAMPLES
+        write_file(self.samples, "".join(_samples_until(self.samples, resumed_at)))
+        self._pages = [PAGES[name](folder, resumed_at) for name in report_to]
+
+    def write(self, step: int, values: dict[str, float], **clocked: float) -> None:
+        with explained(self.path), self.path.open("a", newline="") as file:
+            row: dict[str, Any] = {"step": step} | values
+            csv.DictWriter(file, self.columns, lineterminator="\n").writerow(row)
+        for page in self._pages:
+            page.write(step, values | clocked)
+
+    def sample(self, step: int, text: str) -> None:
+        with explained(self.samples), self.samples.open("a", encoding="utf-8", newline="") as file:
+            file.write(f"--- step {step} ---\n{text}\n")
+        for page in self._pages:
+            page.sample(step, text)
+
+    def sync(self) -> None:
+        """Flush the logs to disk before a state is saved: no state may be newer than its logs."""
+        for path in (self.path, self.samples):
+            with explained(path):
+                sync(path)
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    pass
+
+
+class NoLog(RunLog):
+    """The log of a process that leaves the writing to the first one."""
+
+    num_damaged = 0
+    __init__ = write = sample = sync = close = _ignore
+
+
+class TensorBoard:
+    """Events beside metrics.csv, for `tensorboard --logdir RUN`."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self._events = SummaryWriter(str(folder), purge_step=resumed_at + 1, flush_secs=10)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self._events.add_scalar(name, value, step)
+
+    def sample(self, step: int, text: str) -> None:
+        self._events.add_text("sample", text, step)
+
+    def close(self) -> None:
+        self._events.close()
+
+
+class WeightsAndBiases:
+    """A run of the project glassformer for each start of a training; its steps count on."""
+
+    def __init__(self, folder: Path, resumed_at: int) -> None:
+        import wandb
+
+        try:
+            self._run = wandb.init(project="glassformer", group=folder.name, dir=str(folder.parent))
+        except Exception as error:  # a network and an account stand behind that call
+            raise GlassformerError(
+                f"Weights & Biases: {cause(error)}. Fix this, or remove wandb from report_to."
+            ) from error
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        self._run.log(values, step=step)
+
+    def sample(self, step: int, text: str) -> None:
+        self._run.log({"sample": text}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+PAGES: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
+
+
+def best_loss(folder: Path) -> float:
+    """The lowest validation loss of a run that has validated."""
+    rows = read_metrics(folder / METRICS)
+    return min(float(row["val_loss"]) for row in rows if row["val_loss"])
+
+
+def _samples_until(path: Path, step: int) -> Iterator[str]:
+    """The lines of samples.txt up to the sample of `step`."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        for line in file:
+            if (heading := HEADING.fullmatch(line)) and int(heading[1]) > step:
+                return
+            yield line
+
+
+# --- signals ---
+# Ctrl-C and SIGTERM during training: the step under way is finished and saved, then it stops.
+
+
+class Interruption(BaseException):
+    """A signal came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+@contextmanager
+def _handled(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Signals have these handlers inside the `with` block, and their former ones afterwards. Only
+    the main thread of a program receives signals: in another one, nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside, a signal raises an Interruption: there is nothing that would have to be finished.
+    Further signals are ignored until that has been reported."""
+
+    def stop(number: int) -> None:
+        for each in SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interruption(number)
+
+    with _handled(dict.fromkeys(SIGNALS, outside_imports(stop))):
+        yield
+
+
+@contextmanager
+def without_handlers() -> Iterator[None]:
+    """Inside, a signal ends the process at once. Handlers in Python have to wait for calls into
+    torch to return, and waiting for another process may take for ever."""
+    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    with _handled(dict.fromkeys(numbers, signal.SIG_DFL)):
+        yield
+
+
+class StopRequest:
+    """Whether a signal asked the training to stop. A second signal ends it at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Listen to signals inside the `with` block. A training in another thread than the main
+        one runs to its end."""
+        with _handled(dict.fromkeys(SIGNALS, self._stop)):
+            yield
+
+    def _stop(self, number: int, frame: FrameType | None = None) -> None:
+        if self.signal is not None:
+            if processes.here() is not None:  # the launcher may repeat what the terminal has sent
+                return
+            raise SystemExit(128 + number)
+        self.signal = number
+        if not processes.is_first():
+            return
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        # Not through a stream: the signal may have come while one was being written to.
+        os.write(2, f"{name}: stopping after this step …\n".encode())

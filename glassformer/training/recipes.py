@@ -5,8 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from glassformer.config import Values, parse, read_yaml
-from glassformer.config_errors import Origins, keys_of_section, located, nearest
+from glassformer.config import Origins, Values, keys_of_section, located, nearest, parse, read_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import MODELS, row
 from glassformer.tasks import task_of

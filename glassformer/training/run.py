@@ -22,41 +22,44 @@ from typing import TYPE_CHECKING, TextIO
 
 from torch import nn
 
-from glassformer.atomic_files import damage, write_json
 from glassformer.checkpoint.model_folder import GENERATION, WEIGHTS, load_model, save_model
 from glassformer.checkpoint.open import located, open_generation
-from glassformer.checkpoint.replaceable import check_kept
+from glassformer.checkpoint.run_record import check_kept
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
+from glassformer.files import damage, write_json
+from glassformer.machine import processes
+from glassformer.machine.host import Setup
+from glassformer.machine.seeds import seed_step
 from glassformer.progress import ProgressLine
-from glassformer.runtime import processes
-from glassformer.runtime.host import Setup
-from glassformer.runtime.random_seeds import seed_step
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import DecidedTraining, Recipe, TrainingConfig
 from glassformer.tasks.task import Fit, Objective
-from glassformer.training.final_report import write_report
-from glassformer.training.final_test import add_test
 from glassformer.training.finetuning import new_model
-from glassformer.training.model_card import count_parameters, model_card
-from glassformer.training.outcome import Outcome
+from glassformer.training.outcome import Outcome, count_parameters, model_card
 from glassformer.training.preparation import prepare, prepared, use_machine
-from glassformer.training.progress import Progress
-from glassformer.training.resume_changes import essence
-from glassformer.training.run_folder import REPORT, RunFolder
-from glassformer.training.run_log import NoLog, RunLog
-from glassformer.training.saved_state import (
+from glassformer.training.progress import (
+    Interruption,
+    NoLog,
+    Progress,
+    RunLog,
+    interruptible,
+    without_handlers,
+)
+from glassformer.training.report import add_test, write_report
+from glassformer.training.run_folder import (
+    REPORT,
+    RunFolder,
     Standing,
     StepState,
     check_best,
     check_fit,
     checked,
+    essence,
     new_state,
 )
-from glassformer.training.signals import Interruption, interruptible, without_handlers
-from glassformer.training.snapshot_plan import size_of, snapshot_steps
-from glassformer.training.time_limit import TimeLimit
-from glassformer.training.timing import bytes_per_parameter, choose_threads
+from glassformer.training.schedule import size_of, snapshot_steps
+from glassformer.training.time_limit import TimeLimit, bytes_per_parameter, choose_threads
 from glassformer.wording import clock, counted, install, readable_size
 
 if TYPE_CHECKING:

@@ -18,12 +18,24 @@ runs/gpt-notes/
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
 
-from glassformer.atomic_files import (
+import torch
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from torch import Tensor
+from torch.optim import SGD, Optimizer
+
+from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
+from glassformer.checkpoint.model_folder import WEIGHTS, file_names
+from glassformer.checkpoint.run_record import forget_snapshots
+from glassformer.checkpoint.training_state import load_values
+from glassformer.config import Values, flatten, read_yaml, reason, write_yaml
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.files import (
     MANIFEST,
     check_folder,
     damage,
@@ -34,22 +46,246 @@ from glassformer.atomic_files import (
     take_place,
     write_file,
 )
-from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
-from glassformer.checkpoint.model_folder import WEIGHTS, file_names
-from glassformer.checkpoint.snapshots import forget_snapshots
-from glassformer.checkpoint.training_state import load_values
-from glassformer.config import read_yaml, write_yaml
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.machine.facts import cpu_name
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
-from glassformer.training.recipes import make_recipe
-from glassformer.training.resume_changes import changes_between, essence, in_words, refused
-from glassformer.training.saved_state import (
-    OLD_KEY,
-    SavedState,
-    StepState,
-    checked,
-)
+from glassformer.training.recipes import complete, make_recipe, merge
+
+# --- resume changes ---
+# How recipes differ, key by key, and with which differences a run can continue.
+
+Change = tuple[str, Any, Any]  # a key, its value before, its value now
+
+# These change what is written and when, never what the model becomes.
+HARMLESS = {
+    f"training.{key}"
+    for key in ("save_steps", "save_total_limit", "snapshots", "logging_steps", "report_to")
+}
+
+# These change who computes what: the model stays the same up to rounding.
+DIVISION = {
+    f"training.{key}" for key in ("devices", "num_nodes", "strategy", "checkpoint_activations")
+}
+REPLANS = "training.replans"
+ACCUMULATION = "training.gradient_accumulation_steps"
+
+NEVER_LEARNED = {"data.test_paths"}  # the model is only evaluated on it, at the end
+
+# These change what the model becomes, and can be changed by force. The others would not fit the
+# saved state.
+CHANGEABLE = {
+    f"training.{key}"
+    for key in (
+        *("max_steps", "per_device_train_batch_size", "learning_rate", "lr_scheduler_type"),
+        *("min_lr_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2"),
+        *("max_grad_norm", "early_stopping", "seed", "eval_steps", "time_limit", "replans"),
+        *("device", "precision", "num_threads"),
+    )
+}
+
+
+def essence(recipe: Recipe, step: int) -> Values:
+    """The keys on which the model depends at a step, with their values."""
+    values = dict(flatten(recipe.model_dump(mode="json")))
+    values[REPLANS] = [plan for plan in values[REPLANS] if plan["step"] <= step]
+    values[ACCUMULATION] = recipe.training.batches_per_update  # on however many processes
+    ignored = HARMLESS | NEVER_LEARNED | DIVISION
+    return {key: value for key, value in values.items() if key not in ignored}
+
+
+def changes_between(before: Values, now: Values) -> list[Change]:
+    return [
+        (key, before.get(key), now.get(key))
+        for key in before | now
+        if before.get(key) != now.get(key)
+    ]
+
+
+def differences(saved: Recipe, given: Values) -> Iterator[Change]:
+    """The given keys that change the saved recipe. A key that leaves the choice open, null or
+    auto, changes nothing."""
+    name = (given.get("model") or {}).get("name")
+    if name not in (None, saved.model_name):  # then there is nothing else to compare
+        yield "model.name", saved.model_name, name
+        return
+    wanted = complete(saved)
+    before = dict(flatten(wanted))
+    merge(wanted, given)
+    now = dict(flatten(complete(make_recipe(wanted))))
+    # A time limit has lowered the steps: giving both again is no change.
+    has_limit = (given.get("training") or {}).get("time_limit") is not None
+    ignored = HARMLESS | DIVISION | ({"training.max_steps"} if has_limit else set())
+    for key, value in flatten(given):
+        is_open = value in (None, "auto")
+        if not is_open and key not in ignored and before.get(key) != now[key]:
+            yield key, before.get(key), now[key]
+
+
+def refused(changes: Iterable[Change], is_forced: bool) -> list[Change]:
+    """The changes with which a run cannot continue."""
+    return [change for change in changes if not (is_forced and change[0] in CHANGEABLE)]
+
+
+def in_words(changes: Iterable[Change], options: Mapping[str, str] | None = None) -> str:
+    """`options` has the keys that were given by an option, with its name."""
+    names = options or {}
+    return "; ".join(
+        f"{names.get(key, key)} was {old!r}, is now {new!r}" for key, old, new in changes
+    )
+
+
+# --- saved state ---
+# What a saved state contains, checked as a whole before any of it is used.
+#
+# The checksums of a state show that its bytes are those that were written. They do not show that
+# it
+# is complete: it may have been edited, or written by another version.
+
+VERSION = 2
+OLD_KEY = "pytorch-lightning_version"  # in states of version 1, which had no number
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+
+class Standing(_Part):
+    """What a run knows about itself besides weights and optimizer: saved with every state."""
+
+    recipe: Values
+    """The keys on which the model depends."""
+    losses: list[float]
+    """Since the last line of metrics.csv."""
+    trace: list[float]
+    """The loss of each step since a state was due."""
+    machine: dict[str, str]
+    """What the bits of a result depend on besides the recipe."""
+    stale: NonNegativeInt
+    """Validations since the best one."""
+    val: float | None
+    best: dict[str, float] | None
+    """The scores of the best model, as metrics.csv names them."""
+    best_step: int | None
+    notes: list[str]
+    """What to know about the best model, besides its scores."""
+    seconds: float | None
+    """Seconds of the time limit that have passed; None if there is no limit."""
+
+    @classmethod
+    def at_the_start(cls) -> Self:
+        """The standing of a run that has not made a step. The fields themselves have no defaults: a
+        state without one of them is damaged."""
+        return cls(
+            recipe={},
+            losses=[],
+            trace=[],
+            machine={"torch": torch.__version__, "processor": cpu_name()},
+            stale=0,
+            val=None,
+            best=None,
+            best_step=None,
+            notes=[],
+            seconds=None,
+        )
+
+
+class _Group(_Part):
+    params: list[NonNegativeInt]
+
+
+class _Momentum(_Part):
+    """What Muon remembers of a parameter."""
+
+    momentum: Tensor
+
+
+class _Moments(_Part):
+    """What AdamW remembers of a parameter."""
+
+    step: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+
+
+class _Optimizer(_Part):
+    state: dict[NonNegativeInt, _Momentum | _Moments]
+    """Empty for plain gradient steps, which remember nothing."""
+    param_groups: list[_Group] = Field(min_length=1)
+
+
+class SavedState(_Part):
+    """What the state of every training contains."""
+
+    version: Literal[2]
+    step: PositiveInt
+    model: dict[str, Tensor] = Field(min_length=1)
+    averaged: dict[str, Tensor]
+    """The running mean of the weights, if there is one."""
+    standing: Standing
+
+
+class StepState(SavedState):
+    """The state of a training by gradient steps."""
+
+    optimizer: _Optimizer
+    precision: Values
+    """The scale of losses in float16."""
+
+
+def new_state(step: int, learner: Values, standing: Standing) -> Values:
+    """A state to save, of what the learner and the run know."""
+    return {"version": VERSION, "step": step, **learner, "standing": standing.model_dump()}
+
+
+StateT = TypeVar("StateT", bound=SavedState)
+
+
+def checked(kind: type[StateT], values: Values) -> StateT:
+    """The parts of a state; an error if one of them is missing or is not what it should be."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(map(str, problem["loc"]))
+        why = "is missing" if problem["type"] == "missing" else f"is wrong: {reason(problem)}"
+        raise GlassformerError(f"{key} {why}") from None
+
+
+def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
+    """Raise unless the state is that of a model with the weights of `own`, the state of a learner,
+    and of this optimizer."""
+    saved_weights = {"model": state.model, "averaged": state.averaged}
+    for part, saved_part in saved_weights.items():
+        expected, saved_shapes = (
+            {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+            for tensors in (own[part], saved_part)
+        )
+        for name in expected | saved_shapes:
+            if expected.get(name) != saved_shapes.get(name):
+                raise GlassformerError(f"{part}.{name} does not fit the model")
+    saved = state.optimizer
+    groups = [group["params"] for group in optimizer.state_dict()["param_groups"]]
+    if groups != [group.params for group in saved.param_groups]:
+        raise GlassformerError("groups of parameters do not fit the model")
+    if not (saved.state or isinstance(optimizer, SGD)):
+        raise GlassformerError("optimizer.state is empty")
+    shapes = [each.shape for group in optimizer.param_groups for each in group["params"]]
+    for index, memory in saved.state.items():
+        for key, tensor in memory:
+            if index >= len(shapes) or tensor.shape not in ((), shapes[index]):
+                raise GlassformerError(f"{key} of parameter {index} does not fit the model")
+
+
+def check_best(standing: Standing, measures: Iterable[str]) -> None:
+    """Raise unless the scores of the best model are those of the task."""
+    names = {f"val_{name}" for name in measures}
+    if standing.best is not None and not standing.best.keys() >= names:
+        raise GlassformerError(
+            f"scores of the best model do not contain {', '.join(sorted(names))}"
+        )
+
+
+# --- run folder ---
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(

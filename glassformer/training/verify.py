@@ -18,9 +18,8 @@ from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import RECIPE
 from glassformer.training.preparation import DATA, prepared
-from glassformer.training.resume_changes import changes_between, essence
 from glassformer.training.run import train_on
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import RunFolder, changes_between, essence
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from glassformer.errors import GlassformerError
-from glassformer.runtime import processes
+from glassformer.machine import processes
 from glassformer.training.launch import SENTENCE
 from glassformer.training.run import fit
 from glassformer.training.run_folder import RunFolder

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from glassformer.checkpoint.model_folder import WEIGHTS, load_model, save_model
 from glassformer.errors import GlassformerError
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.nn.quantized import QuantizedLinear, is_quantized, quantize
+from glassformer.nn.int8 import QuantizedLinear, is_quantized, quantize
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizer_training import train_tokenizer
 

@@ -8,8 +8,8 @@ import pytest
 from glassformer.cli.options import Sampling, naming_options, takes
 from glassformer.errors import UsageError
 from glassformer.options import accepted
-from glassformer.predict.language import LanguagePredictor
 from glassformer.tasks import TASKS
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 OPTIONS: dict[str, Any] = {
     "paths": ["a.txt"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.folder_lock import locked
+from glassformer.files import locked
 
 
 def names(folder: Path) -> list[str]:

@@ -109,7 +109,7 @@ def test_a_folder_without_a_model_is_refused(glassformer: Any, run: Any, tmp_pat
 def test_a_model_without_a_story_is_refused(
     glassformer: Any, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.predict.language import LanguagePredictor
+    from glassformer.tasks.language.predictor import LanguagePredictor
 
     monkeypatch.setattr(LanguagePredictor, "views", {})
     result = glassformer("explore", run.folder, "--port", 0)
@@ -129,7 +129,7 @@ def test_without_fastapi_the_command_to_install_it_is_shown(
 
 
 def test_models_of_the_same_name_are_told_apart(run: Any, tmp_path: Path) -> None:
-    from glassformer.server.explored_models import distinct, load_models
+    from glassformer.serve.explore import distinct, load_models
 
     other = tmp_path / "gpt-notes"
     other.symlink_to(run.folder)  # the same model

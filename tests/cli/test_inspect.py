@@ -10,15 +10,15 @@ import pytest
 from torch import nn
 
 from glassformer import tasks
-from glassformer.inspection.alignment import Alignment
+from glassformer.inspect.alignment import Alignment
 from glassformer.models.bert import Bert, BertConfig
-from glassformer.predict.masked import MaskedPredictor
-from glassformer.predict.probe import ProbePredictor
-from glassformer.predict.translate import TranslatePredictor
-from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.paint.predictor import ProbePredictor
+from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 MODEL = "someone/model"  # on the hub, so it need not be on this machine; no test loads it
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from glassformer.cli.signals import heed_signals, interruptible
+from glassformer.cli.verb import heed_signals, interruptible
 
 
 @pytest.fixture(autouse=True)

@@ -98,7 +98,7 @@ def test_a_test_that_was_cut_off_is_done_when_the_run_is_resumed(
         raise GlassformerError("the power is gone.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("glassformer.training.final_test._evaluate", fails)
+        patch.setattr("glassformer.training.report._evaluate", fails)
         assert glassformer(*words, *STEPS, *SMALL).error == "the power is gone."
     assert not (tmp_path / "r/test.json").exists()
     assert "Test: accuracy" in glassformer("train", "--resume", "--out", tmp_path / "r").out

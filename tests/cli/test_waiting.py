@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.evaluation import classification, language
+from glassformer.tasks.classify import scores as classification
+from glassformer.tasks.language import scores as language
 
 
 def rows(result: Any) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.corpus.addresses import Endpoint, Network
 from glassformer.corpus.fetch import Fetched, FetchSettings, fetch_pages
+from glassformer.corpus.urls import Endpoint, Network
 
 Answer = bytes | Iterable[bytes]
 QUICK = {"delay": 0.0, "timeout": 5.0}

@@ -10,10 +10,10 @@ import pytest
 from small_warcs import html, prose, record, response, write_warc
 
 from glassformer.corpus.build import build
-from glassformer.corpus.build_settings import BuildSettings
 from glassformer.corpus.executors import Executor
-from glassformer.corpus.record_listing import listed
-from glassformer.data.corpus import read_documents
+from glassformer.corpus.pages import listed
+from glassformer.corpus.quality import BuildSettings
+from glassformer.data.documents import read_documents
 from glassformer.errors import GlassformerError
 
 SITE = "http://www.site.org"
@@ -109,7 +109,7 @@ def test_a_corpus_without_one_of_its_shards_is_not_read(built: Path, tmp_path: P
 
 
 def test_the_manifest_has_the_hashes_and_all_settings(built: Path) -> None:
-    from glassformer.atomic_files import file_digest
+    from glassformer.files import file_digest
 
     manifest = json.loads((built / "manifest.json").read_text())
     shard = manifest["shards"]["corpus-00000.jsonl.gz"]
@@ -168,7 +168,7 @@ def test_pages_of_brotli_are_read_or_counted_with_a_note(
 ) -> None:
     packed = response(f"{SITE}/br", b"\x8b\x0f\x80abc\x03", headers="Content-Encoding: br\r\n")
     path = write_warc(tmp_path / "a.warc.gz", RECORDS[1], packed)
-    monkeypatch.setattr("glassformer.corpus.http_message.has_brotli", lambda: False)
+    monkeypatch.setattr("glassformer.corpus.http.has_brotli", lambda: False)
     found = build([str(path)], tmp_path / "corpus", executor=Executor(workers=1))
     assert found.manifest["dropped"]["page/brotli"] == 1
     assert "1 page could not be decompressed" in found.notes[0]
@@ -211,7 +211,7 @@ def test_the_same_bytes_whatever_the_number_of_workers(tmp_path: Path) -> None:
 def test_a_build_that_failed_continues_with_the_tasks_that_are_missing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glassformer.corpus import shards
+    from glassformer.corpus import build as shards
 
     pages, out = str(built.parent / "pages"), tmp_path / "corpus"
     with monkeypatch.context() as patch:
@@ -223,7 +223,7 @@ def test_a_build_that_failed_continues_with_the_tasks_that_are_missing(
     before = {path.name: path.stat().st_mtime_ns for path in done.iterdir()}
     assert before
     with monkeypatch.context() as patch:
-        patch.setattr("glassformer.corpus.page_step.page_of", _fails)  # must not be needed again
+        patch.setattr("glassformer.corpus.pages.page_of", _fails)  # must not be needed again
         build([pages], out, SMALL_PAGES)
     assert content(out) == content(built)
 
@@ -233,7 +233,7 @@ def _fails(*given: Any) -> None:
 
 
 def test_other_settings_start_over(built: Path, tmp_path: Path) -> None:
-    from glassformer.corpus.workspace import Workspace
+    from glassformer.corpus.build import Workspace
 
     work = Workspace(tmp_path / "corpus")
     assert not work.begin({"a": 1})
@@ -259,7 +259,7 @@ def test_two_builds_cannot_write_the_same_folder(built: Path, tmp_path: Path) ->
     import sys
 
     program = (
-        "import sys; from pathlib import Path; from glassformer.folder_lock import locked\n"
+        "import sys; from pathlib import Path; from glassformer.files import locked\n"
         "with locked(Path(sys.argv[1]), 'built'): print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(

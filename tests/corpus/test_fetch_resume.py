@@ -18,7 +18,7 @@ from small_web import SmallWeb, outcomes, page, stored
 
 from glassformer.corpus import page_store
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.folder_lock import locked
+from glassformer.files import locked
 
 URLS = [f"http://{host}.org/{n}" for n in range(12) for host in "abcd"]
 # The command line, as if all host names led to the server of this test.

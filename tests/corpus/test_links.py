@@ -11,8 +11,7 @@ import pytest
 import zstandard
 
 from glassformer.corpus import dump_files
-from glassformer.corpus.link_rules import RULES, LinkRules, read_domains
-from glassformer.corpus.links import Links, collect_links
+from glassformer.corpus.links import RULES, LinkRules, Links, collect_links, read_domains
 from glassformer.errors import GlassformerError, UsageError
 
 Post = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 from small_warcs import WORDS, prose
 
 from glassformer.corpus.fingerprints import Array, digest, shingles, signature, similarity
-from glassformer.corpus.near_duplicates import KEPT, NEAR, VERDICT_ROW, drop_similar
+from glassformer.corpus.near_duplicates import KEPT_TEXT, NEAR, VERDICT_ROW, drop_similar
 
 
 def edited(text: str, num_edits: int, seed: int) -> str:
@@ -52,7 +52,7 @@ def test_a_chain_of_small_changes_drops_only_what_resembles_a_text_that_is_kept(
     for seed in range(12):
         chain.append(edited(chain[-1], 4, seed))
     found = dropped(chain)
-    kept = [at for at, row in enumerate(found) if row["verdict"] == KEPT]
+    kept = [at for at, row in enumerate(found) if row["verdict"] == KEPT_TEXT]
     assert len(kept) > 1
     for number, row in enumerate(found):
         if row["verdict"] == NEAR:

@@ -6,11 +6,8 @@ from vietnamese import TEXT as VIETNAMESE
 from vietnamese import windows_1258
 
 from glassformer.corpus.extractor import Extractor
-from glassformer.corpus.languages import language_of
-from glassformer.corpus.page_decoding import decoded
-from glassformer.corpus.personal_data import scrubbed
-from glassformer.corpus.quality import judge
-from glassformer.corpus.words import words
+from glassformer.corpus.extractor_process import decoded
+from glassformer.corpus.quality import judge, language_of, scrubbed, words
 
 RUSSIAN = (
     "Москва является столицей России и крупнейшим городом страны. Город расположен на реке с тем "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.corpus.robots import parse_robots
+from glassformer.corpus.politeness import parse_robots
 from glassformer.corpus.urls import parse_url
 
 RULES = """

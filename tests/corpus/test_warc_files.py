@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from small_warcs import html, prose, record, response, write_warc
 
-from glassformer.corpus import http_message
-from glassformer.corpus.http_message import BodyError, parse_message
-from glassformer.corpus.record_listing import listed, tasks_for
-from glassformer.corpus.warc_files import read_records, warc_files
-from glassformer.corpus.warc_stream import BrokenWarcError
+from glassformer.corpus import http as http_message
+from glassformer.corpus.http import BodyError, parse_message
+from glassformer.corpus.pages import listed, tasks_for
+from glassformer.corpus.warc import BrokenWarcError, read_records, warc_files
 from glassformer.errors import GlassformerError
 
 RECORDS = [response(f"http://a.org/{number}", html(prose(number))) for number in range(5)]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from glassformer.data.sentence_pairs import Pair, PairsConfig, PairSplit, pairs_of, read_pairs
+from glassformer.data.pair_files import Pair
+from glassformer.data.sentence_pairs import PairsConfig, PairSplit, pairs_of, read_pairs
 from glassformer.errors import GlassformerError
 
 

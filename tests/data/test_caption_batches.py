@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.caption_batches import CaptionRows, CaptionTurns
+from glassformer.data.batches import CaptionRows, CaptionTurns
 
 
 def captions() -> CaptionRows:

@@ -7,12 +7,7 @@ import pytest
 from drawn_images import noise, save
 
 from glassformer.data.image_files import CaptionsConfig
-from glassformer.data.labelled_images import (
-    SplitImages,
-    median_size,
-    read_images,
-    read_split_images,
-)
+from glassformer.data.image_sets import SplitImages, median_size, read_images, read_split_images
 from glassformer.errors import GlassformerError
 
 

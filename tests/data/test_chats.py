@@ -8,10 +8,10 @@ import pytest
 from written_files import written
 
 from glassformer.data.chats import TEMPLATE, before_answer
-from glassformer.data.corpus import CorpusConfig, columns_of, read_documents
-from glassformer.data.labelled_examples import read_examples
-from glassformer.data.reading_report import collecting
+from glassformer.data.documents import CorpusConfig, columns_of, read_documents
+from glassformer.data.labelled_texts import read_examples
 from glassformer.data.tables import open_table
+from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError
 
 CHAT = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello {role}!"}]

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.corpus import read_documents
-from glassformer.data.labelled_examples import read_examples
-from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
+from glassformer.data.documents import read_documents
+from glassformer.data.labelled_texts import LabelledTextsConfig, read_examples, read_labelled
 from glassformer.data.tables import open_table
 from glassformer.errors import GlassformerError, UsageError
 

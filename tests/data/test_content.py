@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import content
-from glassformer.data.content import content_key, long_content_key, normalised
+from glassformer.data import split as content
 from glassformer.data.pair_files import one_line
-from glassformer.text.chunks import pieces_of
+from glassformer.data.split import content_key, long_content_key, normalised
+from glassformer.text.tokenizers import pieces_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from written_files import written
 
 from glassformer.config import parse
-from glassformer.data.corpus import CorpusConfig, Document, read_documents, stream_documents
+from glassformer.data.documents import CorpusConfig, Document, read_documents, stream_documents
 from glassformer.errors import GlassformerError, UsageError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.labelled_examples import Example
+from glassformer.data.labelled_texts import Example
 from glassformer.data.rows import DiskList
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)

@@ -9,9 +9,9 @@ from vietnamese import TEXT as VIETNAMESE
 from vietnamese import windows_1258
 from written_files import written
 
-from glassformer.data.corpus import read_documents
-from glassformer.data.encoding_detection import likely_encodings
-from glassformer.data.reading_report import collecting
+from glassformer.data.documents import read_documents
+from glassformer.data.encodings import likely_encodings
+from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError
 
 RUSSIAN = "Все счастливые семьи похожи друг на друга."

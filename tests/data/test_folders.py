@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data import archives
-from glassformer.data.corpus import read_documents
-from glassformer.data.labelled_examples import read_examples
-from glassformer.data.reading_report import collecting
+from glassformer.data import text_files as archives
+from glassformer.data.documents import read_documents
+from glassformer.data.labelled_texts import read_examples
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.data.tagged_sentences import read_sentences
+from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"

@@ -6,7 +6,7 @@ import pytest
 from sentence_pair_files import complaint, sides, split
 from written_files import written
 
-from glassformer.data import gettext_files
+from glassformer.data import pair_files as gettext_files
 from glassformer.data.sentence_pairs import pairs_of
 
 

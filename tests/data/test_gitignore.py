@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.data.gitignore import is_ignored, parse_rules
+from glassformer.data.folders import is_ignored, parse_rules
 
 
 def ignored(rules: str, path: str, depth: int = 0) -> bool:

@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_examples import Example, read_examples, read_texts
-from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
+from glassformer.data.labelled_texts import (
+    Example,
+    LabelledTextsConfig,
+    read_examples,
+    read_labelled,
+    read_texts,
+)
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 

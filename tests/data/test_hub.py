@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.data.corpus import read_documents
-from glassformer.data.hub import open_hub
-from glassformer.data.labelled_examples import read_examples
-from glassformer.data.tables import Row, open_table
+from glassformer.data.documents import read_documents
+from glassformer.data.labelled_texts import read_examples
+from glassformer.data.tables import Row, open_hub, open_table
 from glassformer.data.tagged_sentences import read_sentences
 from glassformer.errors import GlassformerError, UsageError
 

@@ -19,8 +19,7 @@ from glassformer.data.images import (
     read_image,
     resized,
 )
-from glassformer.data.reading_report import collecting
-from glassformer.data.text_files import local_path
+from glassformer.data.text_files import collecting, local_path
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:

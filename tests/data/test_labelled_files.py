@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_examples import Example, read_examples
+from glassformer.data.labelled_texts import Example, read_examples
 from glassformer.errors import GlassformerError, UsageError
 
 

@@ -13,14 +13,9 @@ from PIL import Image
 
 from glassformer.config import parse
 from glassformer.data.image_files import ImagesConfig
+from glassformer.data.image_sets import SplitImages, median_size, read_images, read_split_images
 from glassformer.data.image_store import ImageStore, write_npz
 from glassformer.data.images import resized
-from glassformer.data.labelled_images import (
-    SplitImages,
-    median_size,
-    read_images,
-    read_split_images,
-)
 from glassformer.errors import GlassformerError, UsageError
 
 

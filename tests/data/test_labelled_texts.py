@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from written_files import written
 
-from glassformer.data.labelled_examples import Example
-from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
+from glassformer.data.labelled_texts import Example, LabelledTextsConfig, read_labelled
 from glassformer.data.split import LabelledSplit
 from glassformer.errors import GlassformerError
 

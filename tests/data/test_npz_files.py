@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written_files import saved, written
 
-from glassformer.data import npz_files as arrays_module
+from glassformer.data import time_series as arrays_module
 from glassformer.data.time_series import Series, read_series
 from glassformer.errors import GlassformerError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.padded_batches import IGNORED, Buckets, LabelledRows, sorted_batches
+from glassformer.data.batches import IGNORED, Buckets, LabelledRows, sorted_batches
 from glassformer.errors import GlassformerError
 
 ROWS = [[5, 6, 7], [8], [9, 10, 11, 12], [13, 14]]

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.data import pair_batches
-from glassformer.data.pair_batches import PairBuckets, PairedRows, finish_pairs, write_pairs
+from glassformer.data import batches as pair_batches
+from glassformer.data.batches import PairBuckets, PairedRows, finish_pairs, write_pairs
 
 
 def rows(seed: int = 0, count: int = 200) -> PairedRows:

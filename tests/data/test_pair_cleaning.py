@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.content import among
-from glassformer.data.pair_cleaning import SHORT, UNEVEN, PairFacts, _num_words, held_out
 from glassformer.data.pair_files import Pair
+from glassformer.data.sentence_pairs import SHORT, UNEVEN, PairFacts, _num_words, held_out
+from glassformer.data.split import among
 
 
 def one_by_one(keys: list[int], wanted: int) -> set[int]:

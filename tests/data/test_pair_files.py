@@ -8,7 +8,8 @@ import pytest
 from sentence_pair_files import TMX, complaint, many, sides, split, tabbed
 from written_files import written
 
-from glassformer.data.sentence_pairs import Pair, pairs_of
+from glassformer.data.pair_files import Pair
+from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import GlassformerError, UsageError
 
 EXPECTED = [("Go.", "Va !"), ("Good day, Tom.", "Bonjour, Tom.")]

@@ -7,7 +7,8 @@ from sentence_pair_files import everything, many, split, tabbed
 from written_files import written
 
 from glassformer.config import parse
-from glassformer.data.sentence_pairs import Pair, PairsConfig, pairs_of
+from glassformer.data.pair_files import Pair
+from glassformer.data.sentence_pairs import PairsConfig, pairs_of
 from glassformer.data.text_files import EmptyError
 from glassformer.errors import GlassformerError, UsageError
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.labelled_examples import read_examples
-from glassformer.data.labelled_texts import LabelledTextsConfig, read_labelled
+from glassformer.data.labelled_texts import LabelledTextsConfig, read_examples, read_labelled
 from glassformer.data.labels import likely_separator
 from glassformer.errors import GlassformerError
 

@@ -8,10 +8,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.content import bytes_key, normalised
-from glassformer.data.labelled_examples import Example
+from glassformer.data.labelled_texts import Example
 from glassformer.data.rows import DiskList
-from glassformer.data.split import SLACK, Groups, Items, held_out, split_labelled
+from glassformer.data.split import (
+    SLACK,
+    Groups,
+    Items,
+    bytes_key,
+    held_out,
+    normalised,
+    split_labelled,
+)
 from glassformer.errors import GlassformerError
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from written_files import saved, written
 
-from glassformer.data.corpus import LabelledConfig
+from glassformer.data.documents import LabelledConfig
 from glassformer.data.split import LabelledSplit
 from glassformer.data.time_series import Series, read_series_split
 from glassformer.errors import GlassformerError

@@ -55,7 +55,7 @@ def test_tmx_keeps_the_words_and_drops_the_codes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 50, 1 << 16])
 def test_tmx_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("glassformer.data.tmx._PIECE", size)
+    monkeypatch.setattr("glassformer.data.pair_files._PIECE", size)
     units = [unit(en=f"line {n}", fr=f"ligne {n}", de=f"Zeile {n}") for n in range(9)]
     path = written(tmp_path / "a.tmx", tmx(*units, unit(en="only")))
     named = {"source_column": "en", "target_column": "fr"}

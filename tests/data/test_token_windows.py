@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.token_windows import (
-    ValidationWindows,
-    Windows,
-    open_tokens,
-    write_tokens,
-)
+from glassformer.data.batches import ValidationWindows, Windows, open_tokens, write_tokens
 from glassformer.errors import GlassformerError
-from glassformer.text.chunks import LongText
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import LongText
 from glassformer.text.word_cache import id_type, ids_of
 from glassformer.training.learner import update_batches
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.labelled_examples import Example
+from glassformer.data.labelled_texts import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
-from glassformer.evaluation import baseline as tfidf_baseline
-from glassformer.evaluation.baseline import PixelBaseline, TfidfBaseline, small
-from glassformer.evaluation.classification import judge
+from glassformer.tasks.classify import baseline as tfidf_baseline
+from glassformer.tasks.classify.baseline import PixelBaseline, TfidfBaseline, small
+from glassformer.tasks.classify.scores import judge
 
 WORDS = {"sport": "goal match team win", "money": "bank share market price", "art": "paint stage"}
 FILLER = ["the", "of", "and", "a", "to", "in", "it", "is"]

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import UsageError
-from glassformer.evaluation import bleu_tokenizer
-from glassformer.evaluation.bleu_tokenizer import choose, tokenized_bleu
+from glassformer.tasks.translate import scores as bleu_tokenizer
+from glassformer.tasks.translate.scores import choose, tokenized_bleu
 
 CHINESE = "今天天气很好我们去公园散步吧。"
 JAPANESE = "今日は天気がいいので公園を散歩しましょう。"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import sacrebleu
 
-from glassformer.evaluation.captions import CaptionScorer, evaluate_captions
+from glassformer.tasks.caption.scores import CaptionScorer, evaluate_captions
 
 REFERENCES = [
     ["A brown dog runs on the grass.", "A dog is running across a field."],

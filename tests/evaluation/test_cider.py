@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from glassformer.evaluation.cider import CiderD, words_of
+from glassformer.tasks.caption.scores import CiderD, words_of
 
 DOG = ["a brown dog runs on the grass", "a dog is running across a green field"]
 CAT = ["a cat sleeps on a red sofa", "the sleeping cat lies on the couch"]

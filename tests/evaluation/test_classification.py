@@ -11,8 +11,8 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import Classification, judge, measure_of
-from glassformer.evaluation.precision_recall import macro_f1_interval
+from glassformer.inspect.chapters import macro_f1_interval
+from glassformer.tasks.classify.scores import Classification, judge, measure_of
 
 NAMES = "abc"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from glassformer.evaluation.confusion import (
+from glassformer.tasks.classify.scores import (
     MOST_CLASSES,
     OTHERS,
     by_confusion,

@@ -1,8 +1,8 @@
 import pytest
 
 from glassformer.data.tag_schemes import Scheme
-from glassformer.evaluation.precision_recall import f1_interval, wilson
-from glassformer.evaluation.tagging import judge_tags
+from glassformer.inspect.chapters import f1_interval, wilson
+from glassformer.tasks.tag.scores import judge_tags
 
 BIOES = Scheme("BIOES", is_typed=True)
 SENTENCES = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.evaluation.evaluating import held_out, listening
+from glassformer.tasks.evaluating import held_out, listening
 
 
 class Model(nn.Linear):

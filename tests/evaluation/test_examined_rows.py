@@ -1,8 +1,8 @@
 """Which held-out rows a report looks at."""
 
-from glassformer.evaluation.examine_labels import MOST_ROWS, rows_to_read
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
+from glassformer.tasks.classify.chapters import MOST_ROWS, rows_to_read
 
 LENGTHS = [100] * 900
 

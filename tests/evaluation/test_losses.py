@@ -9,9 +9,9 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.evaluation import losses
-from glassformer.evaluation.losses import next_token_loss
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.tasks import evaluating as losses
+from glassformer.tasks.evaluating import next_token_loss
 
 
 def in_chunks_of(logits):

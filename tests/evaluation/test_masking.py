@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from glassformer.preprocessing.masking import Masking
-from glassformer.preprocessing.text import MaskedTextPreprocessing
-from glassformer.text.framing import BERT_TOKENS, MASK
+from glassformer.preprocessing.text import MaskedTextPreprocessing, Masking
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, MASK, Tokenizer
 
 WORDS = ("quick", "brown", "jumping", "lazily", "running", "over", "unbelievable", "mountains")
 

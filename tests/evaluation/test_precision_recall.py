@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.evaluation.precision_recall import wilson
+from glassformer.inspect.chapters import wilson
 
 
 def test_wilson_intervals_are_those_of_the_tables():

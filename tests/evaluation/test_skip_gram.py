@@ -7,14 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from glassformer.evaluation.skip_gram import evaluate_skip_gram, nearness, pairs_of
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
-from glassformer.preprocessing.skip_gram import (
-    SkipGram,
-    SkipGramBatch,
-    SkipGramPreprocessing,
-    are_words,
-)
+from glassformer.preprocessing.text import SkipGram, SkipGramBatch, SkipGramPreprocessing, are_words
+from glassformer.tasks.word_vectors.predictor import evaluate_skip_gram, nearness, pairs_of
 from glassformer.text.tokenizer_training import train_tokenizer
 
 SIZE, WIDTH, WINDOW, RANDOM = 12, 5, 2, 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.tag_schemes import find_scheme
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.tagging import Tagging, judge_tags
+from glassformer.tasks.tag.scores import Tagging, judge_tags
 
 LETTERS = {"IOB1": "BI", "IOB2": "BI", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 TO_BIOES = str.maketrans("LUM", "ESI")

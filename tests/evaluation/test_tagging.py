@@ -4,7 +4,7 @@ import pytest
 
 from glassformer.data.tag_schemes import find_scheme
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.tagging import judge_tags
+from glassformer.tasks.tag.scores import judge_tags
 
 
 def judged(*pairs):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from glassformer.evaluation.chapter import mean_interval, trend
-from glassformer.evaluation.translation import PoorTranslation, examine_translations
+from glassformer.inspect.chapters import mean_interval, trend
+from glassformer.tasks.translate.scores import PoorTranslation, examine_translations
 
 
 def test_shares_and_scores_up_to_a_hundred_have_the_same_intervals() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from glassformer.config import Config
 from glassformer.models import MODELS, ModelRow
-from glassformer.models.language_model import LanguageModel
+from glassformer.models.heads import LanguageModel
 from glassformer.nn.linear import Linear
 
 

@@ -15,15 +15,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.config import Config
-from glassformer.data.corpus import CorpusConfig
-from glassformer.evaluation.result import Result
+from glassformer.data.documents import CorpusConfig
 from glassformer.models import MODELS, ModelRow
-from glassformer.predict.predictor import Predictor, names_of
-from glassformer.preprocessing import Preprocessing
+from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.tasks import TASKS
+from glassformer.tasks.evaluating import Result
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.row_batches import example_batches
-from glassformer.tasks.task import Batches, Dataset, Habits, Objective, Say, Source, Task
+from glassformer.tasks.rows import example_batches
+from glassformer.tasks.task import (
+    Batches,
+    Dataset,
+    Habits,
+    Objective,
+    Predictor,
+    Say,
+    Source,
+    Task,
+    names_of,
+)
 
 
 class LineConfig(Config):

@@ -92,7 +92,7 @@ def test_the_toys_are_as_small_as_promised() -> None:
     def num_lines(name: str) -> int:
         return sum(bool(line.strip()) for line in (HERE / name).read_text().splitlines())
 
-    assert num_lines("straight_line.py") < 95
+    assert num_lines("straight_line.py") < 100
     assert num_lines("bigram.py") < 40
 
 

@@ -20,8 +20,8 @@ from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.predict.language import LanguagePredictor
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 END = 0

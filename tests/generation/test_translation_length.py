@@ -7,7 +7,7 @@ from table_decoder import TableDecoder
 
 from glassformer.generation.beam import beam_search
 from glassformer.generation.beam_settings import Beams
-from glassformer.preprocessing.pair import PairPreprocessing, TargetLength
+from glassformer.preprocessing.text import PairPreprocessing, TargetLength
 from glassformer.text.tokenizer_training import train_tokenizer
 
 WORDS = train_tokenizer("word", ["good film"])

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.inspection.alignment import Alignment, joined
+from glassformer.inspect.alignment import Alignment, joined
 
 WEIGHTS = [[0.5, 0.25, 0.25], [0.0, 0.75, 0.25], [0.5, 0.0, 0.5]]
 

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glassformer.errors import UsageError
-from glassformer.inspection.attribution import Attribution, attributions, rank_correlation
-from glassformer.inspection.capture import stacks_of
-from glassformer.inspection.inspection import Inspection
-from glassformer.inspection.rollout import rolled_out
-from glassformer.inspection.subject import Stream, Subject
+from glassformer.inspect.attribution import Attribution, attributions, rank_correlation
+from glassformer.inspect.capture import stacks_of
+from glassformer.inspect.inspection import Inspection, Stream, Subject
+from glassformer.inspect.places import rolled_out
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
 from glassformer.models.gpt import GPT, GPTConfig

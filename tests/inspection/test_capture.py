@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import UsageError
-from glassformer.inspection.ablation import head_effects, heads_of
-from glassformer.inspection.capture import capturing, stacks_of
-from glassformer.inspection.lens import lens
+from glassformer.inspect.capture import capturing, stacks_of
+from glassformer.inspect.heads import head_effects, heads_of, lens
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.transformer import Transformer, TransformerConfig

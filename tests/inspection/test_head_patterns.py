@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.inspection.head_patterns import head_patterns, rules_for
+from glassformer.inspect.heads import head_patterns, rules_for
 
 IDS = [7, 8, 9, 7, 8]  # position 3 repeats 0, position 4 repeats 1
 

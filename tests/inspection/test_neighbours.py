@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
 
-from glassformer.inspection.neighbours import Lexicon, attend
+from glassformer.inspect.words import Lexicon, attend
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.inspection.rollout import LayerAttention, attention_maps, rollout, spread
+from glassformer.inspect.places import LayerAttention, attention_maps, rollout, spread
 
 
 def layer(matrix, grid, num_extra=0):

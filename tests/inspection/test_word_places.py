@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.inspection.word_places import WordPlaces, in_words
+from glassformer.inspect.alignment import WordPlaces, in_words
 
 
 def found(words: list[str], seed: int = 0, **more: object) -> WordPlaces:

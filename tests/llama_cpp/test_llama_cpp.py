@@ -19,11 +19,10 @@ from exported_models import MODERN, TEXT, a_model, tokenizer
 import glassformer
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
+from glassformer.formats import export_gguf
+from glassformer.formats.gguf import RULES, read_tokenizer, tokenizer_metadata
+from glassformer.formats.gguf_file import GGUFFile, write_file
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained import export_gguf
-from glassformer.pretrained.gguf_file import GGUFFile
-from glassformer.pretrained.gguf_tokenizer import RULES, read_tokenizer, tokenizer_metadata
-from glassformer.pretrained.gguf_writer import write_file
 
 PLACE = "GLASSFORMER_LLAMA_CPP"
 PYTHON = os.environ.get(PLACE)

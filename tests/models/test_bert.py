@@ -16,12 +16,7 @@ from transformers import (
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
 from glassformer.models.bert import Bert, BertConfig
-from glassformer.models.classifier import (
-    Classifier,
-    ClassifierConfig,
-    Tagger,
-    TaggerConfig,
-)
+from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
 from glassformer.models.presets import ENCODER_PRESETS, ENCODER_SIZES
 
 TINY = {"vocab_size": 61, "context_length": 32, "num_layers": 2, "d_model": 32, "num_heads": 4}

@@ -23,9 +23,8 @@ from glassformer.models.classifier import (
 )
 from glassformer.models.ensemble import Ensemble
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.models.labeller import TextClassifier, TokenTagger
+from glassformer.models.heads import TextClassifier, TokenTagger, body_config, load_body
 from glassformer.models.presets import ENCODER_PRESETS, GPT_PRESETS
-from glassformer.models.pretrained_body import body_config, load_body
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 from glassformer.nn.pooling import pool
 from glassformer.training.recipes import make_recipe

@@ -6,7 +6,7 @@ import torch
 from glassformer.config import parse
 from glassformer.errors import GlassformerError
 from glassformer.models.encoder import Encoder, EncoderConfig
-from glassformer.nn.dropout import WordDropout
+from glassformer.nn.layers import WordDropout
 
 SMALL = {"vocab_size": 17, "context_length": 12, "num_layers": 2, "d_model": 16, "num_heads": 4}
 KINDS = {

@@ -6,7 +6,7 @@ from torch import nn
 from glassformer.config import Config, parse
 from glassformer.errors import UsageError
 from glassformer.models import MODELS, built_on, name_of, row, trainable
-from glassformer.models.labeller import Labeller
+from glassformer.models.heads import Labeller
 from glassformer.models.memory_decoder import MemoryDecoder
 
 PRESETS = [(name, preset) for name, each in MODELS.items() for preset in each.presets]

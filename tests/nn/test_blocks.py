@@ -6,8 +6,7 @@ from glassformer.nn import masks
 from glassformer.nn.attention import AttentionRules, MultiHeadAttention
 from glassformer.nn.blocks import Block
 from glassformer.nn.cache import KVCache, LayerCache
-from glassformer.nn.feedforward import FeedForward
-from glassformer.nn.norms import norm
+from glassformer.nn.layers import FeedForward, norm
 
 
 def block_like(theirs):

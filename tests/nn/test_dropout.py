@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.nn.dropout import Dropout
+from glassformer.nn.layers import Dropout
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.9])

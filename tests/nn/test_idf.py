@@ -1,7 +1,7 @@
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from glassformer.nn.idf import IdfPooling, inverse_document_frequency
+from glassformer.nn.pooling import IdfPooling, inverse_document_frequency
 
 TEXTS = [[1, 2, 5], [2, 3], [7, 0, 2, 1], [4]]
 

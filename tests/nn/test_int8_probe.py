@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
+from glassformer.machine import facts
+from glassformer.machine.precision import Measurement, Speed, measure
 from glassformer.nn import int8
 from glassformer.nn.int8_kernels import KERNELS, ROWS, TOLERANCE, Digits, largest_error
-from glassformer.runtime import facts
-from glassformer.runtime.precision import Measurement, Speed, measure
 
 
 def speeds(*tflops: float) -> Measurement:

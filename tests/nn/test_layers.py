@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from glassformer.nn.feedforward import FeedForward
-from glassformer.nn.norms import norm
+from glassformer.nn.layers import FeedForward, norm
 
 
 def test_layer_norm_centres_and_scales_each_position():

@@ -5,7 +5,7 @@ from torch import nn
 from glassformer.errors import GlassformerError
 from glassformer.nn.attention import MultiHeadAttention, merge_projections
 from glassformer.nn.blocks import Block
-from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.layers import FeedForward
 from glassformer.nn.linear import Linear
 from glassformer.nn.lora import LoRALinear, add_lora, merge_lora
 

@@ -6,7 +6,7 @@ import torch
 
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.observe import Tap, listening
-from glassformer.nn.recurrent_attention import PlaceAttention
+from glassformer.nn.recurrent import PlaceAttention
 
 
 def test_each_tap_has_its_own_list():

@@ -12,10 +12,10 @@ from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
-from glassformer.nn import quantized
+from glassformer.nn import int8 as quantized
 from glassformer.nn.attention import merge_projections
+from glassformer.nn.int8 import QuantizedLinear, is_quantized, quantize
 from glassformer.nn.int8_kernels import KERNELS, largest_error
-from glassformer.nn.quantized import QuantizedLinear, is_quantized, quantize
 
 SIZES = {"vocab_size": 200, "num_layers": 2, "d_model": 64, "num_heads": 4, "context_length": 32}
 SHAPES = [(1,), (7,), (2, 3), (1, 1), (150,)]

@@ -8,9 +8,9 @@ from torch import Tensor
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode, read_prompts
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.nn import quantized
+from glassformer.nn import int8 as quantized
 from glassformer.nn.attention import merge_projections
-from glassformer.nn.quantized import quantize
+from glassformer.nn.int8 import quantize
 
 KINDS = [
     {},

@@ -5,10 +5,20 @@ from dataclasses import replace
 import pytest
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.planning.devices import KINDS, UTILIZATION, Device, device_of
-from glassformer.planning.estimate import estimate, first_below, scaling
-from glassformer.planning.strategies import all_gather, all_reduce, memory
-from glassformer.planning.workload import Workload, workload
+from glassformer.planning.estimate import (
+    KINDS,
+    UTILIZATION,
+    Device,
+    Workload,
+    all_gather,
+    all_reduce,
+    device_of,
+    estimate,
+    first_below,
+    memory,
+    scaling,
+    workload,
+)
 
 A100 = KINDS["a100"]
 

@@ -6,8 +6,8 @@ from tokenizers import decoders, models
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.predict.language import LanguagePredictor
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import CHARACTERS, Tokenizer
 

@@ -10,9 +10,9 @@ from published import publish
 
 import glassformer
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.predict import chat_template
-from glassformer.predict.chat_template import newest, prompt_ids, render
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.language import chat as chat_template
+from glassformer.tasks.language.chat import newest, prompt_ids, render
 from glassformer.text.tokenizer_training import train_tokenizer
 
 SPECIAL = ("<|im_start|>", "<|im_end|>")

@@ -12,13 +12,13 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.contexts import words_of
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.inspecting import words_of
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 TRAIN = "The train slowly left the station."
 RADIO = "The radio station plays music, doesn't it?"

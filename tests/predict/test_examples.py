@@ -13,15 +13,15 @@ from small_tasks import reviews, sentences
 
 import glassformer
 from glassformer.data.built_in import write_built_in
-from glassformer.predict.caption import CaptionPredictor
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.masked import MaskedPredictor
-from glassformer.predict.paint import PaintPredictor
-from glassformer.predict.predictor import Predictor
-from glassformer.predict.tag import TagPredictor
-from glassformer.predict.translate import TranslatePredictor
-from glassformer.predict.word_vectors import WordVectorsPredictor
+from glassformer.tasks.caption.predictor import CaptionPredictor
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.paint.predictor import PaintPredictor
+from glassformer.tasks.tag.predictor import TagPredictor
+from glassformer.tasks.task import Predictor
+from glassformer.tasks.translate.predictor import TranslatePredictor
+from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
 MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2}

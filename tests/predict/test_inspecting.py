@@ -12,12 +12,12 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
 from glassformer.nn.observe import without_heads
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.masked import MaskedPredictor
-from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 SHAPE = {"num_layers": 2, "d_model": 16, "num_heads": 2, "context_length": 8}
 TEXT = "one two three four five six"

@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.painting import evaluate_painting
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspect.inspection import Inspection
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import (
     Classifier,
@@ -30,11 +29,12 @@ from glassformer.models.rnn import (
     RNNLanguageModelConfig,
 )
 from glassformer.nn.observe import listening
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.probe import ProbePredictor
-from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.paint.predictor import ProbePredictor
+from glassformer.tasks.paint.scores import evaluate_painting
+from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "story"))

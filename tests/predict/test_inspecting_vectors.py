@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from glassformer.errors import UsageError
+from glassformer.inspect.story import page, story_data
+from glassformer.inspect.views import draw
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.nn.observe import without_heads
-from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing.text import MaskedTextPreprocessing
-from glassformer.story.story import page, story_data
-from glassformer.story.views import draw
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 TEXT = "one two three four five six"
 

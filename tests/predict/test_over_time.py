@@ -10,9 +10,9 @@ import pytest
 from small_tasks import reviews
 
 import glassformer
-from glassformer.checkpoint.snapshots import snapshots_of
+from glassformer.checkpoint.run_record import snapshots_of
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.story.views import draw
+from glassformer.inspect.views import draw
 
 MACHINE = {"device": "cpu", "precision": "float32", "num_threads": 1, "report_to": []}
 MACHINE |= {"eval_steps": 1000, "save_steps": 1000, "warmup_steps": 2, "learning_rate": 0.02}

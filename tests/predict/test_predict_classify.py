@@ -12,7 +12,7 @@ import torch
 
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.data.labelled_examples import Example
+from glassformer.data.labelled_texts import Example
 from glassformer.data.labels import targets_of
 from glassformer.errors import GlassformerError
 from glassformer.models.bag import Bag, BagConfig
@@ -23,11 +23,11 @@ from glassformer.models.classifier import (
     GPTClassifierConfig,
 )
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
-from glassformer.predict.classify import ClassifyPredictor
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 WORDS = "a good film and one bad story of the town"
 SHAPE: dict[str, Any] = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 12}

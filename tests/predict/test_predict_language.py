@@ -12,7 +12,7 @@ from glassformer.checkpoint.model_folder import GENERATION, save_model
 from glassformer.errors import GlassformerError
 from glassformer.generation.logits import Sampling
 from glassformer.generation.sample import decode
-from glassformer.predict.language import LanguagePredictor
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 
 def ids_written(predictor, prompt, count, seed):

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.language import LanguageResult
-from glassformer.text.byte_count import ByteCount
+from glassformer.tasks.language.scores import LanguageResult
+from glassformer.text.words import ByteCount
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import glassformer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models.bert import Bert, BertConfig
-from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 TEXT = "the train left the station and the dog saw the train leave. " * 3
 

@@ -8,18 +8,21 @@ import pytest
 import torch
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.inspection.capture import capturing
+from glassformer.inspect.capture import capturing
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.masked import MaskedPredictor
-from glassformer.predict.word_vectors import WordVectorsPredictor
-from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    SkipGramPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor
 from glassformer.text.tokenizer_training import train_tokenizer, word_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 WORDS = {"station": (3, 1), "train": (4, 0), "radio": (0, 4), "the": (1, 1), "rail": (3, -1)}
 WORDS |= {"song": (-1, 3), "<b>": (9, 9), ".": (3, 1)}

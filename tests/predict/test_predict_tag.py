@@ -13,11 +13,11 @@ from glassformer.checkpoint.model_folder import save_model
 from glassformer.data.tag_schemes import Scheme
 from glassformer.errors import GlassformerError
 from glassformer.models.classifier import GPTTagger, GPTTaggerConfig, Tagger, TaggerConfig
-from glassformer.predict.tag import Tagged, TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.tag.predictor import Tagged, TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.words_and_subwords import split_words
+from glassformer.text.tokenizers import BERT_TOKENS
+from glassformer.text.words import split_words
 
 TEXT = "Ada Lovelace lived in London and Kurt met Ada there"
 SHAPE: dict[str, Any] = {"num_layers": 1, "d_model": 16, "num_heads": 2, "context_length": 16}

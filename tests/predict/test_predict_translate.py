@@ -7,10 +7,10 @@ import torch
 from translators import KINDS, SENTENCES, WORDS, pupil, sentences, translator, writes
 
 from glassformer.errors import UsageError
-from glassformer.evaluation import answers
-from glassformer.evaluation.translation import SEARCHED_AT_ONCE
 from glassformer.generation.hypotheses import Hypothesis
-from glassformer.preprocessing.pair import TargetLength
+from glassformer.preprocessing.text import TargetLength
+from glassformer.tasks import answers
+from glassformer.tasks.translate.scores import SEARCHED_AT_ONCE
 
 # --- many sentences ---
 

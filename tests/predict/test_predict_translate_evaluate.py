@@ -10,8 +10,8 @@ import sacrebleu
 from translators import pupil, sentences, translator, writes
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.bleu_tokenizer import choose
-from glassformer.predict.translate import TranslatePredictor
+from glassformer.tasks.translate.predictor import TranslatePredictor
+from glassformer.tasks.translate.scores import choose
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])

@@ -9,9 +9,9 @@ from translators import pupil, translator
 
 from glassformer.errors import UsageError
 from glassformer.generation.hypotheses import Hypothesis
-from glassformer.inspection.alignment import joined
+from glassformer.inspect.alignment import joined
 from glassformer.nn.observe import listening
-from glassformer.predict.word_alignment import shown_tokens, word_starts
+from glassformer.tasks.alignment import shown_tokens, word_starts
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Kind
 
@@ -48,7 +48,7 @@ def test_what_the_model_wrote_is_aligned_not_read_again(
     assert byte is not None
     wrote = Hypothesis((byte,) * 20, -1.0, -1.0, is_complete)
     monkeypatch.setattr(
-        "glassformer.predict.translate.search_translations", lambda *_, **__: [[wrote]]
+        "glassformer.tasks.translate.predictor.search_translations", lambda *_, **__: [[wrote]]
     )
     found = predictor.align("one two")  # the text would be more tokens than the model reads
     assert found.target_tokens == ["<0xFF>"] * 20 + ["<end>"] * is_complete

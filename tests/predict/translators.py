@@ -10,13 +10,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.models.rnn_seq2seq import RNNTranslator, RNNTranslatorConfig
+from glassformer.models.sources import Translator
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.models.translator import Translator
-from glassformer.predict.translate import TranslatePredictor
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.text.framing import START
+from glassformer.preprocessing.text import PairPreprocessing
+from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import START, Tokenizer
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 SENTENCES = "One, two (three)! Four; five: six? Seven… eight. “Nine” — ten’s 10%, $5 and it’s."
@@ -94,6 +93,6 @@ def writes(monkeypatch: pytest.MonkeyPatch, predictor: TranslatePredictor, *text
     """Let the search find the tokens of these texts, one for each sentence."""
     found = [[*ids] for ids in predictor.preprocessing.encode_target(texts)]
     monkeypatch.setattr(
-        "glassformer.predict.translate.search_translations",
+        "glassformer.tasks.translate.predictor.search_translations",
         lambda *_, **__: [[Hypothesis(tuple(ids[1:-1]), -1.0, -1.0, True)] for ids in found],
     )

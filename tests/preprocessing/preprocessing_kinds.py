@@ -1,15 +1,20 @@
 """One example of each kind of preprocessing."""
 
-from glassformer.preprocessing import Preprocessing
-from glassformer.preprocessing.caption import CaptionPreprocessing
-from glassformer.preprocessing.image import ImagePreprocessing
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.palette import PalettePreprocessing
+from glassformer.preprocessing.images import (
+    CaptionPreprocessing,
+    ImagePreprocessing,
+    PalettePreprocessing,
+)
+from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.series import SeriesPreprocessing
-from glassformer.preprocessing.skip_gram import SkipGramPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    SkipGramPreprocessing,
+    TextPreprocessing,
+)
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, START
 
 TEXT = "a good film and a bad story"
 

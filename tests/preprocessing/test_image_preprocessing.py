@@ -12,7 +12,7 @@ from glassformer.data.image_files import FoundImage
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter
 from glassformer.data.images import Pixels, resized
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.image import ImagePreprocessing
+from glassformer.preprocessing.images import ImagePreprocessing
 
 KIND = ImagePreprocessing(image_size=8, num_channels=1, image_mean=(0.5,), image_std=(0.25,))
 

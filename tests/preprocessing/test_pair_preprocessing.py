@@ -11,10 +11,9 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models
 
 from glassformer.preprocessing import load_preprocessing
-from glassformer.preprocessing.pair import PairPreprocessing, TargetLength
-from glassformer.text.framing import START
+from glassformer.preprocessing.text import PairPreprocessing, TargetLength
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import START, Tokenizer
 
 
 def test_a_source_has_its_end_and_a_target_its_start_and_end() -> None:

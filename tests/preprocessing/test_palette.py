@@ -8,7 +8,7 @@ import pytest
 from glassformer.data.image_files import FoundImage
 from glassformer.data.image_store import IMAGES, ImageStore, ImageStoreWriter
 from glassformer.data.images import Pixels
-from glassformer.preprocessing.palette import (
+from glassformer.preprocessing.images import (
     PalettePreprocessing,
     learn_palette,
     nearest_colors,
@@ -75,7 +75,7 @@ def test_pixels_are_sampled_from_all_images(
 ) -> None:
     images = np.repeat(np.arange(50, dtype=np.uint8), 16).reshape(50, 4, 4, 1)
     store = store_of(images, tmp_path)
-    monkeypatch.setattr("glassformer.preprocessing.palette.SAMPLE", 200)
+    monkeypatch.setattr("glassformer.preprocessing.images.SAMPLE", 200)
     found = sample_pixels(store, np.arange(0, 50, 2), seed=0)
     assert {*found[:, 0].tolist()} == {*range(0, 50, 2)}  # only the training images
     assert len(found) == 200

@@ -14,7 +14,8 @@ from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.rnn import RNNClassifier, RNNClassifierConfig
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.preprocessing import KINDS, SETTINGS, Preprocessing, load_preprocessing
+from glassformer.preprocessing import KINDS, load_preprocessing
+from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
 
 SHAPE: dict[str, Any] = {"num_layers": 1, "d_model": 8, "num_heads": 2, "context_length": 8}
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.preprocessing.pair import PairPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.text import word_cache
-from glassformer.text.framing import START
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
+from glassformer.text.tokenizers import START
 from glassformer.text.word_cache import id_type
 
 WORDS = (

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import MASK
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import MASK
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from glassformer.predict.word_alignment import word_starts
-from glassformer.preprocessing.word_starts import begins_word
+from glassformer.preprocessing.preprocessing import begins_word
+from glassformer.tasks.alignment import word_starts
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 

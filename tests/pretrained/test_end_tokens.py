@@ -12,9 +12,9 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.export_hub import write_hub
-from glassformer.pretrained.exported_inputs import write_inputs
-from glassformer.pretrained.onnx_usage import usage
+from glassformer.formats.export_hub import write_hub
+from glassformer.formats.exporting import write_inputs
+from glassformer.formats.onnx_usage import usage
 
 END = 5  # </s>
 

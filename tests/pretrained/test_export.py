@@ -13,11 +13,14 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.formats import export_hub, transformers_check
 from glassformer.models import row
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained import export_hub, transformers_check
-from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.text.tokenizers import BERT_TOKENS, START
 
 
 def exported(folder: Path) -> Path:

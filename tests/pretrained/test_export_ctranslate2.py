@@ -13,9 +13,12 @@ from published import publish
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.text.tokenizers import BERT_TOKENS, START
 
 
 def exported(path: Path) -> Path:

@@ -15,11 +15,10 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.predict.chat_template import prompt_ids
+from glassformer.formats import export_gguf
+from glassformer.formats.gguf_file import GGUFFile, write_file
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained import export_gguf
-from glassformer.pretrained.gguf_file import GGUFFile
-from glassformer.pretrained.gguf_writer import write_file
+from glassformer.tasks.language.chat import prompt_ids
 from glassformer.text.tokenizers import Tokenizer
 
 LLAMA = MODERN | {"num_kv_heads": 2, "tie_weights": False, "head_dim": 12}

@@ -21,12 +21,15 @@ from torch import nn
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError
+from glassformer.formats.export_onnx import onnx_model
 from glassformer.models import row
-from glassformer.preprocessing.image import ImagePreprocessing
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained.onnx_graphs import onnx_model
-from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.preprocessing.images import ImagePreprocessing
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.text.tokenizers import BERT_TOKENS, START
 
 SMALL = {"num_layers": 1}
 

@@ -17,12 +17,14 @@ import glassformer
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained.export_hub import write_hub
-from glassformer.tasks.kept_preprocessing import with_tokens
-from glassformer.text.framing import BERT_TOKENS
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.formats.export_hub import write_hub
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.tasks.text_windows import with_tokens
+from glassformer.text.tokenizers import BERT_TOKENS, Tokenizer
 
 LONG = "the quick brown fox " * 150  # 600 words
 ROLES = ("bos_token", "eos_token", "cls_token", "sep_token", "pad_token", "mask_token", "unk_token")

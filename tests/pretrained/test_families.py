@@ -11,10 +11,10 @@ from published import CASES, inputs_of, publish, their_logits
 from torch import Tensor
 
 import glassformer
-from glassformer.pretrained.export_hub import write_as
-from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.hugging_face import read_folder
-from glassformer.pretrained.probes import Probe
+from glassformer.formats.export_hub import write_as
+from glassformer.formats.exporting import Probe
+from glassformer.formats.families import FAMILIES
+from glassformer.formats.hugging_face import read_folder
 
 EVERY = pytest.mark.parametrize("name", CASES)
 

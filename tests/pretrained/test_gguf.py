@@ -16,10 +16,10 @@ from torch import nn
 
 import glassformer
 from glassformer.errors import GlassformerError
+from glassformer.formats import gguf_file as gguf_types
+from glassformer.formats.gguf import read_gguf, rotary_factors
+from glassformer.formats.gguf_file import GGUFFile
 from glassformer.nn.positions import RotaryStretch
-from glassformer.pretrained import gguf_types
-from glassformer.pretrained.gguf import read_gguf, rotary_factors
-from glassformer.pretrained.gguf_file import GGUFFile
 
 ALPHABET = [chr(code) for code in (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x144))]
 TOKENS = ["<|endoftext|>", "<|im_end|>", *ALPHABET, "Ġt", "he", "Ġthe"]

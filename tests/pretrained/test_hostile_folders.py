@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.pretrained import hub, hugging_face
-from glassformer.pretrained.hugging_face import read_folder
+from glassformer.formats import hub, hugging_face
+from glassformer.formats.hugging_face import read_folder
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from published import publish
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.pretrained import hub
+from glassformer.formats import hub
 
 OLD, NEW = "a" * 40, "b" * 40
 NAME = "somebody/gpt2-small"

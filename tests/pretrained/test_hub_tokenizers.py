@@ -12,8 +12,8 @@ from tokenizers import processors
 
 import glassformer
 from glassformer.errors import GlassformerError
+from glassformer.formats.vocabulary_files import read_opus
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.pretrained.opus_tokenizers import read_opus
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 

@@ -10,7 +10,7 @@ from published import publish
 
 import glassformer
 from glassformer.checkpoint.open import open_model
-from glassformer.pretrained.export_hub import write_hub
+from glassformer.formats.export_hub import write_hub
 
 
 def test_pixels_have_the_same_colours_as_in_transformers(tmp_path: Path) -> None:

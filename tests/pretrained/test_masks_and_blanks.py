@@ -12,8 +12,7 @@ from test_exported_tokenizers import exported, roberta
 
 import glassformer
 from glassformer.preprocessing.text import MaskedTextPreprocessing
-from glassformer.text.framing import BERT_TOKENS
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, Tokenizer
 
 
 def probabilities(folder: Path, text: str) -> torch.Tensor:

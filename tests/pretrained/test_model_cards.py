@@ -10,10 +10,10 @@ import yaml
 from exported_models import CLS, MODERN, a_gpt, a_model, tokenizer
 
 from glassformer.api import export_model
+from glassformer.formats.exporting import card
+from glassformer.formats.open_model import import_model
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.pretrained.import_model import import_model
-from glassformer.pretrained.model_cards import card
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.text.tokenizers import BERT_TOKENS
 
 PUBLISHED = """---
 license: mit

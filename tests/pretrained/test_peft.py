@@ -19,10 +19,10 @@ import glassformer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.open import open_config, open_model, open_preprocessing
 from glassformer.errors import GlassformerError
-from glassformer.models.labeller import Labeller
+from glassformer.formats import export_peft
+from glassformer.formats.open_model import import_model
+from glassformer.models.heads import Labeller
 from glassformer.nn.lora import lora_layers
-from glassformer.pretrained import export_peft
-from glassformer.pretrained.import_model import import_model
 from glassformer.tasks.recipe import FinetuneConfig
 from glassformer.training.finetuning import _freeze, lora_to_keep, model_to_keep
 

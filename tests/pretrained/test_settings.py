@@ -11,10 +11,10 @@ import transformers as hf
 from published import CASES, inputs_of, publish, their_logits, tokenizer
 
 from glassformer.errors import GlassformerError
+from glassformer.formats.exporting import Probe
+from glassformer.formats.families import FAMILIES
+from glassformer.formats.hugging_face import read_folder
 from glassformer.models.multiscale_vit import MultiscaleViTConfig
-from glassformer.pretrained.families import FAMILIES
-from glassformer.pretrained.hugging_face import read_folder
-from glassformer.pretrained.probes import Probe
 
 
 def rope(**values: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from torch import nn
 import glassformer
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError
+from glassformer.formats.export_hub import write_hub
+from glassformer.formats.exporting import refuse_if_wrong
+from glassformer.formats.hugging_face import read_folder
 from glassformer.models import row
-from glassformer.preprocessing.image import ImagePreprocessing
-from glassformer.pretrained.differences import refuse_if_wrong
-from glassformer.pretrained.export_hub import write_hub
-from glassformer.pretrained.hugging_face import read_folder
+from glassformer.preprocessing.images import ImagePreprocessing
 
 # One side of a stage's grid is one window, the other is longer; then neither or both are.
 MIXED = {"image_size": [8, 32], "patch_size": 2, "window_size": 4, "depths": [2], "num_heads": [2]}

@@ -10,7 +10,7 @@ from published import publish
 
 import glassformer
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.vocabulary_files import read_vocabulary
+from glassformer.formats.vocabulary_files import read_vocabulary
 from glassformer.text.tokenizer_training import train_tokenizer
 
 TEXTS = [

@@ -8,7 +8,7 @@ import pytest
 from published import publish
 
 from glassformer.errors import GlassformerError
-from glassformer.pretrained.hugging_face import read_preprocessing
+from glassformer.formats.hugging_face import read_preprocessing
 
 NAMES = """gpt2 llama3 qwen3 bert bert-classifier bert-body roberta-tagger distilbert
     distilbert-classifier marian vit swin imagegpt"""

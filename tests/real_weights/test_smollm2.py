@@ -9,7 +9,7 @@ import transformers as hf
 
 import glassformer
 from glassformer.generation.sample import read_prompts
-from glassformer.predict.chat_template import prompt_ids
+from glassformer.tasks.language.chat import prompt_ids
 
 PROMPT = "The history of the lighthouse begins with fires on hills. In 280 BC, the"
 TEXTS = [

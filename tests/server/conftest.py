@@ -10,9 +10,9 @@ import uvicorn
 from served_models import PORT, small_gpt, story_model
 from starlette.testclient import TestClient
 
-from glassformer.predict.language import LanguagePredictor
-from glassformer.server.app import create_app
-from glassformer.server.stories import SIZES, StoryModel
+from glassformer.serve.app import create_app
+from glassformer.serve.explore import SIZES, StoryModel
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.predict.language import LanguagePredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.server.stories import StoryModel
+from glassformer.serve.explore import StoryModel
+from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 PORT = 8000

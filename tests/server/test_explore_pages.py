@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import pytest
 from chromium_pipe import CHROMIUM, Browser
 
-from glassformer.predict.language import LanguagePredictor
-from glassformer.story.explore import compare_page, story_page
+from glassformer.serve.explore import compare_page, story_page
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 

@@ -9,7 +9,7 @@ from chromium_pipe import CHROMIUM, Browser
 from PIL import Image
 from served_models import small_gpt, story_model
 
-from glassformer.server.stories import StoryModel
+from glassformer.serve.explore import StoryModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "story"))
 from picture_models import picture, vit

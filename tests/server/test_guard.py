@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.server import guard
+from glassformer.serve import app as guard
 
 STORY = {"model": "before", "text": "a"}
 

@@ -13,12 +13,11 @@ from PIL import Image
 from served_models import PORT, small_gpt, story_model
 from starlette.testclient import TestClient
 
+from glassformer.inspect.page import embedded
+from glassformer.inspect.story import story_data
 from glassformer.nn.observe import without_heads
-from glassformer.predict.language import LanguagePredictor
-from glassformer.server.app import create_app
-from glassformer.server.requests import LONGEST_TEXT
-from glassformer.story.page import embedded
-from glassformer.story.story import story_data
+from glassformer.serve.app import LONGEST_TEXT, create_app
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 TEXT = "said the cat"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from glassformer.runtime.threads import NotWantedError, check_wanted
-from glassformer.server.turns import BusyError, TooSlowError, Turns
+from glassformer.machine.facts import NotWantedError, check_wanted
+from glassformer.serve.explore import BusyError, TooSlowError, Turns
 
 
 async def stays() -> bool:

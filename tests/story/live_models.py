@@ -14,18 +14,20 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.inspect.live import LIVE_SCRIPTS, live_or_error
+from glassformer.inspect.page import embedded, part
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.presets import ENCODER_PRESETS, GPT_PRESETS
 from glassformer.models.transformer import Transformer, TransformerConfig
-from glassformer.preprocessing import Preprocessing
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.story.live import LIVE_SCRIPTS, live_or_error
-from glassformer.story.page import embedded, part
-from glassformer.text.framing import BERT_TOKENS, START
+from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, START, Tokenizer
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.snapshots import save_snapshot
+from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.inspect.views import draw
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig, Tagger, TaggerConfig
@@ -21,15 +22,14 @@ from glassformer.models.rnn import (
     RNNLanguageModel,
     RNNLanguageModelConfig,
 )
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.masked import MaskedPredictor
-from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.story.views import draw
 from glassformer.tasks import load
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from picture_models import captioner, multiscale, painter, picture, shaken, vit

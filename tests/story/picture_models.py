@@ -11,14 +11,16 @@ from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.models.multiscale_vit import MultiscaleViT, MultiscaleViTConfig
 from glassformer.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
 from glassformer.models.vit import ViT, ViTConfig
-from glassformer.predict.caption import CaptionPredictor
-from glassformer.predict.classify_images import ClassifyImagesPredictor
-from glassformer.predict.paint import PaintPredictor
-from glassformer.preprocessing.caption import CaptionPreprocessing
-from glassformer.preprocessing.image import ImagePreprocessing
-from glassformer.preprocessing.palette import PalettePreprocessing
-from glassformer.text.framing import START
+from glassformer.preprocessing.images import (
+    CaptionPreprocessing,
+    ImagePreprocessing,
+    PalettePreprocessing,
+)
+from glassformer.tasks.caption.predictor import CaptionPredictor
+from glassformer.tasks.images.predictor import ClassifyImagesPredictor
+from glassformer.tasks.paint.predictor import PaintPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import START
 
 SIZE = (8, 12)  # height and width; with patches of 4, the grid is 2 × 3
 SCALE = {"image_mean": (0.5,) * 3, "image_std": (0.5,) * 3}

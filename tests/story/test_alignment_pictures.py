@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.inspection.alignment import Alignment
-from glassformer.story.labels import shortened, visible
-from glassformer.story.views import draw
+from glassformer.inspect.alignment import Alignment
+from glassformer.inspect.figures import shortened, visible
+from glassformer.inspect.views import draw
 
 HOSTILE = [
     *("</script>", "<script>alert(1)</script>", "<!--", "]]>", "&lt;", '"', "'", "\\", "$x_1$"),

@@ -11,10 +11,10 @@ from live_models import needs_chromium
 from test_story_page import LIVE, masked_predictor, predictor, shown
 
 from glassformer.errors import UsageError
-from glassformer.inspection.attribution import METHODS, attributions
-from glassformer.predict.language import LanguagePredictor
-from glassformer.story.story import page, story_data
-from glassformer.story.views import draw
+from glassformer.inspect.attribution import METHODS, attributions
+from glassformer.inspect.story import page, story_data
+from glassformer.inspect.views import draw
+from glassformer.tasks.language.predictor import LanguagePredictor
 
 TEXT = "a bad day, said the cat."
 
@@ -58,9 +58,9 @@ def test_a_single_token_is_explained_in_a_few_words() -> None:
 def test_a_long_text_has_only_the_focus_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = predictor(TEXT).inspect("a bad day")
     work = 30 * 9 * sum(each.numel() for each in seen.subject.module.parameters())  # type: ignore[union-attr]
-    monkeypatch.setattr("glassformer.story.attribution.MOST_WORK", 2 * work)
+    monkeypatch.setattr("glassformer.inspect.story_data.MOST_WORK", 2 * work)
     assert list(story_data(seen)["attribution"]["explained"]) == ["8"]
-    monkeypatch.setattr("glassformer.story.attribution.MOST_WORK", work / 2)
+    monkeypatch.setattr("glassformer.inspect.story_data.MOST_WORK", work / 2)
     assert story_data(seen)["attribution"] == {"explained": None, "is_too_long": True}
 
 

@@ -11,7 +11,7 @@ import pytest
 from page_families import FAMILIES, language, write_page
 from test_story_page import needs_chromium
 
-from glassformer.story.story import page, story_data
+from glassformer.inspect.story import page, story_data
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 from chromium_pipe import Browser
@@ -112,9 +112,9 @@ def test_a_typed_text_has_the_effects_of_heads_for_each_position(
 def test_a_page_says_what_it_does_not_carry_for_every_position(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.story.story.MOST_LOGITS", 1)
-    monkeypatch.setattr("glassformer.story.story.MOST_LIVE", 1)
-    monkeypatch.setattr("glassformer.story.picture_data.MOST_COMPARED", 1)
+    monkeypatch.setattr("glassformer.inspect.story.MOST_LOGITS", 1)
+    monkeypatch.setattr("glassformer.inspect.story.MOST_LIVE", 1)
+    monkeypatch.setattr("glassformer.inspect.story_data.MOST_COMPARED", 1)
     seen = language("char").inspect("a bad day")
     opened(browser, write(page(seen), tmp_path))
     controls = "document.querySelector('#prediction .controls').checkVisibility()"

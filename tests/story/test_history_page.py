@@ -13,12 +13,12 @@ from test_alignment_pictures import HOSTILE
 from test_story_page import needs_chromium, predictor, shown, unpacked
 
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.snapshots import save_snapshot
-from glassformer.inspection.over_time import OverTime
-from glassformer.story import story
-from glassformer.story.history import SCRIPTS, history_data, page
-from glassformer.story.page import part
-from glassformer.story.views import draw
+from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.inspect import story
+from glassformer.inspect.history import SCRIPTS, history_data, page
+from glassformer.inspect.over_time import OverTime
+from glassformer.inspect.page import part
+from glassformer.inspect.views import draw
 from glassformer.tasks import load
 
 STEPS = (0, 1, 5, 20)

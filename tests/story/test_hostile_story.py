@@ -8,7 +8,7 @@ from page_scripts import script
 from test_alignment_pictures import HOSTILE
 from test_story_page import needs_chromium, predictor, shown
 
-from glassformer.story.story import page
+from glassformer.inspect.story import page
 
 MARKUP = (
     "<img src=x onerror={}>",

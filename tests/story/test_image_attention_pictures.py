@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.inspection.image_attention import ImageAttention
-from glassformer.story.views import draw
+from glassformer.inspect.alignment import ImageAttention
+from glassformer.inspect.views import draw
 
 
 @pytest.mark.parametrize("span", [0.9, 0.03, 0.004, 1e-5])

@@ -30,11 +30,11 @@ from live_models import (
 
 from glassformer import story
 from glassformer.errors import GlassformerError
-from glassformer.inspection.capture import Capture, capturing, stacks_of
+from glassformer.inspect.capture import Capture, capturing, stacks_of
+from glassformer.inspect.live import LIVE_SCRIPTS, live, live_or_error
+from glassformer.inspect.page import embedded, part
 from glassformer.models.rnn import RNNLanguageModel, RNNLanguageModelConfig
 from glassformer.nn.observe import listening, without_heads
-from glassformer.story.live import LIVE_SCRIPTS, live, live_or_error
-from glassformer.story.page import embedded, part
 
 SOURCE, TARGET = [3, 1, 4, 15, 9, 2, 6], [5, 3, 5, 8, 9]
 TINY = [*GPTS, *BERTS, *TRANSLATORS]

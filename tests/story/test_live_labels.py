@@ -11,7 +11,9 @@ import torch
 from live_models import NO_LIMIT, in_page, needs_chromium, needs_node, randomized
 from test_story_page import LIVE, shown
 
-from glassformer.inspection.capture import stacks_of
+from glassformer.inspect.capture import stacks_of
+from glassformer.inspect.live import live_or_error
+from glassformer.inspect.story import page, story_data
 from glassformer.models.classifier import (
     Classifier,
     ClassifierConfig,
@@ -23,11 +25,9 @@ from glassformer.models.classifier import (
     TaggerConfig,
 )
 from glassformer.nn.observe import without_heads
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.story.live import live_or_error
-from glassformer.story.story import page, story_data
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 TINY: dict[str, Any] = {"num_layers": 2, "d_model": 16, "num_heads": 4, "context_length": 12}

@@ -22,15 +22,16 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.pair import PairPreprocessing
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.story.live import live_or_error
-from glassformer.story.page import embedded
-from glassformer.text.framing import BERT_TOKENS, START
-from glassformer.text.merge_steps import merge_steps
-from glassformer.text.portable import portable
+from glassformer.inspect.live import live_or_error
+from glassformer.inspect.page import embedded
+from glassformer.preprocessing.text import (
+    MaskedTextPreprocessing,
+    PairPreprocessing,
+    TextPreprocessing,
+)
+from glassformer.text.portable import merge_steps, portable
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, START, Tokenizer
 
 SCRIPTS = (
     "The quick brown fox jumps over 13 lazy dogs; it's what we've said, isn't it? They'll, I'd",

@@ -12,13 +12,13 @@ import torch
 from live_models import NO_LIMIT, in_page, needs_chromium, needs_node
 from test_story_page import LIVE, shown
 
+from glassformer.inspect.live import live_or_error
+from glassformer.inspect.story import page, story_data
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import without_heads
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.translate import TranslatePredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.story.live import live_or_error
-from glassformer.story.story import page, story_data
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
 

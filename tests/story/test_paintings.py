@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from glassformer.errors import UsageError
-from glassformer.inspection.paintings import Completed, Paintings
-from glassformer.story.views import draw
+from glassformer.inspect.places import Completed, Paintings
+from glassformer.inspect.views import draw
 
 
 def flat(value: int, channels: int = 1) -> np.ndarray:

@@ -10,12 +10,12 @@ import torch
 from picture_models import SHAPE, captioner, multiscale, painter, picture, shaken, vit
 from test_picture_stories import BRIGHTEST, needs_chromium, shown
 
-from glassformer.inspection.attribution import attributions
+from glassformer.inspect.attribution import attributions
+from glassformer.inspect.story import story_data
+from glassformer.inspect.story_data import attribution_data
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
-from glassformer.predict.paint import PaintPredictor
-from glassformer.preprocessing.palette import PalettePreprocessing
-from glassformer.story.attribution import attribution_data
-from glassformer.story.story import story_data
+from glassformer.preprocessing.images import PalettePreprocessing
+from glassformer.tasks.paint.predictor import PaintPredictor
 
 Box = list[float]
 

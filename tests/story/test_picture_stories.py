@@ -13,14 +13,14 @@ import pytest
 from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from PIL import Image
 
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspect.inspection import Inspection
+from glassformer.inspect.story import page, story_data
+from glassformer.inspect.views import draw
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Tagger, TaggerConfig
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.predict.tag import TagPredictor
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.story.story import page, story_data
-from glassformer.story.views import draw
+from glassformer.tasks.classify.predictor import ClassifyPredictor
+from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")

@@ -9,10 +9,10 @@ import pytest
 from page_families import captioner, picture, translator, vit, write_page
 from test_story_page import needs_chromium, predictor, story
 
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspect.inspection import Inspection
+from glassformer.inspect.story import page
+from glassformer.inspect.views import draw
 from glassformer.nn.observe import without_heads
-from glassformer.story.story import page
-from glassformer.story.views import draw
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 from chromium_pipe import Browser

@@ -8,8 +8,8 @@ import pytest
 from test_picture_maps import overlap
 from test_story_page import needs_chromium, predictor, shown, story
 
-from glassformer.story.story import page, story_data
-from glassformer.story.views import draw
+from glassformer.inspect.story import page, story_data
+from glassformer.inspect.views import draw
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz ,."
 

@@ -13,9 +13,9 @@ import pytest
 from test_alignment_pictures import HOSTILE
 
 from glassformer.errors import UsageError
-from glassformer.evaluation.chapter import Chapter
-from glassformer.story.page import part
-from glassformer.story.report import PICTURES, as_json, draw, page
+from glassformer.inspect.chapters import Chapter
+from glassformer.inspect.page import part
+from glassformer.training.report import PICTURES, as_json, draw, page
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 NAMES = [f"class {number}" for number in range(60)]

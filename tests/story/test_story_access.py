@@ -9,7 +9,7 @@ from page_scripts import script
 from test_story_page import masked_predictor, needs_chromium, predictor, shown
 from translators import translator
 
-from glassformer.story.story import page
+from glassformer.inspect.story import page
 
 TEXT = "the lower the slower"
 AXE = Path(__file__).with_name("axe") / "axe.min.js"  # axe-core 4.14.0, MPL-2.0

@@ -17,14 +17,14 @@ from test_picture_stories import words
 from test_story_page import needs_chromium, predictor, shown
 from torch import Tensor, nn
 
-from glassformer.inspection.inspection import Inspection
-from glassformer.inspection.window_capture import WindowLayer
+from glassformer.inspect.capture import WindowLayer
+from glassformer.inspect.inspection import Inspection
+from glassformer.inspect.story import page
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.nn.blocks import Block
 from glassformer.nn.positions import RotaryPositions
-from glassformer.predict.classify import ClassifyPredictor
-from glassformer.story.story import page
+from glassformer.tasks.classify.predictor import ClassifyPredictor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from test_inspecting_vectors import encoder

@@ -12,12 +12,12 @@ import torch
 from picture_models import SHAPE, picture, shaken
 from test_story_page import needs_chromium, predictor, shown, story, unpacked
 
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspect.inspection import Inspection
+from glassformer.inspect.story import page, story_data
+from glassformer.inspect.story_data import MOST_EXACT, packed
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
-from glassformer.predict.paint import PaintPredictor
-from glassformer.preprocessing.palette import PalettePreprocessing
-from glassformer.story.packed_arrays import MOST_EXACT, packed
-from glassformer.story.story import page, story_data
+from glassformer.preprocessing.images import PalettePreprocessing
+from glassformer.tasks.paint.predictor import PaintPredictor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from test_inspecting_vectors import encoder

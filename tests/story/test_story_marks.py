@@ -13,8 +13,8 @@ from picture_models import captioner, multiscale, painter, picture, vit
 from test_story_page import needs_chromium, predictor, shown, story
 
 from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.snapshots import save_snapshot
-from glassformer.story.story import page
+from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.inspect.story import page
 from glassformer.tasks import load
 
 GREY = """const grey = (canvas) => {

@@ -16,18 +16,18 @@ import torch
 from test_alignment_pictures import HOSTILE
 
 from glassformer.errors import UsageError
-from glassformer.inspection.inspection import Inspection
+from glassformer.inspect.inspection import Inspection
+from glassformer.inspect.page import part
+from glassformer.inspect.story import CHAPTERS, SCRIPTS, page, story_data
+from glassformer.inspect.views import draw
 from glassformer.models.bert import Bert, BertConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.nn.observe import without_heads
-from glassformer.predict.language import LanguagePredictor
-from glassformer.predict.masked import MaskedPredictor
 from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing
-from glassformer.story.page import part
-from glassformer.story.story import CHAPTERS, SCRIPTS, page, story_data
-from glassformer.story.views import draw
-from glassformer.text.framing import BERT_TOKENS
+from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from translators import translator

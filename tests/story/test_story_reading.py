@@ -14,10 +14,10 @@ from test_story_page import LIVE, masked_predictor, needs_chromium, predictor, s
 from translators import translator
 
 import glassformer
-from glassformer.inspection.spelling import spelling
-from glassformer.story.page import part
-from glassformer.story.story import SCRIPTS, page, story_data
-from glassformer.text.merge_steps import merges_of
+from glassformer.inspect.page import part
+from glassformer.inspect.story import SCRIPTS, page, story_data
+from glassformer.inspect.words import spelling
+from glassformer.text.portable import merges_of
 from glassformer.text.tokenizer_training import train_tokenizer
 
 TEXT = "low lower lowest, slow slower slowest. the lower the slower"

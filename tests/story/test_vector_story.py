@@ -7,9 +7,9 @@ from live_models import needs_chromium
 from starlette.testclient import TestClient
 from test_story_page import shown
 
-from glassformer.server.app import create_app
-from glassformer.server.stories import StoryModel
-from glassformer.story.story import page
+from glassformer.inspect.story import page
+from glassformer.serve.app import create_app
+from glassformer.serve.explore import StoryModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
 from test_inspecting_vectors import encoder

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from glassformer.errors import UsageError
-from glassformer.inspection.word_places import WordPlaces
-from glassformer.story.image_pictures import enlarged, spotlight
-from glassformer.story.views import draw
+from glassformer.inspect.alignment import WordPlaces
+from glassformer.inspect.image_pictures import enlarged, spotlight
+from glassformer.inspect.views import draw
 
 
 def looked(words: list[str], peaks: list[tuple[int, int]], **more: Any) -> WordPlaces:

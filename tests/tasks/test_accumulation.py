@@ -11,7 +11,7 @@ import torch
 from small_tasks import MACHINE, NOISE, ready, recipe_for, reviews, sentences, topics
 from test_every_task import prose
 
-from glassformer.tasks.row_batches import RowDataset
+from glassformer.tasks.rows import RowDataset
 from glassformer.tasks.task import Objective
 from glassformer.training.learner import update_batches
 from glassformer.training.recipes import make_recipe

@@ -20,11 +20,11 @@ from small_tasks import (
     trained,
 )
 
-from glassformer.data.caption_batches import CaptionBatch
+from glassformer.data.batches import CaptionBatch
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.predict.caption import CaptionPredictor
 from glassformer.tasks import load
-from glassformer.tasks.caption import uneven_looks
+from glassformer.tasks.caption.predictor import CaptionPredictor
+from glassformer.tasks.caption.task import uneven_looks
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.recipes import make_recipe

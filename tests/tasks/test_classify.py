@@ -29,17 +29,16 @@ from torch.nn import functional as F
 
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.training_state import load_state
-from glassformer.data.padded_batches import LabelledBatch
+from glassformer.data.batches import LabelledBatch
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.classification import Answers, Classification, judge, read_logits
 from glassformer.models.ensemble import Ensemble
 from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks import load
+from glassformer.tasks.classify.scores import Answers, Classification, judge, read_logits
 from glassformer.training import run as training
 from glassformer.training.preparation import prepare
 from glassformer.training.recipes import make_recipe
-from glassformer.training.resume_changes import differences
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import RunFolder, differences
 
 # --- learning ---
 

@@ -24,9 +24,9 @@ from small_tasks import (
     trained,
 )
 
-from glassformer.evaluation.result import Result
-from glassformer.preprocessing.masking import MaskedBatch, Masking
+from glassformer.preprocessing.text import MaskedBatch, Masking
 from glassformer.tasks import TASKS, load
+from glassformer.tasks.evaluating import Result
 from glassformer.training.finetuning import on_top_of
 from glassformer.training.recipes import make_recipe
 

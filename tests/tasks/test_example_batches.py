@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.tasks.row_batches import example_batches
+from glassformer.tasks.rows import example_batches
 from glassformer.tasks.task import Batches
 
 

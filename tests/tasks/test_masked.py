@@ -19,8 +19,8 @@ from small_tasks import (
 from torch.nn import functional as F
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.evaluation.result import order
-from glassformer.tasks.masked import SHOWN
+from glassformer.tasks.evaluating import order
+from glassformer.tasks.masked.task import SHOWN
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.training.recipes import make_recipe

@@ -22,9 +22,9 @@ from small_tasks import (
 
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.evaluation.painting import with_start
 from glassformer.tasks import load
-from glassformer.tasks.paint import in_dots
+from glassformer.tasks.paint.scores import with_start
+from glassformer.tasks.paint.task import in_dots
 from glassformer.training import run as training
 from glassformer.training.finetuning import on_top_of
 from glassformer.training.recipes import make_recipe
@@ -213,7 +213,7 @@ def test_a_validation_reads_only_some_of_many_images(
 ) -> None:
     objective, model = reopened(painter)
     assert objective.validate(model).num_images == 15
-    monkeypatch.setattr("glassformer.tasks.paint.VALIDATED", 4 * 36 + 1)
+    monkeypatch.setattr("glassformer.tasks.paint.task.VALIDATED", 4 * 36 + 1)
     assert objective.validate(model).num_images == 4
     assert objective.dataset.num_validation_items == 4 * 36
 

@@ -21,12 +21,12 @@ from small_tasks import (
 from torch.nn import functional as F
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.data.padded_batches import IGNORED, LabelledRows
+from glassformer.data.batches import IGNORED, LabelledRows
 from glassformer.data.tagged_sentences import read_sentences, read_tagged
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.result import order
 from glassformer.tasks import load
-from glassformer.text.words_and_subwords import encode_words
+from glassformer.tasks.evaluating import order
+from glassformer.text.words import encode_words
 
 PIECES = {"kind": "wordpiece", "vocab_size": 90}  # so few that names are cut into pieces
 FEW: dict[str, Any] = {"max_steps": 4, "eval_steps": 2, "save_steps": 4}

@@ -6,8 +6,8 @@ import random
 import pytest
 from small_tasks import MACHINE, trained
 
-from glassformer.predict.translate import TranslatePredictor
 from glassformer.tasks import load
+from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.training.recipes import make_recipe
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")

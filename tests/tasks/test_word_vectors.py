@@ -106,7 +106,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_the_nearest_words(run: Path) -> None:
-    from glassformer.training.run_report import report_of
+    from glassformer.training.report import report_of
 
     (chapter,) = [
         each for each in report_of(RunFolder(run))["chapters"] if each["title"] == "Nearest words"

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models
 
-from glassformer.evaluation.language import LanguageResult
-from glassformer.text.byte_count import ByteCount, count_bytes, notes_on_bytes
+from glassformer.tasks.language.scores import LanguageResult
 from glassformer.text.tokenizer_training import TokenizerConfig, train_tokenizer
 from glassformer.text.tokenizers import CHARACTERS, Tokenizer
+from glassformer.text.words import ByteCount, count_bytes, notes_on_bytes
 
 TEXT = "the cat sees the dog. the dog sees the cat.\n" * 3
 WORDS = train_tokenizer("word", [TEXT])

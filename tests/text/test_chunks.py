@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text.chunks import pieces_of, words_of
+from glassformer.text.tokenizers import pieces_of, words_of
 
 SPACED = st.text(alphabet=" \n\t\r\u00a0\u2028\x1c\x85'sa1!é漢", max_size=60)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from glassformer.text.framing import BERT_TOKENS, Frame, encode_texts
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import BERT_TOKENS, Frame, encode_texts
 
 TEXT = ["a fine film and a poor film " * 20]
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tokenizer_samples import KINDS, TEXT, llama, trained
 
 from glassformer.errors import GlassformerError
-from glassformer.text import chunks, word_cache
-from glassformer.text.chunks import LongText
+from glassformer.text import tokenizers as chunks
+from glassformer.text import word_cache
 from glassformer.text.tokenizer_training import train_tokenizer
+from glassformer.text.tokenizers import LongText
 from glassformer.text.word_cache import ids_of
 
 SPACED = st.text(alphabet=" \n\t\r\u00a0\u2028\x1c\x85'sa1!é漢", max_size=60)

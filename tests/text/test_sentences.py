@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.text.sentences import fitting_pieces
+from glassformer.text.words import fitting_pieces
 
 
 @pytest.mark.parametrize(

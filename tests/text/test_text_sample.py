@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text.tokenizer_sample import TextSample, num_bytes
+from glassformer.text.tokenizer_training import TextSample, num_bytes
 
 
 def test_a_little_text_is_kept_whole() -> None:

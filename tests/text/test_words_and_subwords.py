@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text.framing import Frame
 from glassformer.text.tokenizer_training import train_tokenizer
-from glassformer.text.tokenizers import Tokenizer
-from glassformer.text.words_and_subwords import encode_words, spelled, windows
+from glassformer.text.tokenizers import Frame, Tokenizer
+from glassformer.text.words import encode_words, spelled, windows
 
 SENTENCE = ("Ada", "Lovelace", "lives", "in", "London", ",", "not", "far", "from", "here", ".")
 TEXT = "Ada Lovelace lives in London , not far from here . Love and lace are in here . "

@@ -33,7 +33,7 @@ from glassformer.errors import GlassformerError
 from glassformer.preprocessing import load_preprocessing
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
-from glassformer.training.continuing import continue_model
+from glassformer.training.command import continue_model
 from glassformer.training.recipes import make_recipe
 from glassformer.training.run_folder import RunFolder
 

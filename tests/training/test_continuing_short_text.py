@@ -11,8 +11,8 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.tasks.recipe import Recipe
-from glassformer.text.framing import BERT_TOKENS
-from glassformer.training.continuing import continue_model
+from glassformer.text.tokenizers import BERT_TOKENS
+from glassformer.training.command import continue_model
 from glassformer.training.recipes import make_recipe
 
 STEPS: dict[str, Any] = {"max_steps": 2, "eval_steps": 2, "save_steps": 2} | MACHINE

@@ -63,7 +63,7 @@ def test_the_number_of_steps_has_limits(
     context: int,
     steps: int,
 ) -> None:
-    monkeypatch.setattr("glassformer.training.defaults.MOST_STEPS", 9_000)
+    monkeypatch.setattr("glassformer.training.preparation.MOST_STEPS", 9_000)
     model, training = {"context_length": context}, {"per_device_train_batch_size": batch}
     assert choose(model=model, training=training).recipe.training.max_steps == steps
 

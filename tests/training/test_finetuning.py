@@ -31,11 +31,11 @@ from small_tasks import (
 from torch import Tensor
 
 from glassformer.checkpoint.model_folder import load_config, load_model, save_model
-from glassformer.checkpoint.snapshots import load_snapshot
+from glassformer.checkpoint.run_record import load_snapshot
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.models.pretrained_body import body_config
-from glassformer.runtime.host import Setup
+from glassformer.machine.host import Setup
+from glassformer.models.heads import body_config
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as training
 from glassformer.training.finetuning import model_to_keep, new_model, on_top_of

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from glassformer.models.bag import Bag, BagConfig
-from glassformer.training.gradients import are_finite, clip
+from glassformer.training.learner import are_finite, clip
 from glassformer.training.optimizer import make_optimizer
 
 RATES = {"learning_rate": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.99)}

@@ -14,10 +14,11 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.run_record import read_metrics
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.evaluation.language import LanguageResult, evaluate_language
-from glassformer.tasks import language, load
+from glassformer.tasks import load
+from glassformer.tasks.language import task as language
+from glassformer.tasks.language.scores import LanguageResult, evaluate_language
 from glassformer.tasks.recipe import Recipe
-from glassformer.text.byte_count import ByteCount
+from glassformer.text.words import ByteCount
 from glassformer.training import run as story
 from glassformer.training.learner import Batch, Loss
 from glassformer.training.preparation import prepared

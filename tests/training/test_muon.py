@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from glassformer.nn.linear import has_onednn
-from glassformer.training import muon
-from glassformer.training.muon import orthogonal
+from glassformer.training import optimizer as muon
+from glassformer.training.optimizer import orthogonal
 
 
 def test_orthogonal_is_the_polar_factor_up_to_a_tenth():

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.atomic_files import check_folder
-from glassformer.data.content import normalised
+from glassformer.data.split import normalised
 from glassformer.errors import GlassformerError
+from glassformer.files import check_folder
 from glassformer.tasks.recipe import Recipe
-from glassformer.text.byte_count import ByteCount
-from glassformer.text.tokenizer_sample import TextSample
+from glassformer.text.tokenizer_training import TextSample
+from glassformer.text.words import ByteCount
 from glassformer.training.preparation import prepare, prepared, rehearsed
 
 Make = Callable[..., Recipe]

@@ -9,7 +9,7 @@ import pytest
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.recipes import complete, given_values, make_recipe
-from glassformer.training.resume_changes import differences
+from glassformer.training.run_folder import differences
 
 Make = Callable[..., Recipe]
 MINIMAL: dict[str, Any] = {"model": {"name": "gpt"}, "data": {"paths": "notes.txt"}}

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.atomic_files import check_folder
 from glassformer.checkpoint.model_folder import load_model
 from glassformer.errors import GlassformerError
+from glassformer.files import check_folder
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training import run_folder
+from glassformer.training.progress import RunLog
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_log import RunLog
 
 Make = Callable[..., Recipe]
 AtBatch = Callable[[int, Callable[[], None]], None]

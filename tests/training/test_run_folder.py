@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.atomic_files import new_folder
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.folder_lock import locked
+from glassformer.files import locked, new_folder
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.training.run_folder import RunFolder
 

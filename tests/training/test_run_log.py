@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.checkpoint.run_record import read_metrics
-from glassformer.training.run_log import RunLog
+from glassformer.training.progress import RunLog
 
 MEASURES = ("loss", "bits_per_byte")
 

@@ -13,13 +13,12 @@ import pytest
 from small_tasks import MACHINE, recipe_for, reviews, sentences, trained
 
 from glassformer.errors import GlassformerError
-from glassformer.story.report import page
 from glassformer.tasks.recipe import Recipe
-from glassformer.training import final_report
+from glassformer.training import report as final_report
 from glassformer.training import run as story
 from glassformer.training.recipes import make_recipe
+from glassformer.training.report import page, report_of
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.run_report import report_of
 
 Make = Callable[..., Recipe]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.atomic_files import new_folder
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
+from glassformer.files import new_folder
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.run_folder import RunFolder

@@ -21,7 +21,7 @@ from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.launch_plan import divide_anew, is_other_node, with_processes
+from glassformer.training.launch import divide_anew, is_other_node, with_processes
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]

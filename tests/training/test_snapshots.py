@@ -11,16 +11,16 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.checkpoint.snapshots import load_snapshot, snapshots_of
+from glassformer.checkpoint.run_record import load_snapshot, snapshots_of
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
-from glassformer.runtime.random_seeds import seed_step
+from glassformer.machine.seeds import seed_step
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
 from glassformer.training.preparation import rehearsed
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.snapshot_plan import snapshot_steps, spread_steps
+from glassformer.training.schedule import snapshot_steps, spread_steps
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]

@@ -18,7 +18,8 @@ from glassformer.models import row
 from glassformer.tasks.recipe import Recipe, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
 from glassformer.training import run as story
-from glassformer.training import smaller_preset, time_limit
+from glassformer.training import time_limit
+from glassformer.training import time_limit as smaller_preset
 from glassformer.training.preparation import rehearsed
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.schedule import rate_of

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.evaluation.evaluating import tracked
-from glassformer.runtime.host import Setup
+from glassformer.machine.host import Setup
+from glassformer.tasks.evaluating import tracked
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
-from glassformer.training import loop, timing
+from glassformer.training import loop
 from glassformer.training import run as story
+from glassformer.training import time_limit as timing
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
 from glassformer.training.preparation import rehearsed, use_machine
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.timing import choose_threads, measured
+from glassformer.training.time_limit import choose_threads, measured
 
 Make = Callable[..., Recipe]
 

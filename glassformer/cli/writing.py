@@ -1,0 +1,303 @@
+"""glassformer generate: continue a prompt."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.cli import options
+from glassformer.cli.output import (
+    note,
+    note_unknown,
+    noting_files,
+    print_candidates,
+    print_json,
+    print_result,
+    say,
+)
+from glassformer.cli.stdin import read_lines, read_text
+from glassformer.cli.verb import interruptible
+from glassformer.errors import UsageError
+from glassformer.options import as_typed
+from glassformer.wording import counted
+
+if TYPE_CHECKING:
+    from glassformer.tasks.language.predictor import LanguagePredictor
+    from glassformer.tasks.paint.predictor import PaintPredictor
+
+
+# --- complete ---
+# glassformer complete: paint the rest of an image.
+
+
+class Completions(options.Group, heading="Output"):
+    keep: options.Number = options.option(
+        "X", "Share of the rows that is given, from the top (default: 0.5)."
+    )
+    num_return_sequences: options.Whole = options.count(
+        "Number of completions of each image (default: 4)."
+    )
+
+
+@options.takes(options.Sampling, Completions)
+def complete(
+    model: options.Model,
+    images: Annotated[list[str], options.argument("IMAGE", "Image files to complete.")],
+    *,
+    out: options.Picture = None,
+    quantize: options.Quantize = None,
+    as_json: options.JsonObject = False,
+    **settings: Any,
+) -> None:
+    """Paint the lower part of images.
+
+    Images are shown in the size and the colours of the model: the original, the rows that were
+    given, and what the model painted below them.
+
+    Examples:
+      glassformer complete runs/image-gpt-photos photo.png --out grid.png
+      glassformer complete runs/image-gpt-photos photos/*.png --keep 0.3 --seed 1 --out grid.png
+    """
+    from glassformer.tasks import load_for
+    from glassformer.tasks.paint.predictor import PaintPredictor
+
+    predictor = load_for(model, PaintPredictor, "complete", quantize)
+    paint(predictor, "complete", settings, out, as_json, images)
+
+
+def paint(
+    predictor: "PaintPredictor",
+    verb: str,
+    settings: dict[str, Any],
+    out: Path | None,
+    as_json: bool,
+    *inputs: Any,
+) -> None:
+    """Call a verb of a painter, `complete` or `generate`, and draw or print what it returns."""
+    from glassformer.inspect.figures import check_ending
+    from glassformer.inspect.views import PAINTINGS, draw
+
+    if out is None and not as_json:
+        raise UsageError("images need a file. Pass --out FILE.png, or --json for their pixels.")
+    if out is not None:
+        check_ending(out, PAINTINGS)
+    with options.naming_options(predictor, settings), noting_files():
+        painted = getattr(predictor, verb)(*inputs, **settings)
+    note(*painted.notes)
+    if out is not None:
+        draw(painted, out)
+        say(f"wrote {out}: {painted.text()}")
+    if as_json:
+        print_json(painted.as_json())
+
+
+# --- generate ---
+
+
+@options.takes(options.Sampling, options.Beams, options.Writing)
+def generate(
+    model: options.Model,
+    prompt: Annotated[
+        str | None, options.argument("PROMPT", "Text or file to continue (default: stdin).")
+    ] = None,
+    *,
+    top: Annotated[
+        int | None,
+        options.count(
+            "Print the N most likely next tokens instead of a text.", rich_help_panel="Output"
+        ),
+    ] = None,
+    out: options.Picture = None,
+    quantize: options.Quantize = None,
+    as_json: options.JsonLines = False,
+    **settings: Any,
+) -> None:
+    """Continue a prompt, or show the most likely next tokens. An image model paints images.
+
+    Examples:
+      glassformer generate runs/gpt-notes "Once upon" --temperature 0.8 --seed 1
+      glassformer generate runs/gpt-notes "Once upon" --top 10
+      glassformer generate runs/image-gpt-photos --num-return-sequences 16 --out samples.png
+    """
+    from glassformer.tasks import check_verb, load_for, predictor_of
+    from glassformer.tasks.language.predictor import LanguagePredictor
+    from glassformer.tasks.paint.predictor import PaintPredictor
+
+    if predictor_of(model).draws:
+        for what, value in (("the prompt", prompt), ("--top", top)):
+            if value is not None:
+                raise UsageError(f"{model} paints images without a prompt. Leave out {what}.")
+        painter = load_for(model, PaintPredictor, "generate", quantize)
+        paint(painter, "generate", settings, out, as_json)
+        return
+    check_verb(model, LanguagePredictor, "generate")  # before it waits for a prompt on stdin
+    if out is not None:
+        raise UsageError("--out is for models of images. Text is written to standard output.")
+    text = read_text(prompt)
+    if top is not None and settings:
+        first = as_typed(next(iter(settings)))
+        raise UsageError(f"--top shows the model's own probabilities: leave out {first}.")
+    predictor = load_for(model, LanguagePredictor, "generate", quantize)
+    note_unknown(predictor.tokenizer, text)
+    if top is None:
+        _print_texts(predictor, text, settings, as_json)
+        return
+    candidates = predictor.next_tokens(text, top)
+    if as_json:
+        print_json({"candidates": [each.as_json() for each in candidates]})
+    else:
+        print_candidates(candidates)
+
+
+def _print_texts(
+    predictor: "LanguagePredictor", prompt: str, settings: dict[str, Any], as_json: bool
+) -> None:
+    if (number := predictor.num_left_out(prompt)) > 0:
+        note(f"the prompt is too long: its first {counted(number, 'token')} will not be read")
+    with options.naming_options(predictor, settings):
+        if settings.get("num_return_sequences", 1) == 1 and not as_json:
+            for piece in chain([prompt], predictor.stream(prompt, **settings), ["\n"]):
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            return
+        completions = predictor.generate_batch([prompt], **settings)
+    for number, completion in enumerate(completions, 1):
+        if as_json:
+            print_json(completion.as_json())
+        else:
+            typer.echo(f"--- {number} ---\n{prompt}{completion.text}")
+
+
+# --- chat ---
+# glassformer chat: a conversation with a language model.
+
+
+class ChatWriting(options.Group, heading="Output"):
+    max_new_tokens: options.Whole = options.count(
+        "Maximum number of tokens of an answer (default: 200)."
+    )
+    stop: options.Texts = options.Writing.stop
+
+
+@options.takes(options.Sampling, ChatWriting)
+def chat(
+    model: options.Model,
+    message: Annotated[
+        str | None,
+        options.argument("MESSAGE", "Message to answer (default: each line of stdin, in turn)."),
+    ] = None,
+    *,
+    system: Annotated[
+        str | None, options.output("TEXT", "Instruction at the beginning of the conversation.")
+    ] = None,
+    quantize: options.Quantize = None,
+    as_json: options.JsonLines = False,
+    **settings: Any,
+) -> None:
+    """Talk to a language model: a published instruct model, or one trained on conversations.
+
+    Messages are written as the model saw them in training, by its own template. Ctrl-C stops an
+    answer, Ctrl-D ends the conversation.
+
+    Examples:
+      glassformer chat SmolLM2-135M-Instruct.Q4_1.gguf
+      glassformer chat Qwen/Qwen3-0.6B "What is a lake?" --temperature 0.7 --seed 1
+    """
+    from glassformer.tasks import load_for
+    from glassformer.tasks.language.predictor import LanguagePredictor
+
+    predictor = load_for(model, LanguagePredictor, "chat", quantize)
+    if predictor.preprocessing.jinja_template is None:
+        shown = "".join(predictor.preprocessing.chat_template)
+        note(f"messages are written as {shown!r}; only a model trained on such texts answers well")
+    conversation: list[Mapping[str, str]] = []
+    if system is not None:
+        conversation.append({"role": "system", "content": system})
+    is_live = message is None and sys.stdin.isatty()
+    for text in _typed() if is_live else _given(message):
+        conversation.append({"role": "user", "content": text})
+        answer = ""
+        with options.naming_options(predictor, settings):
+            pieces = predictor.chat(conversation, **settings)
+            remembered = predictor.remembered(conversation, **settings)
+            num_forgotten = len(conversation) - len(remembered)
+            _note_losses(predictor, num_forgotten, predictor.num_left_out(remembered))
+            conversation = remembered
+            with interruptible(is_live):
+                for piece in pieces:
+                    answer += piece
+                    if not as_json:
+                        sys.stdout.write(piece)
+                        sys.stdout.flush()
+        if as_json:
+            print_json({"message": text, "answer": answer})
+        else:
+            typer.echo("")
+        conversation.append({"role": "assistant", "content": answer})
+
+
+def _note_losses(predictor: "LanguagePredictor", messages: int, tokens: int) -> None:
+    """Notes on messages and tokens at the beginning that the model does not read."""
+    context = f"the context of {counted(predictor.model.context_length, 'token')}"
+    if messages:
+        note(
+            f"the conversation no longer fits in {context}: the oldest "
+            f"{counted(messages, 'message')} {'is' if messages == 1 else 'are'} left out"
+        )
+    if tokens:
+        note(
+            f"the message is too long for {context}: the first {counted(tokens, 'token')} of the "
+            "conversation will not be read"
+        )
+
+
+def _given(message: str | None) -> Iterator[str]:
+    yield from (line for line in read_lines(message) if line.strip())
+
+
+def _typed() -> Iterator[str]:
+    with suppress(ImportError):  # with it, input() edits lines; there is none on Windows
+        import readline  # noqa: F401
+    while True:
+        try:
+            text = input("> ")
+        except EOFError:
+            typer.echo("")  # what follows begins on a line of its own
+            return
+        if text.strip():
+            yield text
+
+
+# --- score ---
+# glassformer score: how likely is a text?
+
+
+def score(
+    model: options.Model,
+    text: Annotated[
+        str | None, options.argument("TEXT", "Text or file to score (default: stdin).")
+    ] = None,
+    quantize: options.Quantize = None,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Show how likely a text is.
+
+    Prints the log-probability of every token, their total, the perplexity and the bits per byte.
+
+    Examples:
+      glassformer score runs/gpt-notes "It takes great courage."
+      glassformer score runs/gpt-notes --json < held_out.txt
+    """
+    from glassformer.tasks import load_for
+    from glassformer.tasks.language.predictor import LanguagePredictor
+
+    text = read_text(text)
+    predictor = load_for(model, LanguagePredictor, "score", quantize)
+    note_unknown(predictor.tokenizer, text)
+    result = predictor.score(text)
+    note(*result.notes)
+    print_result(result, as_json)

@@ -1,0 +1,565 @@
+"""An input and what a model made of it, looked at from every side.
+
+    tokens → states after every layer → attention of every head → predictions
+
+A predictor describes its model and its input as a `Subject`. The rest is the same for all models:
+GPT, BERT, translators, taggers and classifiers, of texts and of images.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from glassformer.errors import UsageError
+from glassformer.inspect.capture import (
+    Array,
+    Capture,
+    WindowedLayer,
+    WindowLayer,
+    capturing,
+    capturing_windows,
+)
+from glassformer.inspect.heads import (
+    HeadEffects,
+    head_effects,
+    heads_in_windows,
+    heads_of,
+    lens,
+    vector_effects,
+)
+from glassformer.inspect.places import Picture
+from glassformer.inspect.words import Contexts
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.blocks import Block, Stack
+from glassformer.nn.layers import Embedding
+from glassformer.nn.observe import Tap, listening
+from glassformer.tables import aligned, html_notes, html_table
+from glassformer.text.tokenizers import Tokenizer
+from glassformer.wording import counted, percent, shortened
+
+if TYPE_CHECKING:
+    from glassformer.inspect.over_time import OverTime
+
+
+# --- subject ---
+# A model with an input, as a predictor describes it to those who look inside.
+
+CROSS = "cross"  # attention of a decoder to its source
+Predicts = Literal["next", "same", "whole", "vector"]
+"""What a prediction is about: the token after its position, the one at it, or the whole input.
+"vector": nothing is predicted; the output is the vector of the whole input."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is done to the vectors of tokens before the first block, beside adding positions."""
+
+    is_widened: bool = False
+    """They are projected to the width of the model."""
+    is_scaled: bool = False
+    """They are multiplied by √d_model."""
+    has_segments: bool = False
+    """The vector of a segment is added to them."""
+    is_normed: bool = False
+    """Their sum with the others is normalized."""
+    adds_positions: bool = False
+    """The vector of a position is added to them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A sequence that a model reads or writes: a text, a source sentence, its translation, the
+    patches of an image."""
+
+    name: str
+    tokens: list[str]
+    ids: list[int]
+    stack: Stack | None = None
+    """The blocks that read it, if the model has such."""
+    blocks: Sequence[Block] = ()
+    """The same if their widths differ: then they are no stack."""
+    is_rotary: bool = False
+    """Positions rotate queries and keys."""
+    memory: str | None = None
+    """Name of the stream that it attends to as well, if there is one."""
+    memory_taps: Sequence[Tap] = ()
+    """Where it does so, if not in its stack: a tap for each layer."""
+    memory_score: str = ""
+    """How places are scored there: additive, dot or general (`nn/recurrent.py`)."""
+    tokenizer: Tokenizer | None = None
+    """What cut it into tokens."""
+    is_causal: bool = False
+    """No token attends to a later one."""
+    picture: Picture | None = None
+    """The image whose places are its tokens."""
+    windows: Sequence[WindowedLayer] = ()
+    """The layers that read it, if they attend in windows of a grid instead of a stack."""
+    embedding: Embedding | None = None
+    """The table in which the vectors of its tokens are looked up."""
+
+
+@dataclass(frozen=True, eq=False)
+class PixelInput:
+    """An image as a model reads it, in whose place others can be put."""
+
+    values: Tensor
+    """(1, C, H, W)"""
+    run: Callable[[Tensor], Tensor]
+    """The logits of all predictions, (B, P, C), for other images (B, C, H, W)."""
+    num_weights: int
+    """Of the model, to foresee how long that takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model and its input, ready to run."""
+
+    model: str
+    text: str
+    """The input: a text, or the name of an image."""
+    streams: tuple[Stream, ...]
+    """The last one is what predictions are made from."""
+    run: Callable[[], Tensor]
+    """Computes the logits of all predictions, (P, C), or the vector of the input, (1, D), by a pass
+    through the model."""
+    name_of: Callable[[int], str]
+    """The token or label that a logit belongs to."""
+    predicts: Predicts
+    actual: Sequence[int | None]
+    """What each prediction should be, as far as that is known."""
+    embedding: Tensor | None = None
+    """(V, D) the vectors of all tokens of the last stream."""
+    positions: nn.Module | None = None
+    """What gives the tokens of the last stream their places."""
+    entry: Entry = Entry()
+    """What else happens to their vectors before the first block."""
+    module: nn.Module | None = None
+    """The model itself, and its preprocessing, if a page may carry them."""
+    preprocessing: Any = None
+    read_out: Callable[[Tensor], Tensor] | None = None
+    """Logits (…, C) from the states of the last stream after any layer (…, D), if that is what the
+    model does with the last one."""
+    search: Callable[[], dict[str, Any]] | None = None
+    """Continues the input by beam search, and returns the tree of it."""
+    write: Callable[[], str] | None = None
+    """What the model writes by greedy decoding: a continuation, a translation."""
+    again: "Callable[[Any], Subject] | None" = None
+    """The same input with the same model at another stage of its training."""
+    history: "Callable[[], OverTime] | None" = None
+    """The same input through the training of the model, if that is known."""
+    no_history: str = ""
+    """Why it is not, if a page should say so."""
+    separator: str = ""
+    """What stands between two tokens of a text: nothing if they include their spaces."""
+    num_left_out: int = 0
+    """Tokens of the text that do not fit into the model's context."""
+    part_left_out: Literal["beginning", "middle", "end"] = "middle"
+    """Where they are."""
+    focus: int = -1
+    """The prediction that is looked at first, and without each head."""
+    has_several_labels: bool = False
+    """Any number of labels may apply: each has a probability of its own."""
+    run_rows: Callable[[], Tensor] | None = None
+    """The same as `run` with all rows, (B, P, C): as many as a call puts in place of the vectors of
+    the streams."""
+    pixels: PixelInput | None = None
+    """The image of the first stream, if the patches of it are its tokens."""
+    read_at: Sequence[int] | None = None
+    """The positions that a prediction for the whole input is read from; None: all of them."""
+    labels: Sequence[str] = ()
+    """What is predicted, if these are labels and not tokens."""
+    token_of: Callable[[int], str] | None = None
+    """The name of an id of the last stream, if predictions are something else."""
+    title: str = ""
+    """What a page is called, if not as the input."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know about the input."""
+    first_token: int | None = None
+    """The token that a page shows first (default: the one whose prediction is in focus)."""
+    rollout: Callable[[], Array] | None = None
+    """(rows, columns): how much each place of an image contributes to the answer, if attention is
+    followed through all layers."""
+    contributions: Array | None = None
+    """(T, C): how much each token adds to each logit, if the logits are a sum over tokens."""
+    bias: Array | None = None
+    """(C,) what is added to this sum."""
+    reads_words_alone: bool = False
+    """What a token adds depends on its own words only."""
+    longest_ngram: int = 1
+    """Then: how many neighbouring tokens may add something together."""
+    reads_letters: bool = False
+    """Then: sequences of letters in a word add something, too."""
+
+    @property
+    def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
+        """The layers of attention within each stream, by its name, and those of the last stream to
+        another one (CROSS)."""
+        found = {
+            each.name: each.stack.attentions for each in self.streams if each.stack is not None
+        }
+        last = self.streams[-1].stack
+        return found | ({CROSS: last.cross_attentions} if last and last.cross_attentions else {})
+
+    @property
+    def name_of_token(self) -> Callable[[int], str]:
+        return self.token_of or self.name_of
+
+    @property
+    def input_name(self) -> str:
+        """The key of the input in JSON."""
+        return "text" if self.streams[0].picture is None else "image"
+
+    def as_json(self) -> dict[str, Any]:
+        """What was read, and what a prediction is about."""
+        return {
+            "model": self.model,
+            self.input_name: self.text,
+            "tokens": self.streams[-1].tokens,
+            "ids": self.streams[-1].ids,
+            "num_tokens_left_out": self.num_left_out,
+            "predicts": self.predicts,
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        remarks = (*self.remarks, *filter(None, map(_unknown_words, self.streams)))
+        if not self.num_left_out:
+            return remarks
+        return (
+            *remarks,
+            f"the text is too long: the model reads {len(self.streams[-1].tokens):,} tokens; "
+            f"{self.num_left_out:,} from the {self.part_left_out} of the text are left out",
+        )
+
+
+def _unknown_words(stream: Stream) -> str:
+    unknown = None if stream.tokenizer is None else stream.tokenizer.unknown
+    number = 0 if unknown is None else stream.ids.count(unknown)
+    if not number:
+        return ""
+    return f"{number} of the {len(stream.ids)} tokens of the {stream.name} are unknown to the model"
+
+
+# --- inspection ---
+
+TOP = 10  # likely tokens or labels of each prediction
+
+
+@dataclass(frozen=True)
+class Likely:
+    """A token or a label, and its probability."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What the model predicts at a position, the likeliest first, and what is there."""
+
+    position: int | None
+    """None: for the whole input."""
+    options: list[Likely]
+    actual: str | None = None
+    """The token that is there; None if that is not known."""
+    logprob: float | None = None
+    """Of that token."""
+
+
+class Inspection:
+    """Everything that a model computed on an input. What is expensive is computed when it is first
+    asked for; the numbers are those of the model, unrounded."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+    ) -> None:
+        """`layers` and `heads` limit the attention that is kept (default: all)."""
+        layers, heads = _numbers(layers, "layers"), _numbers(heads, "heads")
+        self.subject = subject
+        self._captures: dict[str, Capture] = {}
+        self._windows: dict[str, list[WindowLayer]] = {}
+        memory: list[list[Tensor]] = []
+        with torch.inference_mode(), ExitStack() as around:
+            for stream in subject.streams:
+                if stream.stack is not None:
+                    seen = capturing(stream.stack, layers, heads)
+                    self._captures[stream.name] = around.enter_context(seen)
+                elif stream.windows:
+                    in_windows = capturing_windows(stream.windows, layers, heads)
+                    self._windows[stream.name] = around.enter_context(in_windows)
+                elif stream.memory_taps:
+                    memory = around.enter_context(listening(stream.memory_taps))
+            output = subject.run().float().cpu().numpy()
+        self._memory = memory
+        is_vector = subject.predicts == "vector"
+        self.logits: Array = output[:0] if is_vector else output
+        """(P, C) of all predictions."""
+        self.vector: Array | None = output[0] if is_vector else None
+        """(D,) of the whole input, if the model predicts nothing but computes that."""
+        self.contexts: Contexts | None = None
+        """A word of the text in other sentences, if that was asked for."""
+
+    # --- what the model read ---
+
+    @property
+    def stream(self) -> Stream:
+        """The sequence that predictions are made from."""
+        return self.subject.streams[-1]
+
+    @property
+    def tokens(self) -> list[str]:
+        return self.stream.tokens
+
+    def capture(self, stream: Stream | None = None) -> Capture:
+        """What the blocks computed on a stream; an error if the model has no blocks."""
+        name = (stream or self.stream).name
+        if name not in self._captures:
+            raise UsageError(
+                f"{self.subject.model} has no layers of self-attention: there is nothing to show."
+            )
+        return self._captures[name]
+
+    def has_capture(self, stream: Stream) -> bool:
+        return stream.name in self._captures
+
+    @property
+    def has_layers(self) -> bool:
+        return self.has_capture(self.stream)
+
+    def windows(self, stream: Stream | None = None) -> list[WindowLayer]:
+        """The layers that attend in windows of an image, if the model has such."""
+        return self._windows.get((stream or self.stream).name, [])
+
+    # --- what it computed ---
+
+    @property
+    def attention(self) -> Array:
+        """(L, H, T, T) how much each position attends to each other one."""
+        return self.capture().attention
+
+    @property
+    def cross_attention(self) -> Array | None:
+        """(L, H, T, S) how much each position attends to each position of the source, if there is
+        one."""
+        if self.has_layers:
+            return self.capture().cross_attention
+        if not self._memory:
+            return None
+        # A recurrent decoder is heard once for every token, and has one head: (B, 1, S) each.
+        layers = [torch.cat([each[0] for each in heard]) for heard in self._memory]  # (T, S)
+        return np.stack([each[None].float().cpu().numpy() for each in layers])
+
+    @property
+    def hidden(self) -> Array:
+        """(N + 1, T, D) the states before the first block and after each block."""
+        return self.capture().hidden
+
+    # --- what it predicts ---
+
+    @cached_property
+    def predictions(self) -> list[Prediction]:
+        """One for each position, or one for the whole input."""
+        logprobs = self.logprobs
+        best = logprobs.topk(min(TOP, logprobs.size(-1)))
+        found = []
+        for row, (ids, values) in enumerate(
+            zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
+        ):
+            options = [
+                Likely(self.subject.name_of(id), p) for id, p in zip(ids, values, strict=True)
+            ]
+            position = None if self.subject.predicts == "whole" else row
+            found.append(Prediction(position, options, *self._actual(row, logprobs[row])))
+        return found
+
+    @property
+    def logprobs(self) -> Tensor:
+        """(P, C) log-probabilities of all predictions, in double precision."""
+        logits = torch.from_numpy(self.logits).double()
+        several = self.subject.has_several_labels
+        return logsigmoid(logits) if several else logits.log_softmax(-1)
+
+    @property
+    def focused(self) -> Prediction:
+        """The prediction that is looked at first: the last one, or that of the first mask."""
+        if not self.predictions:
+            raise UsageError(f"this {self.subject.model} has no output layer and predicts nothing.")
+        return self.predictions[self.subject.focus]
+
+    def _actual(self, row: int, logprobs: Tensor) -> tuple[str | None, float | None]:
+        id = self.subject.actual[row]
+        return (None, None) if id is None else (self.subject.name_of(id), float(logprobs[id]))
+
+    @cached_property
+    def lens(self) -> list[list[list[Likely]]]:
+        """What the model would predict if it stopped after each layer: N + 1 layers, T positions
+        (one if the prediction is about the whole input), the likeliest first."""
+        ids, p, _ = self._lens
+        name = self.subject.name_of
+        return [
+            [
+                [Likely(name(id), value) for id, value in zip(*row, strict=True)]
+                for row in zip(*layer, strict=True)
+            ]
+            for layer in zip(ids.tolist(), p.tolist(), strict=True)
+        ]
+
+    @property
+    def lens_totals(self) -> Array:
+        """(N + 1, T) log Σ e^logit of each of these predictions; p = e^(logit - it)."""
+        return self._lens[2]
+
+    @cached_property
+    def _lens(self) -> tuple[NDArray[np.int64], Array, Array]:
+        read_out = self.subject.read_out
+        if read_out is None:
+            raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
+        several = self.subject.has_several_labels
+        return lens(self.hidden, read_out, TOP, self._stack_device, several)
+
+    @property
+    def _stack(self) -> Stack:
+        self.capture()  # an error if there are no layers
+        if self.stream.stack is None:
+            raise TypeError("a stream with a capture has a stack")
+        return self.stream.stack
+
+    @property
+    def _stack_device(self) -> torch.device:
+        return next(self._stack.parameters()).device
+
+    def effects(self, prediction: int | slice | None = None, of: str | None = None) -> HeadEffects:
+        """How one prediction changes without each head (default: the one in focus), or each of a
+        slice of them, or the vector of the input, if nothing is predicted. `of` is the stream whose
+        heads are meant, or "cross" (default: the last stream)."""
+        subject = self.subject
+        place = subject.focus if prediction is None else prediction
+        if of is not None:
+            heads = heads_of(self.head_groups[of])
+        elif self.stream.windows:
+            heads = heads_in_windows(self.stream.windows)
+        else:
+            heads = heads_of(self._stack.attentions)
+        if self.vector is not None:
+            return vector_effects(heads, lambda: subject.run()[0])
+        return head_effects(heads, lambda: subject.run()[place], subject.has_several_labels)
+
+    @property
+    def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
+        return self.subject.head_groups
+
+    # --- for programs and notebooks ---
+
+    def as_json(self) -> dict[str, Any]:
+        """Every number behind the pictures, unrounded."""
+        found = self.subject.as_json()
+        found["predictions"] = [asdict(prediction) for prediction in self.predictions]
+        if self.vector is not None:
+            found["vector"] = self.vector.tolist()
+        if self.has_layers:
+            capture = self.capture()
+            found |= {"layers": capture.layers, "heads": capture.heads}
+            found["attention"] = capture.attention.tolist()
+        elif windows := self.windows():
+            found["windows"] = [each.as_json() for each in windows]
+        if self.subject.rollout is not None:
+            found["rollout"] = self.subject.rollout().tolist()
+        if self.subject.contributions is not None:
+            found["contributions"] = self.subject.contributions.tolist()
+        for stream in self.subject.streams:
+            found |= {} if stream.picture is None else stream.picture.as_json()
+        for stream in self.subject.streams[:-1]:
+            found[f"{stream.name}_tokens"] = stream.tokens
+            if stream.name in self._captures:
+                found[f"{stream.name}_attention"] = self._captures[stream.name].attention.tolist()
+        if (cross := self.cross_attention) is not None:
+            found["cross_attention"] = cross.tolist()
+        if self.contexts is not None:
+            found["contexts"] = self.contexts.as_json()
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know, such as how much of the text was left out."""
+        more = () if self.contexts is None else self.contexts.notes
+        return tuple(dict.fromkeys((*self.subject.notes, *more)))
+
+    def text(self) -> str:
+        """For people: each token with what was predicted there."""
+        return aligned(*self._table())
+
+    def __repr__(self) -> str:
+        """What there is, in a line, and the notes."""
+        number = len(self.tokens)
+        parts = [repr(shortened(self.subject.text, 60)), counted(number, "token")]
+        if self.has_layers:
+            capture = self.capture()
+            parts.append(f"attention {(len(capture.layers), len(capture.heads), number, number)}")
+            parts.append(f"hidden {(len(capture.states), *capture.states[0].shape)}")
+        if self.vector is not None:
+            parts.append(f"vector {self.vector.shape}")
+        else:
+            best = self.focused.options[0]
+            parts.append(counted(len(self.predictions), "prediction"))
+            parts.append(f"likeliest {best.token!r} {percent(best.probability)}")
+        notes = (f"\nnote: {each}" for each in self.notes)
+        return f"Inspection({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks: the image, if there is one, the notes and the table."""
+        notes, table = html_notes(self.notes), html_table(*self._table())
+        picture = self.subject.streams[0].picture
+        if picture is None:
+            return f"{notes}{table}"
+        name = escape(picture.name, quote=True)
+        image = f'<img src="{picture.image}" alt="{name}" style="max-height: 20rem">'
+        return f"{image}{notes}{table}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        if self.vector is not None:
+            last = self.hidden[-1]  # (T, D)
+            lengths = np.linalg.norm(last, axis=1) * np.linalg.norm(self.vector)  # (T,)
+            alike = last @ self.vector / np.maximum(lengths, 1e-12)
+            pairs = zip(self.tokens, alike, strict=True)
+            names = ["token", "cosine of its last state and the vector of the text"]
+            return names, [[repr(token), f"{value:.3f}"] for token, value in pairs]
+        known_as = {"next": "what comes next, and its probability"}
+        names = [
+            "token",
+            "prediction",
+            known_as.get(self.subject.predicts, "what is there, and its probability"),
+        ]
+        rows = []
+        for each in self.predictions:
+            whole = f"the whole {self.subject.input_name}"
+            place = whole if each.position is None else repr(self.tokens[each.position])
+            best = ", ".join(
+                f"{one.token!r} {percent(one.probability)}" for one in each.options[:3]
+            )
+            known = (
+                "" if each.logprob is None else f"{each.actual!r} {percent(math.exp(each.logprob))}"
+            )
+            rows.append([place, best, known])
+        return names, rows
+
+
+def _numbers(chosen: Sequence[int] | int | None, what: str) -> list[int] | None:
+    if chosen is None:
+        return None
+    found = [chosen] if isinstance(chosen, int) else list(chosen)
+    if not found or not all(isinstance(each, int) for each in found):
+        raise UsageError(f"{what} is a list of numbers, counted from 0, or None for all of them.")
+    return found

@@ -1,0 +1,228 @@
+"""Where a model looked: attention of one layer, or rolled out over all of them.
+
+    attention   a = p · A                              one layer: what its places take from others
+    rollout     p ← (p + p · A) / 2   layer by layer   from the last layer to the first
+
+p is how much each place counts: at the end, its share in the pooled vector (all of it at the class
+token, if there is one). A is the attention of a layer (rows sum to one), and half of what a place
+passes on is its own, since attention is added to its input (Abnar and Zuidema, 2020). What is left
+at the first layer is how much each patch of the image contributed.
+
+A text is followed in the same way, from the position of a prediction to the tokens (`rolled_out`).
+A decoder passes on half of what reaches its attention to the source, which the encoder's layers
+follow further.
+
+In an image, attention may be confined to windows; `LayerAttention.places` says which place is
+where. All arrays are plain numpy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from glassformer.nn.patches import Grid
+from glassformer.wording import counted
+
+# --- rollout ---
+
+Array = npt.NDArray[np.floating[Any]]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerAttention:
+    """The attention of a layer for one image, in windows; a layer without windows has one."""
+
+    weights: Array
+    """(W, H, T, T): of each window and head; rows sum to one."""
+    places: Numbers
+    """(W, T): the place of each position of a window; -1 is padding."""
+    grid: Grid
+    """Rows and columns of its places."""
+    num_extra: int = 0
+    """Positions before those of the image that are no place of it: a class token."""
+
+    @property
+    def num_places(self) -> int:
+        return self.num_extra + self.grid[0] * self.grid[1]
+
+    def attended(self, shares: Array) -> Array:
+        """(H, N): how much of each place the others take, if they count by `shares` (N,)."""
+        counted = np.where(self.places < 0, 0, shares[self.places])  # (W, T)
+        taken = np.einsum("wq,whqk->hwk", counted, self.weights)  # (H, W, T)
+        found = np.zeros((self.weights.shape[1], self.num_places + 1))
+        for head, values in zip(found, taken, strict=True):
+            np.add.at(head, self.places, values)  # padding is at -1, the last one
+        return found[:, :-1]
+
+
+def attention_maps(layers: Sequence[LayerAttention], pooled: Array) -> list[Array]:
+    """(H, rows, columns) for each layer: what is looked at by the places that count. In the last
+    grid these are the pooled ones; in finer grids all places count the same."""
+    found = []
+    for layer in layers:
+        is_last = layer.num_places == len(pooled)
+        shares = pooled if is_last else np.full(layer.num_places, 1 / layer.num_places)
+        found.append(np.stack([_on_grid(head, layer) for head in layer.attended(shares)]))
+    return found
+
+
+def rollout(layers: Sequence[LayerAttention], pooled: Array) -> Array:
+    """(rows, columns) of the first layer: how much each place contributed to the pooled vector."""
+    shares: Array = np.asarray(pooled, dtype=np.float64)
+    for number in reversed(range(len(layers))):
+        layer = layers[number]
+        shares = (shares + layer.attended(shares).mean(axis=0)) / 2
+        if number and layers[number - 1].grid != layer.grid:
+            shares = spread(shares.reshape(layer.grid), layers[number - 1].grid).ravel()
+    return _on_grid(shares, layers[0])
+
+
+def rolled_out(
+    shares: Array, attention: Array, cross: Array | None = None
+) -> tuple[Array, Array | None]:
+    """How much each token contributed to the last states of a text, which count by `shares` (T,),
+    and how much each position of a source, if there is one. The weights, (L, T, T) and (L, T, S),
+    are means over the heads; all contributions together sum to one."""
+    own: Array = np.asarray(shares, dtype=np.float64)
+    memory = None if cross is None else np.zeros(cross.shape[-1])
+    for number in reversed(range(len(attention))):
+        if cross is not None and memory is not None:  # comes after self-attention in a block
+            memory = memory + own @ cross[number] / 2
+            own = own / 2
+        own = (own + own @ attention[number]) / 2
+    return own, memory
+
+
+def spread(coarse: Array, grid: Grid) -> Array:
+    """What counts on a coarse grid, divided equally among the places of a finer one."""
+    rows, columns = (
+        np.arange(fine) // -(-fine // side) for fine, side in zip(grid, coarse.shape, strict=True)
+    )  # merging pads at the end, so the last coarse place may stand for fewer
+    sizes = np.outer(*map(np.bincount, (rows, columns)))
+    found: Array = (coarse / sizes)[np.ix_(rows, columns)]
+    return found
+
+
+def _on_grid(values: Array, layer: LayerAttention) -> Array:
+    """(rows, columns), without the extra positions; the sum is one."""
+    places = values[layer.num_extra :].reshape(layer.grid)
+    return places / max(float(places.sum()), 1e-300)
+
+
+# --- picture ---
+# An image whose places are the tokens of a model: patches, or single pixels.
+#
+# class  0   1   2      tokens before the places (`num_extra`), then the places in raster order
+#        3   4   5
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """An image as a page shows it, and how its places and tokens belong together."""
+
+    name: str
+    """What the user calls it: the name of a file."""
+    size: tuple[int, int]
+    """Height and width of the original."""
+    image: str
+    """The original in its own aspect ratio, as a data URI of bounded size."""
+    seen: str
+    """What the model read: resized, in its colours."""
+    seen_size: tuple[int, int]
+    grid: Grid
+    """The places cover the image evenly, in both."""
+    num_extra: int = 0
+    """Tokens before the first place: a class token, or the start token of a painter."""
+    unit: Literal["patch", "pixel"] = "patch"
+    positions: Tensor | None = None
+    """(T, D) what is added to each token to say where it is, if anything is."""
+    has_learned_positions: bool = False
+    """They are trained, not fixed waves."""
+    reads_around: bool = False
+    """Convolutions compute the vector of a patch, also from the pixels around it."""
+
+    @property
+    def num_places(self) -> int:
+        rows, columns = self.grid
+        return rows * columns
+
+    @property
+    def title(self) -> str:
+        """The name without its folders."""
+        return PurePath(self.name).name or self.name
+
+    def names(self, extra: str) -> list[str]:
+        """The names of all tokens; `extra` is that of those before the places."""
+        places = [f"{self.unit} {number}" for number in range(self.num_places)]
+        return [extra] * self.num_extra + places
+
+    def as_json(self) -> dict[str, Any]:
+        return {"size": list(self.size), "grid": list(self.grid)}
+
+
+# --- paintings ---
+# Images that a model painted, for pictures and programs.
+
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Completed:
+    """An image, and what the model painted below its upper rows."""
+
+    name: str
+    original: Pixels
+    """(H, W, C) in the model's size and colours."""
+    num_rows: int
+    """How many rows were given."""
+    paintings: list[Pixels]
+    """(H, W, C) each: the given rows, and what was painted."""
+
+    @property
+    def given(self) -> Pixels:
+        """The original without the rows that were to be painted: they are grey."""
+        kept = self.original.copy()
+        kept[self.num_rows :] = 128
+        return kept
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "image": self.name,
+            "num_rows": self.num_rows,
+            "original": self.original.tolist(),
+            "completions": [each.tolist() for each in self.paintings],
+        }
+
+
+@dataclass(frozen=True)
+class Paintings:
+    """New images, or completed ones."""
+
+    images: list[Pixels]
+    """(H, W, C) each; empty if images were completed."""
+    completed: list[Completed]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[tuple[str, list[Pixels]]]:
+        """For a picture of completions: a name, the original, what was given, the paintings."""
+        return [
+            (each.name, [each.original, each.given, *each.paintings]) for each in self.completed
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        if self.completed:
+            return {"completed": [each.as_json() for each in self.completed]}
+        return {"images": [each.tolist() for each in self.images]}
+
+    def text(self) -> str:
+        if self.completed:
+            each = len(self.completed[0].paintings)
+            return f"{counted(len(self.completed), 'image')}, {counted(each, 'completion')} each"
+        return counted(len(self.images), "image")

@@ -1,0 +1,320 @@
+"""The story of a text or an image inside a model, as one page that works offline.
+
+The page draws from plain data: tokens, and for every layer the queries, keys and values, from which
+it computes the attention of a head when the reader looks at it. Large arrays are binary.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from glassformer import __version__
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.inspect.capture import Array, Capture, WindowLayer, map_of
+from glassformer.inspect.history import history_data
+from glassformer.inspect.inspection import Inspection, Stream
+from glassformer.inspect.live import LIVE_SCRIPTS, live
+from glassformer.inspect.page import SHARED, assembled, part
+from glassformer.inspect.story_data import (
+    attribution_data,
+    contributions_of,
+    effects_of,
+    embedding_facts,
+    layer_in_windows,
+    packed,
+    picture_of,
+)
+from glassformer.inspect.words import Contexts, spelling
+from glassformer.nn.blocks import Block
+from glassformer.wording import an
+
+STYLES = (
+    *("page.css", "report.css", "story/story.css"),
+    *("story/opinions.css", "story/history.css"),
+)
+CHAPTERS = (
+    "tokens",
+    "embeddings",
+    "attention",
+    "computation",
+    "layers",
+    "prediction",
+    "attribution",
+    "beams",
+    "alignment",
+    "history",
+)
+PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
+SCRIPTS = (
+    *(*SHARED, "heat_colours.js"),
+    *(f"story/{name}.js" for name in PICTURES),
+    "story/contexts.js",
+    *(f"story/{name}.js" for name in CHAPTERS),
+    *("story/picture_layers.js", "story/labels.js"),
+    *("story/time_charts.js", "story/past_heads.js"),  # parts of the last chapter
+    *LIVE_SCRIPTS,
+    *("story/live_scene.js", "story/operations.js", "story/story.js"),
+)
+MOST_BYTES = 40_000_000  # of the arrays of a page
+MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
+MOST_SWITCHED = 600  # heads, up to which each is switched off once
+MOST_LOGITS = 500_000  # of all predictions, up to which a page carries them
+NAMED = 20  # of the tokens of each prediction
+
+
+def page(
+    seen: Inspection, chapter: str | None = None, layer: int | None = None, head: int | None = None
+) -> str:
+    """One HTML page, which opens at its beginning or at a chapter, and at a layer and a head. Equal
+    inspections give equal bytes."""
+    title = f"The story of {an(seen.subject.input_name)}"
+    data = story_data(seen)
+    if chapter is not None:
+        places = {"chapter": chapter, "layer": layer, "head": head}
+        data["address"] = {name: place for name, place in places.items() if place is not None}
+    return assembled(title, part("story/story.html"), STYLES, SCRIPTS, data)
+
+
+def beams_of(seen: Inspection) -> dict[str, Any]:
+    return {"beams": None if seen.subject.search is None else seen.subject.search()}
+
+
+def effects_of_heads(seen: Inspection) -> dict[str, Any]:
+    """What the predictions lose without each head; nothing of a model with very many."""
+    found: dict[str, Any] = {"effects": None, "more_effects": None}
+    groups = seen.head_groups
+    in_windows = sum(len(layer.heads) for layer in seen.windows())
+    num_heads = sum(each.num_heads for layers in groups.values() for each in layers) or in_windows
+    if num_heads > MOST_SWITCHED:
+        return found
+    if seen.has_layers:
+        others = [name for name in groups if name != seen.stream.name]
+        found["more_effects"] = {name: effects_of(seen, num_heads, name) for name in others}
+    if seen.has_layers or in_windows:
+        found["effects"] = effects_of(seen, num_heads)
+    return found
+
+
+def history_of(seen: Inspection) -> dict[str, Any]:
+    history = seen.subject.history
+    return {"history": None if history is None else history_data(history())}
+
+
+SLOW: dict[str, Callable[[Inspection], dict[str, Any]]] = {
+    "beams": beams_of,
+    "effects": effects_of_heads,
+    "attribution": lambda seen: {"attribution": attribution_data(seen)},
+    "history": history_of,
+}
+"""Parts of a story for which the model runs many times, or the models of its snapshots."""
+
+
+def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
+    """What the page shows; `without` names slow parts, and "live", the model itself."""
+    subject = seen.subject
+    found: dict[str, Any] = {
+        "model": subject.model,
+        "version": __version__,
+        "text": subject.title or subject.text,
+        "notes": list(seen.notes),
+        "absent": absent(seen),
+        "predicts": subject.predicts,
+        "separator": subject.separator,
+        "streams": [_stream(seen, stream) for stream in subject.streams],
+        "predictions": [asdict(each) for each in seen.predictions],
+        "distributions": _distributions(seen),
+        "totals": _totals(seen),
+        "embeddings": _embeddings(seen),
+        "focus": subject.focus % max(1, len(seen.predictions)),
+        "first_token": subject.first_token,
+        "labels": list(subject.labels),
+        "contributions": contributions_of(seen),
+        "rollout": None if subject.rollout is None else subject.rollout().tolist(),
+        "lens": None,
+        "path": None,
+        "live": None,
+        "contexts": None if seen.contexts is None else _contexts(seen.contexts),
+    }
+    if subject.module is not None and "live" not in without:
+        found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
+    if seen.has_layers:
+        found["path"] = _path(seen.hidden)
+        if subject.read_out is not None:
+            found |= {"lens": _lens(seen), "lens_totals": seen.lens_totals.tolist()}
+    later = dict.fromkeys(("beams", "effects", "more_effects", "attribution", "history"))
+    why = subject.no_history
+    for name in [name for name in SLOW if name not in without]:
+        try:
+            later |= SLOW[name](seen)
+        except GlassformerError as error:  # of a history that is too large for a page
+            if name != "history":
+                raise
+            why = str(error).removesuffix(".")
+    if why:
+        found["notes"].append(f"the chapter “While it learned” is left out: {why}")
+    return found | later
+
+
+def _lens(seen: Inspection) -> list[list[list[list[Any]]]]:
+    options = len(seen.predictions[0].options) if seen.subject.predicts == "whole" else 5
+    return [
+        [[[each.token, each.probability] for each in place[:options]] for place in layer]
+        for layer in seen.lens
+    ]
+
+
+def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": stream.name,
+        "tokens": stream.tokens,
+        "ids": stream.ids,
+        "memory": stream.memory,
+        "memory_score": stream.memory_score,
+        "causal": stream.is_causal,
+        "picture": picture_of(seen, stream),
+        "layers": None,
+        "wiring": _wiring(stream),
+        "cross": None,
+        "spelling": None if stream.tokenizer is None else spelling(stream.tokenizer, stream.ids),
+    }
+    if seen.has_capture(stream):
+        capture = seen.capture(stream)
+        _check_size(capture)
+        found["layers"] = _layers(capture.queries, capture.keys, capture.values)
+        if (bias := capture.bias) is not None:
+            found["bias"] = packed(bias)
+        weights, looks_at_picture = capture.cross_attention, seen.subject.input_name == "image"
+        if weights is not None and looks_at_picture:
+            found["cross"] = [{"weights": packed(each)} for each in weights]
+        elif (cross := capture.cross) is not None:
+            found["cross"] = _layers(*cross)
+    elif windows := seen.windows(stream):
+        _check_size(*windows)
+        found["layers"] = [layer_in_windows(each) for each in windows]
+    elif stream is seen.stream and (weights := seen.cross_attention) is not None:
+        found["cross"] = [{"weights": packed(each)} for each in weights]
+    return found
+
+
+def _wiring(stream: Stream) -> dict[str, Any] | None:
+    """What equations say of its blocks, which are all alike; None: it has none."""
+    blocks = [block for block in stream.stack or stream.blocks if isinstance(block, Block)]
+    if not blocks:
+        return None
+    attention = blocks[0].attention
+    return {
+        "pre_norm": blocks[0].pre_norm,
+        "has_bias": attention.query.bias is not None,
+        "qk_norm": not isinstance(attention.query_norm, nn.Identity),
+        "is_rotary": stream.is_rotary,
+    }
+
+
+def _layers(queries: Array, keys: Array, values: Array) -> list[dict[str, Any]]:
+    return [
+        {"query": packed(query), "key": packed(key), "value": packed(value)}
+        for query, key, value in zip(queries, keys, values, strict=True)
+    ]
+
+
+def absent(seen: Inspection) -> str:
+    """Why chapters are missing that other models have, if any are."""
+    layers, past = _absent_layers(seen), ""
+    if seen.subject.input_name == "image":
+        past = "The chapter “While it learned” is there for models of text only."
+    return " ".join(filter(None, (layers, past)))
+
+
+def _absent_layers(seen: Inspection) -> str:
+    if seen.vector is not None:
+        return (
+            "This model has no output layer: it turns a text into one vector and predicts nothing, "
+            "so the chapters on predictions are absent. Heads are judged by how far this vector "
+            "turns without them."
+        )
+    if seen.has_layers:
+        return ""
+    if windows := seen.windows():
+        if len({layer.grid for layer in windows}) == 1:
+            return "The layers of this model attend in windows: there is no lens for them."
+        return (
+            "The stages of this model have different widths, so its layers cannot be read one by "
+            "one: there is no lens."
+        )
+    if seen.cross_attention is not None:
+        return (
+            "This model is recurrent: it has no layers of self-attention, so the chapters on them "
+            "are absent. What it attends to in its source is shown."
+        )
+    return "This model has no layers of self-attention, so the chapters on them are absent."
+
+
+def _check_size(*captures: Capture | WindowLayer) -> None:
+    size = sum(each.queries.nbytes + each.keys.nbytes + each.values.nbytes for each in captures)
+    if size > 2 * MOST_BYTES:  # as float16
+        raise UsageError(
+            f"a page of {size / 2e6:,.0f} MB would be too large. Use a shorter text, or look at "
+            "one layer with --view heads --layer 0."
+        )
+
+
+def _distributions(seen: Inspection) -> dict[str, Any]:
+    """All logits of each prediction of a next token, by its number: the highest first, with the
+    names of the first ones. Of a long text or a large vocabulary, only those in focus."""
+    if seen.subject.predicts != "next" or seen.stream.picture is not None:
+        return {}
+    numbers = range(len(seen.logits))
+    if seen.logits.size > MOST_LOGITS:
+        numbers = numbers[seen.subject.focus :][:1]
+    return {str(number): _distribution(seen, seen.logits[number]) for number in numbers}
+
+
+def _distribution(seen: Inspection, logits: Array) -> dict[str, Any]:
+    order = np.argsort(-logits, kind="stable")
+    names = [seen.subject.name_of(int(id)) for id in order[:NAMED]]
+    return {"names": names, "logits": packed(logits[order], np.float32)}
+
+
+def _totals(seen: Inspection) -> list[float] | None:
+    """log Σ e^logit of each prediction: a probability is e^(logit - it). None: each label has a
+    probability of its own, or nothing is predicted."""
+    if seen.subject.has_several_labels or not len(seen.logits):
+        return None
+    most = seen.logits.max(-1).astype(np.float64)  # (P,)
+    return list(most + np.log(np.exp(seen.logits - most[:, None]).sum(-1)))
+
+
+def _embeddings(seen: Inspection) -> dict[str, Any] | None:
+    found = embedding_facts(seen.subject)
+    if found is not None:
+        found |= {name: packed(found[name]) for name in ("vectors", "mean", "directions")}
+        found["entry"] = asdict(seen.subject.entry)
+    return found
+
+
+def _path(hidden: Array) -> dict[str, Any]:
+    """How the vector of each token moves from layer to layer, and how long it is."""
+    norms = np.linalg.norm(hidden, axis=-1)  # (N + 1, T)
+    unit = hidden / np.maximum(norms, 1e-9)[..., None]
+    similar = (unit[1:] * unit[:-1]).sum(-1)  # (N, T) cosine to the layer before
+    places, share = map_of(unit)  # (N + 1, T, 2)
+    return {
+        "places": places.tolist(),
+        "share": share,
+        "norms": norms.tolist(),
+        "similar": similar.tolist(),
+    }
+
+
+def _contexts(found: Contexts) -> dict[str, Any]:
+    places, share = found.places
+    return {
+        "word": found.word,
+        "names": found.names,
+        "cosine": found.cosine.tolist(),
+        "map": places.tolist(),
+        "map_share": share,
+    }

@@ -1,0 +1,1 @@
+"""Describing images in words."""

@@ -1,0 +1,1 @@
+"""Naming the label of a text or a time series."""

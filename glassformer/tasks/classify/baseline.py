@@ -1,0 +1,191 @@
+"""The baselines to beat: logistic regression, for texts on TF-IDF and for images on pixels.
+
+    tfidf(t, d) = (1 + log count(t, d)) · (1 + log((1 + N) / (1 + texts with t)))
+    p(class | d) = softmax(W tfidf(d) / |tfidf(d)| + b)
+
+over single words and pairs of adjacent words. It trains in seconds and ignores word order beyond
+pairs: a Transformer that does not beat it has learned little from its attention.
+
+    p(class | image) = softmax(W (pixels - mean) / deviation + b)
+
+A weight for each pixel knows nothing of shapes that move.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.data.images import Pixels, resized
+from glassformer.errors import GlassformerError
+from glassformer.tasks.classify.scores import judge
+from glassformer.wording import counted
+
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # C, the inverse of weight decay
+DEFAULT_STRENGTH = 3.0  # if there are too few texts to choose
+WORD = r"[\w']+|[^\w\s]"  # keeps n't, ! and words of one letter, which scikit-learn would drop
+LARGE = 10_000  # texts, from which on words and pairs that occur in a single text are left out
+MAX_WEIGHTS = 5_000_000  # the solver holds about 25 copies of them: 1 GB
+MAX_WORDS = 200_000
+HELD_OUT = 0.2
+ENOUGH_TO_CHOOSE = 50  # inputs
+CHOOSING = 20_000  # inputs are enough to choose C by
+MAX_SIDE = 16  # pixels: a weight for each of many would learn the images by heart
+MAX_ITERATIONS = 1000
+
+Transform = Callable[[Sequence[Any]], Any]
+"""Inputs as rows of numbers, (N, features)."""
+
+
+class LinearBaseline(ABC):
+    """Trained when made; the same inputs and seed give the same weights. The targets are numbers of
+    classes (N,), or several labels as 0 and 1 (N, C)."""
+
+    name: ClassVar[str]
+    strengths: ClassVar[tuple[float, ...]]
+    default_strength: ClassVar[float]
+
+    def __init__(
+        self,
+        inputs: Sequence[Any],
+        targets: NDArray[np.int64],
+        classes: Sequence[str],
+        multi_label: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.classes = tuple(classes)
+        self.multi_label = multi_label
+        self.strength = self._choose(inputs, targets, seed)
+        self._transform, features = self._read(inputs)
+        self._solvers = self._fit(features, targets, self.strength)
+
+    @abstractmethod
+    def _read(self, inputs: Sequence[Any]) -> tuple[Transform, Any]:
+        """How inputs become numbers, learned from these, and the numbers of these."""
+
+    def logits(self, inputs: Sequence[Any]) -> Tensor:
+        """(N, C) log-probabilities in the order of `classes`; with several labels, log-odds."""
+        return self._logits(self._solvers, self._transform(inputs))
+
+    def _choose(self, inputs: Sequence[Any], targets: NDArray[np.int64], seed: int) -> float:
+        """The C with the least loss on a fifth of the inputs, trained on the others.
+
+        The vocabulary, too, is that of the others: a word that is known only because it also occurs
+        in the held-out texts would make a large C look good.
+        """
+        order = np.random.default_rng(seed).permutation(len(inputs))[:CHOOSING]
+        if len(order) < ENOUGH_TO_CHOOSE:
+            return self.default_strength
+        held_out, rest = np.split(order, [int(HELD_OUT * len(order))])
+        transform, features = self._read([inputs[n] for n in rest])
+        unseen = transform([inputs[n] for n in held_out])
+        true = torch.from_numpy(targets[held_out])
+
+        def loss(strength: float) -> float:
+            logits = self._logits(self._fit(features, targets[rest], strength), unseen)
+            return judge(logits, true, self.classes, multi_label=self.multi_label).loss
+
+        return min(self.strengths, key=loss)
+
+    def _fit(self, features: Any, targets: NDArray[np.int64], strength: float) -> list["_Solver"]:
+        """One solver for all classes, or with several labels one for each."""
+        columns = targets.T if self.multi_label else targets[None]
+        return [_Solver(features, column, strength) for column in columns]
+
+    def _logits(self, solvers: Sequence["_Solver"], features: Any) -> Tensor:
+        num_classes = 2 if self.multi_label else len(self.classes)
+        found = torch.stack([solver.log_p(features, num_classes) for solver in solvers])
+        return (found[..., 1] - found[..., 0]).T if self.multi_label else found[0]
+
+
+class TfidfBaseline(LinearBaseline):
+    """Of texts."""
+
+    name = "TF-IDF + logistic regression"
+    strengths = STRENGTHS
+    default_strength = DEFAULT_STRENGTH
+
+    def _read(self, inputs: Sequence[str]) -> tuple[Transform, Any]:
+        words, features = _read_words(inputs, len(self.classes))
+        return words.transform, features
+
+
+class PixelBaseline(LinearBaseline):
+    """Of images (H, W, C) of one size; see `small`."""
+
+    name = "pixels + logistic regression"
+    strengths = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    default_strength = 1e-2
+
+    def _read(self, inputs: Sequence[Pixels]) -> tuple[Transform, Any]:
+        found = _pixels(inputs)
+        mean, deviation = found.mean(axis=0), found.std() or 1.0
+
+        def transform(images: Sequence[Pixels]) -> Any:
+            return (_pixels(images) - mean) / deviation
+
+        return transform, (found - mean) / deviation
+
+
+def small(image: Pixels) -> Pixels:
+    """An image (H, W, C), scaled down to what the baseline reads."""
+    height, width = image.shape[:2]
+    return resized(image, (min(height, MAX_SIDE), min(width, MAX_SIDE)))
+
+
+def _pixels(images: Sequence[Pixels]) -> NDArray[np.float32]:
+    """(N, pixels)"""
+    return np.stack(images).reshape(len(images), -1).astype(np.float32)
+
+
+class _Solver:
+    """Logistic regression that also gives a probability to classes without examples."""
+
+    def __init__(self, features: Any, targets: NDArray[np.int64], strength: float) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        self._seen = np.unique(targets)
+        self._unseen = -float(np.log(len(targets) + 1))  # as if one more text had it
+        self._model = None
+        if len(self._seen) > 1:
+            with warnings.catch_warnings():  # enough steps, even if not yet at the minimum
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                self._model = LogisticRegression(C=strength, max_iter=MAX_ITERATIONS)
+                self._model.fit(features, targets)
+
+    def log_p(self, features: Any, num_classes: int) -> Tensor:
+        size = features.shape[0]
+        logits = np.zeros((size, len(self._seen)))
+        if self._model is not None:
+            logits = self._model.decision_function(features)
+            if logits.ndim == 1:  # two classes: the log-odds of the second
+                logits = np.stack([np.zeros(size), logits], axis=1)
+        log_p = torch.full((size, num_classes), self._unseen, dtype=torch.double)
+        log_p[:, self._seen] = torch.from_numpy(logits).double().log_softmax(-1)
+        return log_p.log_softmax(-1)
+
+
+def _read_words(texts: Sequence[str], num_classes: int) -> tuple[Any, Any]:
+    """The words of texts, and the texts as rows of TF-IDF, (N, words) and sparse."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        min_df=2 if len(texts) >= LARGE else 1,
+        max_features=min(MAX_WORDS, MAX_WEIGHTS // max(num_classes, 1)),
+        token_pattern=WORD,
+    )
+    try:
+        return words, words.fit_transform(texts)
+    except ValueError:  # scikit-learn's "empty vocabulary", or all of it left out
+        raise GlassformerError(
+            f"the baseline finds no words in {counted(len(texts), 'training text')}: they are "
+            "empty, or each is a single word that no other text has."
+        ) from None

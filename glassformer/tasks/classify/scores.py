@@ -1,0 +1,446 @@
+"""The quality of predicted classes, and of the probabilities that come with them.
+
+    macro F1   mean of F1 over the classes that occur, predicted or true: rare ones count as much.
+               It comes first if classes are uneven: where 99 of 100 examples are of one class,
+               always answering that class has an accuracy of 0.99
+    loss       mean of -log p(class | example) at a temperature T: p = softmax(logits / T)
+
+Calibrated, T is the temperature at which the held-out labels are likeliest: of the answers given
+with 80% confidence, about 80% should be right.
+With several labels each label is a yes-or-no question of its own: p = sigmoid(logit / T), yes above
+one half, and the loss is the mean over all questions.
+
+The counts are computed here because importing torchmetrics takes longer than scoring a test set (it
+imports scipy.signal and transformers), and it refuses a single label.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.data.batches import LabelledBatch, LabelledRows, sorted_batches
+from glassformer.data.labels import joined
+from glassformer.data.rows import Array
+from glassformer.errors import GlassformerError
+from glassformer.generation.logits import refuse_nan
+from glassformer.inspect.chapters import (
+    Chapter,
+    ClassScore,
+    by_label,
+    macro_f1_interval,
+    shown,
+    table,
+    wilson,
+)
+from glassformer.models.heads import Labeller
+from glassformer.tasks.evaluating import Mistake, Result, held_out
+from glassformer.wording import counted
+
+# --- confusion ---
+# Which classes are predicted as which, and an order in which confused classes are neighbours.
+
+Counts = dict[str, dict[str, int]]  # true → predicted → how often; without zeros
+
+MOST_CLASSES = 60  # in a picture
+OTHERS = "(others)"
+
+
+def confusion(pairs: Iterable[tuple[str, str]], labels: Sequence[str] = ()) -> Counts:
+    """From pairs of the true and the predicted label, in the order of the labels."""
+    return of_counts(Counter(pairs), labels)
+
+
+def of_counts(counted: Mapping[tuple[str, str], int], labels: Sequence[str] = ()) -> Counts:
+    """The same from the number of times that each pair occurs."""
+    place = {name: number for number, name in enumerate(labels)}
+    rows: Counts = {}
+
+    def rank(pair: tuple[str, str]) -> list[tuple[int, str]]:
+        return [(place.get(name, len(place)), name) for name in pair]  # unknown names come last
+
+    for true, predicted in sorted(counted, key=rank):
+        rows.setdefault(true, {})[predicted] = counted[true, predicted]
+    return rows
+
+
+def confusion_chapter(counts: Counts, what: str, note: str) -> list[Chapter]:
+    """A square of all classes that occur; of very many classes, those with the most errors."""
+    names = list(dict.fromkeys([*counts, *(each for row in counts.values() for each in row)]))
+    if len(names) < 2:
+        return []
+    matrix = np.array([[counts.get(a, {}).get(b, 0) for b in names] for a in names])
+    if len(names) > MOST_CLASSES:
+        names, matrix = _merged(names, matrix)
+        note += f" The {MOST_CLASSES - 1} classes with the most errors are shown, and all others "
+        note += "as one."
+    order = by_confusion(matrix)
+    data: dict[str, Any] = {
+        "labels": [names[place] for place in order],
+        "counts": matrix[np.ix_(order, order)].tolist(),
+        "what": what,
+    }
+    return [Chapter("Confusion matrix", "confusion", data, note)]
+
+
+def _merged(names: list[str], matrix: Array) -> tuple[list[str], Array]:
+    errors = matrix.sum(0) + matrix.sum(1) - 2 * matrix.diagonal()
+    kept = np.sort(np.argsort(-errors, kind="stable")[: MOST_CLASSES - 1])
+    group = np.full(len(names), len(kept))
+    group[kept] = np.arange(len(kept))
+    merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=matrix.dtype)
+    np.add.at(merged, (group[:, None], group[None, :]), matrix)
+    return [*(names[place] for place in kept), OTHERS], merged
+
+
+def by_confusion(matrix: Array) -> list[int]:
+    """The classes in a row in which neighbours are often confused: grown from the two that are
+    confused most, at the end where the next class is more similar."""
+    sizes = np.maximum(matrix.sum(1), 1)
+    share = matrix / sizes[:, None]
+    alike = share + share.T
+    np.fill_diagonal(alike, -1.0)
+    first, second = map(int, np.unravel_index(alike.argmax(), alike.shape))
+    row = [first, second]
+    left = [place for place in range(len(matrix)) if place not in row]
+    while left:
+        ends = alike[[row[0], row[-1]]][:, left]  # (2, left)
+        end, place = map(int, np.unravel_index(ends.argmax(), ends.shape))
+        row.insert(len(row) if end else 0, left.pop(place))
+    return row
+
+
+# --- classification ---
+
+COOLEST, HOTTEST = -10.0, 5.0  # of log T; hotter, and scores would no longer differ in float32
+READ_AT_ONCE = 8192  # items, with padding
+PROOF = 2.0  # nats by which a part has to improve the prediction of all held-out labels
+ENOUGH_TO_FIT = 20  # examples; from fewer, a temperature would be noise
+UNEVEN = 4  # times as many examples of the most frequent class as of the rarest one that occurs
+WEIGH_CLASSES = "--set objective.class_weights=true"
+
+
+def is_uneven(counts: Sequence[int]) -> bool:
+    """Whether accuracy says little about classes with so many examples each."""
+    present = [count for count in counts if count]
+    return len(present) > 1 and max(present) >= UNEVEN * min(present)
+
+
+def measure_of(targets: Array | None) -> str:
+    """The score that people look at, for examples with these classes; None if an example can have
+    several labels."""
+    counts = () if targets is None else np.bincount(targets).tolist()
+    return "macro_f1" if is_uneven(counts) else "accuracy"
+
+
+@dataclass(frozen=True)
+class Classification(Result):
+    """How good a classifier is."""
+
+    score_names = ("accuracy", "macro_f1", "loss", "expected_calibration_error")
+    details = ("num_examples",)
+    loss: float
+    """Mean cross-entropy in nats, at the temperature of the classifier."""
+    accuracy: float
+    """With several labels: the share of examples with exactly the right set."""
+    macro_f1: float
+    expected_calibration_error: float
+    num_examples: int
+    classes: tuple[ClassScore, ...]
+    accuracy_interval: tuple[float, float]
+    """95% Wilson interval of the accuracy."""
+    unknown_labels: dict[str, int] = field(default_factory=dict)
+    """Labels of the data that the model does not have, and how often they occur."""
+    notes: tuple[str, ...] = ()
+    confusion: Counts | None = None
+    """How often each true label was predicted as which; None with several labels per example."""
+    errors: tuple[Mistake, ...] | None = None
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether macro F1 says more than accuracy."""
+        return self.confusion is not None and is_uneven([each.support for each in self.classes])
+
+    @property
+    def never_found(self) -> tuple[ClassScore, ...]:
+        """The classes that occur, but of which no example was recognised."""
+        return tuple(each for each in self.classes if each.support and not each.recall)
+
+    @cached_property
+    def macro_f1_interval(self) -> tuple[float, float] | None:
+        """95% interval; None with several labels per example."""
+        return None if self.confusion is None else macro_f1_interval(self.confusion)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:  # type: ignore[override]
+        """That of the first score."""
+        return self.macro_f1_interval if self.is_uneven else self.accuracy_interval
+
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        known = {"macro_f1": self.macro_f1_interval, "accuracy": self.accuracy_interval}
+        return known.get(name)
+
+    def scores(self) -> dict[str, float]:
+        found = super().scores()
+        return {"macro_f1": found["macro_f1"]} | found if self.is_uneven else found
+
+    def with_wrong(self, number: int) -> "Classification":
+        """The same with `number` more examples, all answered wrongly."""
+        if not number:
+            return self
+        right, total = round(self.accuracy * self.num_examples), self.num_examples + number
+        return replace(
+            self, accuracy=right / total, accuracy_interval=wilson(right, total), num_examples=total
+        )
+
+    def with_advice(self, can_weigh: bool) -> "Classification":
+        """The same with a note if rare classes are never found; `can_weigh` if their weight in the
+        training could have been larger."""
+        if not (self.is_uneven and (lost := self.never_found)):
+            return self
+        names = joined([f"{each.label} (0 of {each.support:,} examples)" for each in lost])
+        known = sum(each.support > 0 for each in self.classes)
+        are = "is" if len(lost) == 1 else "are"
+        note = f"{len(lost):,} of {counted(known, 'label')} {are} never found: {names}."
+        if can_weigh:
+            note += f" To make rare labels count more, train with {WEIGH_CLASSES}."
+        return replace(self, notes=(*self.notes, note))
+
+    def as_json(self) -> dict[str, Any]:
+        first: dict[str, Any] = {}
+        for name in self.scores():
+            if name in ("accuracy", "macro_f1"):
+                interval = getattr(self, f"{name}_interval")
+                first |= {name: getattr(self, name)}
+                first |= {f"{name}_interval": None if interval is None else list(interval)}
+        last: dict[str, Any] = {
+            "classes": by_label(self.classes),
+            "confusion_matrix": self.confusion,
+        }
+        last["never_found"] = [each.label for each in self.never_found]
+        last["unknown_labels"] = self.unknown_labels
+        return first | super().as_json() | last
+
+    def parts(self) -> list[str]:
+        accuracy = f"accuracy {self.accuracy:.4f} {shown(self.accuracy_interval)}"
+        first = [accuracy, f"macro F1 {self.macro_f1:.4f}"]
+        if self.is_uneven and self.macro_f1_interval is not None:
+            first = [f"macro F1 {self.macro_f1:.4f} {shown(self.macro_f1_interval)}", accuracy]
+            if self.never_found:
+                first.insert(1, f"never finds {joined([e.label for e in self.never_found], 3)}")
+        return [
+            *first,
+            f"loss {self.loss:.4f}",
+            f"calibration error {self.expected_calibration_error:.4f}",
+            counted(self.num_examples, "example"),
+        ]
+
+    def lines(self) -> list[str]:
+        return table("class", self.classes)
+
+
+def read_batches(
+    model: Labeller, rows: LabelledRows, read: Callable[..., Tensor] | None = None
+) -> Iterator[tuple[Array, LabelledBatch, Tensor]]:
+    """Every row once, in batches of rows alike in length: their numbers, the batch, its logits, or
+    what else `read` computes of it."""
+    read = read or model
+    parts = sorted_batches(rows.lengths, READ_AT_ONCE)
+    batches = held_out(model, parts, rows.batch, [int(rows.lengths[part].sum()) for part in parts])
+    for numbers, batch in zip(parts, batches, strict=True):
+        logits = read(batch.ids, batch.is_text)
+        refuse_nan(logits.abs())  # -∞, too, is refused
+        yield numbers, batch, logits.float().cpu()
+
+
+def read_logits(model: Labeller, rows: LabelledRows) -> Tensor:
+    """(N, C) of all rows in their order, before the temperature."""
+    logits = torch.empty(len(rows), len(model.labels))
+    for numbers, _, found in read_batches(model, rows):
+        logits[torch.from_numpy(numbers)] = found
+    return logits
+
+
+class Answers:
+    """What a classifier answers to labelled inputs: one label each, or for each label yes or no."""
+
+    def __init__(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        labels: Sequence[str],
+        temperature: float = 1.0,
+        multi_label: bool = False,
+    ) -> None:
+        """From logits (N, C) before the temperature, and the numbers of the true labels (N,) or,
+        with several labels, 0 and 1 (N, C)."""
+        if not (0 < temperature < math.inf):
+            raise GlassformerError(f"a temperature must be above 0, not {temperature}.")
+        self.labels = labels
+        self.multi_label = multi_label
+        logits, self.targets = _checked(logits, targets, len(labels), multi_label)
+        self.scaled = logits / temperature
+        if multi_label:
+            self.probabilities = self.scaled.sigmoid()
+            self.predicted, self.true = logits > 0, self.targets.bool()  # (N, C)
+            self.is_right = self.predicted == self.true  # (N, C)
+            self.confidence = self.scaled.abs().sigmoid()  # in a yes or a no
+        else:
+            self.probabilities, chosen = self.scaled.softmax(-1), logits.argmax(-1)
+            self.predicted, self.true = (
+                F.one_hot(each, len(labels)).bool() for each in (chosen, self.targets)
+            )
+            self.is_right = chosen == self.targets  # (N,)
+            self.confidence = self.probabilities.amax(-1)
+
+    @classmethod
+    def of(cls, model: Labeller, logits: Tensor, targets: Tensor) -> "Answers":
+        """At the temperature of the model, in its precision."""
+        return cls(
+            logits, targets, model.labels, float(model.temperature), model.config.multi_label
+        )
+
+    def named(self, chosen: Tensor) -> tuple[str, ...]:
+        """The labels of a row of `predicted` or `true`."""
+        return tuple(compress(self.labels, chosen.tolist()))
+
+    def surest_errors(self) -> list[tuple[int, float]]:
+        """The inputs with a wrong answer and its probability, the surest first."""
+        is_wrong = ~self.is_right.reshape(len(self.scaled), -1)  # (N, answers)
+        confidence = self.confidence.reshape(is_wrong.shape).where(is_wrong, 0.0).amax(-1).tolist()
+        rows = is_wrong.any(-1).nonzero()[:, 0].tolist()
+        return sorted(((row, confidence[row]) for row in rows), key=lambda each: -each[1])
+
+    def judge(self) -> Classification:
+        """How good they are."""
+        num_right = int((self.predicted == self.true).all(-1).sum())
+        counts = torch.stack([self.predicted & self.true, self.predicted, self.true]).sum(1).T
+        rows = counts.tolist()  # (C, 3)
+        classes = tuple(
+            ClassScore.of(label, *row) for label, row in zip(self.labels, rows, strict=True)
+        )
+        f1 = [score.f1 for score, row in zip(classes, rows, strict=True) if any(row)]
+        return Classification(
+            loss=_cross_entropy(self.scaled, self.targets, self.multi_label),
+            accuracy=num_right / len(self.scaled),
+            macro_f1=sum(f1) / max(len(f1), 1),
+            expected_calibration_error=expected_calibration_error(self.confidence, self.is_right),
+            num_examples=len(self.scaled),
+            classes=classes,
+            accuracy_interval=wilson(num_right, len(self.scaled)),
+            confusion=None if self.multi_label else self._confusion(),
+        )
+
+    def _confusion(self) -> Counts:
+        """How often each label was answered where another was true."""
+        chosen = self.predicted.int().argmax(-1)
+        pairs, counts = torch.stack([self.targets, chosen]).unique(dim=1, return_counts=True)
+        names = [(self.labels[true], self.labels[found]) for true, found in pairs.T.tolist()]
+        return of_counts(dict(zip(names, counts.tolist(), strict=True)), self.labels)
+
+
+def judge(
+    logits: Tensor,
+    targets: Tensor,
+    labels: Sequence[str],
+    *,
+    temperature: float = 1.0,
+    multi_label: bool = False,
+) -> Classification:
+    """Compare logits (N, C) with numbers of classes (N,), or several labels with 0 and 1 (N, C)."""
+    return Answers(logits, targets, labels, temperature, multi_label).judge()
+
+
+def fit_temperature(
+    logits: Tensor, targets: Tensor, multi_label: bool = False, enough: int = ENOUGH_TO_FIT
+) -> float:
+    """The T that minimises the loss of logits / T, within e^-10 to e^5; 1 for fewer examples than
+    `enough`.
+
+    The goal is not 1 but 1 - 1 / (N + 2), as in Platt (1999): if all N answers are right, the loss
+    would otherwise fall with T without end.
+    The loss is convex in 1 / T, so its slope changes sign once, at a point that bisection finds.
+    """
+    logits, targets = _checked(logits, targets, logits.shape[-1], multi_label)
+    if len(logits) < enough:
+        return 1.0
+    # Target probabilities (N, C): the truth, except for a share of the other answers.
+    doubt, num_classes = 1 / (len(targets) + 2), logits.shape[-1]
+    truth = targets if multi_label else F.one_hot(targets, num_classes).double()
+    others = 1 if multi_label else max(1, num_classes - 1)  # several labels: each is yes or no
+    goals = truth * (1 - doubt) + (1 - truth) * doubt / others
+    low, high = COOLEST, HOTTEST
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        scaled = logits / math.exp(middle)
+        p = scaled.sigmoid() if multi_label else scaled.softmax(-1)
+        is_too_sure = ((p - goals) * logits).sum() > 0  # the slope of the loss in 1 / T
+        low, high = (middle, high) if is_too_sure else (low, middle)
+    best = math.exp((low + high) / 2)
+    found, plain = (_cross_entropy(logits / T, goals, multi_label) for T in (best, 1.0))
+    return best if found < plain else 1.0  # no T is better if logits are equal
+
+
+def fit_weights(
+    body: Tensor, bag: Tensor, targets: Tensor, multi_label: bool = False
+) -> tuple[float, float]:
+    """The weights of two parts that give a prediction together: a · body + b · bag.
+
+    Each is divided by its own temperature first. Then the share of the body is the one, in tenths,
+    at which the labels are likeliest. It has to earn its place: a few examples that it has right by
+    luck are not enough. However few there are, temperatures are fitted: without them, the part that
+    is surer would outvote the other, and that is the one that knows its examples by heart.
+    """
+
+    def temperature(logits: Tensor) -> float:
+        return fit_temperature(logits, targets, multi_label, enough=1)
+
+    heat = temperature(body), temperature(bag)
+
+    def cost(share: float) -> float:
+        logits = (share / heat[0] * body + (1 - share) / heat[1] * bag).double()
+        logits /= temperature(logits)
+        true = targets.to(logits.device, torch.double if multi_label else torch.long)
+        num_answers = len(logits) * (logits.shape[-1] if multi_label else 1)
+        return num_answers * _cross_entropy(logits, true, multi_label) + PROOF * share
+
+    best = min((tenth / 10 for tenth in range(11)), key=cost)
+    return best / heat[0], (1 - best) / heat[1]
+
+
+def expected_calibration_error(confidence: Tensor, is_right: Tensor, bins: int = 15) -> float:
+    """∑ over bins of confidence (share of answers in the bin) · |accuracy - mean confidence|."""
+    confidence, is_right = confidence.flatten().double(), is_right.flatten().double()
+    number = (confidence * bins).long().clamp(max=bins - 1)  # a confidence of 1 is in the last bin
+    gap = torch.zeros(bins, dtype=torch.double, device=confidence.device)
+    gap.index_add_(0, number, is_right - confidence)  # count · (accuracy - mean confidence)
+    return gap.abs().sum().item() / max(len(confidence), 1)
+
+
+def _checked(
+    logits: Tensor, targets: Tensor, num_classes: int, multi_label: bool
+) -> tuple[Tensor, Tensor]:
+    """Both in double precision, for exact means. Raise unless their shapes fit."""
+    expected = (len(logits), num_classes) if multi_label else (len(logits),)
+    if tuple(logits.shape) != (len(logits), num_classes) or tuple(targets.shape) != expected:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} "
+            f"do not fit {num_classes} classes"
+        )
+    if not len(logits):
+        raise GlassformerError("there are no examples to score.")
+    logits = refuse_nan(logits).detach().double()
+    return logits, targets.to(logits.device, torch.double if multi_label else torch.long)
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, multi_label: bool) -> float:
+    of = F.binary_cross_entropy_with_logits if multi_label else F.cross_entropy
+    return of(logits, targets).item()

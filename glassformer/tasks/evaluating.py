@@ -1,0 +1,456 @@
+"""The loop over held-out batches: nothing is learned, and a listener hears how far it is.
+
+    for batch in held_out(model, batches, rows.batch):
+        logits = model(batch.ids)                           on the model's device, without gradients
+
+The loops that read are far below the code that owns the terminal, so a context variable holds the
+listener, as for attention that is observed.
+"""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.errors import GlassformerError
+from glassformer.files import write_json
+from glassformer.nn.int8 import QuantizedLinear
+from glassformer.nn.linear import learns_by_onednn, linear
+from glassformer.tables import Table, html_table, html_text
+from glassformer.wording import score_name, shortened
+
+# --- evaluating ---
+
+Part = TypeVar("Part")
+Batch = TypeVar("Batch")
+Listener = Callable[[float], None]  # is given the share that has been read
+
+_listener: ContextVar[Listener | None] = ContextVar("reading progress", default=None)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout and gradients; afterwards the model is in its former mode."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def held_out(
+    model: Any,
+    parts: Sequence[Part],
+    batch: Callable[[Part], Batch],
+    sizes: Sequence[int] | None = None,
+) -> Iterator[Batch]:
+    """Batches on the model's device, `batch(part)` for each of the parts, while the model is being
+    evaluated. `sizes` says how much work each part is; None: all are alike."""
+    # A `for` statement that is left by an error closes this generator, which ends `evaluating`.
+    with evaluating(model):
+        for part in tracked(parts, sizes or [1] * len(parts)):
+            yield _on_device(batch(part), model.device)
+
+
+def _on_device(batch: Any, device: torch.device) -> Any:
+    """A tensor, or a named tuple of tensors."""
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    return type(batch)(*(part.to(device) for part in batch))
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tracked(parts: Iterable[Part], sizes: Sequence[int]) -> Iterator[Part]:
+    """The parts of what is read, each reported by its size when the next one is asked for."""
+    listener, total, done = _listener.get(), max(1, sum(sizes)), 0
+    for part, size in zip(parts, sizes, strict=True):
+        yield part
+        done += size
+        if listener is not None:
+            listener(done / total)
+
+
+# --- mistakes ---
+# The worst of a model's answers, for people to read: `evaluate --errors N`, and the report.
+
+SHOWN = 200  # characters of a text on the terminal
+
+
+class Mistake(Protocol):
+    """An input that a model got wrong."""
+
+    def as_json(self) -> dict[str, Any]: ...
+    def lines(self) -> list[str]:
+        """For people: what is wrong, then the input."""
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """An input with another label than the model's."""
+
+    text: str
+    labels: tuple[str, ...]
+    predicted: tuple[str, ...]
+    probability: float
+    """That of the prediction. With several labels per input: that of the surest wrong answer."""
+    source: str
+    is_multi_label: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        several = self.is_multi_label
+        true = {"labels": list(self.labels)} if several else {"label": self.labels[0]}
+        predicted = list(self.predicted) if several else self.predicted[0]
+        found = {"text": self.text, **true, "predicted": predicted}
+        return found | {"probability": self.probability, "source": self.source}
+
+    def lines(self) -> list[str]:
+        predicted, true = (", ".join(each) or "none" for each in (self.predicted, self.labels))
+        head = f"{self.probability:6.1%}  predicted {predicted}, labelled {true}  {self.source}"
+        if self.text == self.source:  # an image is shown by the name of its file
+            return [head]
+        return [head.rstrip(), f"        {shortened(self.text, SHOWN)}"]
+
+
+@dataclass(frozen=True)
+class WrongTags:
+    """A sentence with other tags than the model's."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    predicted: tuple[str, ...]
+    scores: tuple[float, ...]
+    """The probability of each predicted tag."""
+    source: str
+
+    @property
+    def share_right(self) -> float:
+        return (len(self.tags) - len(self.wrong)) / len(self.tags)
+
+    @property
+    def wrong(self) -> list[int]:
+        """The places of the wrong tags, the surest first."""
+        places = [n for n, tag in enumerate(self.tags) if tag != self.predicted[n]]
+        return sorted(places, key=lambda place: -self.scores[place])
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        head = f"{self.scores[self.wrong[0]]:6.1%}  "
+        marked = [
+            f"{word} [{self.predicted[place]}, tagged {self.tags[place]}]"
+            if self.tags[place] != self.predicted[place]
+            else word
+            for place, word in enumerate(self.words)
+        ]
+        return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
+
+
+def wrong_sentences(
+    sentences: Sequence[WrongTags], most: int | None = None
+) -> tuple[WrongTags, ...]:
+    """Those with a wrong tag, the ones with the surest wrong tag first."""
+    wrong = [each for each in sentences if each.tags != each.predicted]
+    wrong.sort(key=lambda each: -each.scores[each.wrong[0]])
+    return tuple(wrong[:most])
+
+
+# --- result ---
+# What the results of all evaluations have in common.
+
+SMALLER_IS_BETTER = {
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "bits_per_dim",
+    "expected_calibration_error",
+}
+
+
+class Result(ABC):
+    """How good a model is."""
+
+    score_names: ClassVar[tuple[str, ...]] = ("loss",)
+    """Names of the scores, including `loss`. The first one is used to compare models."""
+    details: ClassVar[tuple[str, ...]] = ()
+    """The names of what else is written as JSON."""
+    loss: float
+    notes: tuple[str, ...] = ()
+    """What to know about the data or the scores."""
+    interval: tuple[float, float] | None = None
+    """95% confidence interval of the first score."""
+    errors: tuple[Mistake, ...] | None = None
+    """The worst answers, if they were asked for."""
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700.0))  # e^709 is the largest number there is
+
+    def scores(self) -> dict[str, float]:
+        """Those that there are, by name."""
+        found = {name: getattr(self, name) for name in self.score_names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        """The 95% confidence interval of a score, if it is known."""
+        return self.interval if name == next(iter(self.scores())) else None
+
+    @property
+    def metrics(self) -> Table:
+        """The scores as a table of one row."""
+        return Table([dict(self.scores())])
+
+    @abstractmethod
+    def parts(self) -> list[str]:
+        """The scores in words, and what they were computed on."""
+
+    def lines(self) -> list[str]:
+        """More for people to see, below the scores."""
+        return []
+
+    def headline(self) -> str:
+        """One line, for model cards and summaries."""
+        return ", ".join(self.parts())
+
+    def text(self) -> str:
+        """For people; several lines where there is more to see."""
+        errors = [] if self.errors is None else _listed(self.errors)
+        return "\n".join(["  ".join(self.parts()), *self.lines(), *errors])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores as a table, and below it what `text` shows below them."""
+        scores = self.scores()
+        table = html_table(
+            [*map(score_name, scores)], [[f"{value:.4f}" for value in scores.values()]]
+        )
+        _, _, rest = self.text().partition("\n")
+        return table + (html_text(rest.strip("\n")) if rest else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Depending on the task; with the worst answers, if they were asked for."""
+        found = self.scores() | {name: getattr(self, name) for name in self.details}
+        if self.errors is not None:
+            found["errors"] = [each.as_json() for each in self.errors]
+        return found
+
+
+def _listed(errors: Sequence[Mistake]) -> list[str]:
+    if not errors:
+        return ["no errors"]
+    return ["", "errors, the worst first:", *(line for each in errors for line in each.lines())]
+
+
+def order(measure: str, value: float, loss: float) -> tuple[float, float]:
+    """A key to sort by, the best first: the value of the measure decides, then the loss."""
+    return value if measure in SMALLER_IS_BETTER else -value, loss
+
+
+# --- losses ---
+# Cross-entropy of the next token, without ever holding all the logits in memory.
+#
+# With 50,000 tokens in the vocabulary, the logits of one batch are larger than the model. So they
+# are
+# computed in chunks of rows: each chunk's loss and gradient are computed, then its logits are
+# freed.
+#
+# With label smoothing ε, the goal is a probability of 1 - ε for the target; all tokens share ε:
+#
+#     loss = (1 - ε) · -log p(target) + ε · mean over all tokens of -log p(token)
+
+CHUNK = 2**22  # logits held at a time: 16 MB
+
+
+def next_token_loss(
+    hidden: Tensor, head: nn.Linear | QuantizedLinear, targets: Tensor, smoothing: float = 0.0
+) -> Tensor:
+    """Mean of -log p(target) over all positions: hidden (…, D), targets (…)."""
+    hidden, targets = hidden.flatten(0, -2), targets.flatten()
+    rows = max(1, CHUNK // head.out_features)
+    if len(targets) <= rows:
+        return F.cross_entropy(head(hidden).float(), targets, label_smoothing=smoothing)
+    if isinstance(head, QuantizedLinear):  # it has no weights for a gradient
+        parts = zip(hidden.split(rows), targets.split(rows), strict=True)
+        losses = [
+            F.cross_entropy(head(part), target, label_smoothing=smoothing, reduction="sum")
+            for part, target in parts
+        ]
+        return torch.stack(losses).sum() / len(targets)
+    learning = torch.is_grad_enabled()  # asked here: inside a Function it is always off
+    total: Tensor = _Chunked.apply(  # type: ignore[no-untyped-call]
+        hidden, head.weight, head.bias, targets, rows, learning, smoothing
+    )
+    return total / len(targets)
+
+
+class _Chunked(torch.autograd.Function):
+    """Sum of the losses. The gradients are computed in the forward pass, while the logits exist."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        rows: int,
+        learning: bool,
+        smoothing: float,
+    ) -> Tensor:
+        wanted = learning and any(ctx.needs_input_grad)
+        times = linear if learns_by_onednn() else F.linear  # a bᵀ
+        total = torch.zeros((), device=hidden.device)
+        grad_hidden = torch.empty_like(hidden) if wanted else None
+        grad_weight = torch.zeros_like(weight) if wanted else None
+        grad_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        for start in range(0, len(targets), rows):
+            part, target = hidden[start : start + rows], targets[start : start + rows, None]
+            logits = times(part, weight, bias).float()  # (rows, V)
+            log_total = logits.logsumexp(-1, keepdim=True)
+            total += (log_total - (1 - smoothing) * logits.gather(1, target)).sum()
+            if smoothing:
+                total -= smoothing * logits.mean(-1).sum()
+            if grad_hidden is None or grad_weight is None:
+                continue
+            grad = logits.sub_(log_total).exp_()  # p - what it should be: the softmax's gradient
+            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1))
+            if smoothing:
+                grad -= smoothing / logits.size(-1)
+            grad = grad.to(part.dtype)
+            grad_hidden[start : start + rows] = times(grad, weight.to(part.dtype).T, None)
+            grad_weight += times(grad.T, part.T, None)
+            if grad_bias is not None:
+                grad_bias += grad.sum(0)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        grads = (None if grad is None else grad * upstream[0] for grad in ctx.saved_tensors)
+        return (*grads, None, None, None, None)
+
+
+# --- kept scores ---
+# Scores that took long to compute, kept in a small JSON file by a digest of what they depend on.
+#
+# The file is a convenience: a damaged one is computed over, and a folder that cannot be written is
+# done without.
+
+MOST = 20  # results in a file; the oldest are forgotten
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """The scores of a result, without its details."""
+
+    loss: float
+    values: dict[str, float]
+    interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, found: Result) -> "Scores":
+        return cls(found.loss, found.scores(), found.interval)
+
+    def scores(self) -> dict[str, float]:
+        return dict(self.values)
+
+    def parts(self) -> list[str]:
+        return [f"{name} {value:.4f}" for name, value in self.values.items()]
+
+
+_FILE = TypeAdapter(dict[str, Scores])
+
+
+def recall(path: Path, digest: str) -> Scores | None:
+    return _read(path).get(digest)
+
+
+def keep(path: Path, digest: str, scores: Scores) -> None:
+    kept = list((_read(path) | {digest: scores}).items())[-MOST:]
+    with suppress(GlassformerError):
+        write_json(path, {key: asdict(each) for key, each in kept})
+
+
+def _read(path: Path) -> dict[str, Scores]:
+    try:
+        return _FILE.validate_python(json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError, ValidationError):
+        return {}
+
+
+# --- quantized result ---
+# What quantising a model costs: its scores on the same data before and after.
+
+
+@dataclass(frozen=True)
+class QuantizedResult(Result):
+    """The result of a quantised model, beside that of the model in float32."""
+
+    kind: str
+    """Such as int8."""
+    original: Result
+    quantized: Result
+
+    @property
+    def loss(self) -> float:  # type: ignore[override]
+        return self.quantized.loss
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.quantized.notes
+
+    @property
+    def measure(self) -> str:
+        """The score to compare: perplexity, where there is one."""
+        names = self.quantized.scores()
+        return "perplexity" if "perplexity" in names else next(iter(names))
+
+    @property
+    def change(self) -> float | None:
+        """How much larger the measure is after quantising, as a share; None if it was 0."""
+        before = self.original.scores()[self.measure]
+        return self.quantized.scores()[self.measure] / before - 1 if before else None
+
+    def scores(self) -> dict[str, float]:
+        return self.quantized.scores()
+
+    def parts(self) -> list[str]:
+        return self.quantized.parts()
+
+    def summary(self) -> str:
+        """One line, for model cards."""
+        before, after = (each.scores()[self.measure] for each in (self.original, self.quantized))
+        change = "" if self.change is None else f" ({self.change:+.2%})"
+        name = score_name(self.measure)
+        return f"{name} {before:.4f} in float32, {after:.4f} in {self.kind}{change}"
+
+    def text(self) -> str:
+        named = (("float32", self.original), (self.kind, self.quantized))
+        both = [f"{name + ':':<9}{'  '.join(result.parts())}" for name, result in named]
+        return "\n".join([*both, self.summary(), *self.quantized.text().split("\n")[1:]])
+
+    def as_json(self) -> dict[str, Any]:
+        more = {"quantize": self.kind, "float32": self.original.as_json(), "change": self.change}
+        return self.quantized.as_json() | more

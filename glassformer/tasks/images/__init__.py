@@ -1,0 +1,1 @@
+"""Naming the label of an image."""

@@ -1,0 +1,137 @@
+"""Classifying images: files or pixels in; labels, and where the model looked, out."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from glassformer.data.images import Pixels
+from glassformer.inspect.alignment import ImageAttention
+from glassformer.inspect.inspection import Subject
+from glassformer.inspect.places import attention_maps, rollout
+from glassformer.models import name_of
+from glassformer.models.sources import ImageClassifier
+from glassformer.preprocessing.images import ImageInput, ImagePreprocessing
+from glassformer.tasks.classify.predictor import LabelPredictor
+from glassformer.tasks.classify.scores import Classification
+from glassformer.tasks.image_subjects import chosen_map, of_image, watch
+from glassformer.tasks.images.scores import read_image_logits
+from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
+from glassformer.tasks.task import View
+
+# --- image labels ---
+# Classifiers of images: what image classifiers and probes share.
+
+
+class ImageLabelPredictor(LabelPredictor):
+    """The verbs of every classifier of images: classify and evaluate."""
+
+    def evaluate(  # type: ignore[override]
+        self,
+        paths: str | Sequence[str],
+        image_column: str | None = None,
+        label_column: str | None = None,
+        encoding: str = "utf-8",
+        errors: int | None = None,
+    ) -> Classification:
+        """Accuracy, macro F1 and more on labelled images, from the training's columns by default.
+        With `errors`, the result has that many of the wrong answers, the most confident first.
+
+        >>> model.evaluate("digits/test").accuracy > 0.5
+        True
+        """
+        columns = () if image_column is None else (image_column,)
+        return super().evaluate(paths, columns, label_column, encoding, errors)
+
+
+# --- classify images ---
+
+
+class ClassifyImagesPredictor(ImageLabelPredictor, InspectsImages):
+    """The verbs of an image classifier: classify, inspect and evaluate."""
+
+    verbs = ("classify", "inspect", "evaluate")
+    views: ClassVar = IMAGE_VIEWS | {
+        "attention": View("attention", "where its attention goes in an image", reads_file=True),
+        "rollout": View("rollout", "attention followed through all layers", reads_file=True),
+    }
+    preprocessing_class = ImagePreprocessing
+    model: ImageClassifier  # type: ignore[assignment]
+    preprocessing: ImagePreprocessing
+
+    def _read(self, contents: Sequence[ImageInput]) -> tuple[Tensor, list[bool]]:
+        def take(rows: range) -> Pixels:
+            return np.stack(self.preprocessing.encode(contents[rows.start : rows.stop]))
+
+        number = len(contents)
+        logits = read_image_logits(self.model, self.preprocessing, take, number)
+        return logits, [False] * number
+
+    def attention(
+        self, image: ImageInput, layer: int | None = None, head: int | None = None
+    ) -> ImageAttention:
+        """Where the attention of a layer and a head goes, by default the mean of all. What counts
+        is what the class token attends to, or, without one, the places that are pooled.
+
+        >>> model.attention("photo.png", layer=1).weights.shape
+        (8, 8)
+        """
+        logits, layers, pooled, pixels = self._watched(image)
+        maps = attention_maps(layers, pooled)
+        notes = []
+        if len({each.grid for each in layers}) > 1 and layer is None:
+            notes.append(
+                "the layers of this model have grids of different sizes, and places attend only to "
+                "others in their window; the mean is shown on the finest grid. --view rollout "
+                "follows the whole model."
+            )
+        weights = chosen_map(maps, layer, head)
+        return self._seen(
+            "attention", image, pixels, weights, logits, (layer, head), maps, tuple(notes)
+        )
+
+    def rollout(self, image: ImageInput) -> ImageAttention:
+        """How much each patch contributes to the answer if attention is followed through all
+        layers (Abnar and Zuidema, 2020).
+
+        >>> model.rollout("photo.png").weights.sum().round(3)
+        1.0
+        """
+        logits, layers, pooled, pixels = self._watched(image)
+        return self._seen("rollout", image, pixels, rollout(layers, pooled), logits)
+
+    def _subject(self, image: ImageInput) -> Subject:
+        return of_image(self.model, self.preprocessing, image)
+
+    def _watched(self, image: ImageInput) -> tuple[Tensor, Any, Any, Pixels]:
+        pixels = self.preprocessing.original(image).pixels
+        ready = self.preprocessing.pixels(np.stack(self.preprocessing.encode([pixels])))
+        return *watch(self.model, ready), pixels
+
+    def _seen(
+        self,
+        view: str,
+        image: ImageInput,
+        pixels: Pixels,
+        weights: Any,
+        logits: Tensor,
+        chosen: tuple[int | None, int | None] = (None, None),
+        heads: Any = None,
+        notes: tuple[str, ...] = (),
+    ) -> ImageAttention:
+        scores = self.model.probabilities(logits.to(self.model.device)).cpu()
+        best = int(scores.argmax())
+        return ImageAttention(
+            view=view,
+            image=self.preprocessing.shown(image),
+            pixels=pixels,
+            weights=weights,
+            label=self.model.labels[best],
+            score=float(scores[best]),
+            chosen=chosen,
+            heads=heads,
+            model=name_of(self.model),
+            inspect=lambda: self.inspect(image),
+            notes=notes,
+        )

@@ -1,0 +1,321 @@
+"""Classify images: loss = mean of -log p(label | image), on images that differ each time.
+
+The images of a run are in one memory-mapped file. Each batch is varied (flipped, shifted, mixed …)
+by random numbers that follow from (seed, number of the batch), so that a resumed run learns from
+exactly the same pictures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.data.augmentation import AugmentationConfig, augment, mix
+from glassformer.data.image_files import ImagesConfig
+from glassformer.data.image_sets import (
+    MOST_BY_DEFAULT,
+    ChooseSize,
+    ImageBatch,
+    Sizes,
+    median_size,
+    read_split_images,
+)
+from glassformer.data.image_store import pixel_hash
+from glassformer.data.images import Pixels, data_uri
+from glassformer.data.labels import targets_of
+from glassformer.inspect.chapters import Answer, Examination, spread
+from glassformer.machine.seeds import step_seed
+from glassformer.models.sources import ImageClassifier, ImageConfig
+from glassformer.preprocessing.images import ImagePreprocessing, unit_range
+from glassformer.tasks.classify.baseline import PixelBaseline, small
+from glassformer.tasks.classify.chapters import examine_classifier
+from glassformer.tasks.images.predictor import ClassifyImagesPredictor
+from glassformer.tasks.images.scores import read_image_logits
+from glassformer.tasks.labels import (
+    ClassObjective,
+    LabelLossConfig,
+    linear_baseline,
+    say_split,
+    say_uneven,
+)
+from glassformer.tasks.places_chapter import image_places
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
+from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.tasks.text_windows import (
+    check_size,
+    kept_preprocessing,
+    kept_size,
+    with_kept_labels,
+)
+from glassformer.wording import counted
+
+MOST_PIXELS = 10**7  # of the images that a report looks at
+LARGEST = 96  # pixels of a side of an image in a report
+SHOWN_OF_EACH = 4  # right answers, and wrong ones, with the places that were looked at
+MANY = 20_000  # images: with fewer, they are varied more
+FEWEST, LARGEST = 3, 16  # patches per side that are worth having; pixels of a patch
+
+
+class ImageAugmentation(AugmentationConfig):
+    """What the recipe leaves open, with no value or with null, is chosen from the images."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_open(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if value is not None}
+
+
+class ImageLossConfig(LabelLossConfig):
+    """How the labels of images are learned."""
+
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+
+
+class ClassifyImagesRecipe(Recipe):
+    """A recipe for labelled images."""
+
+    data: ImagesConfig
+    augmentation: ImageAugmentation = ImageAugmentation()
+    objective: ImageLossConfig = ImageLossConfig()
+
+
+@dataclass(frozen=True)
+class ImageSource(LabelledImageSource):
+    """Labelled images, and how they are normalised."""
+
+    preprocessing: ImagePreprocessing
+
+    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        split = self.images.split
+        model = {
+            "labels": list(split.labels),
+            "multi_label": False,
+            "num_channels": self.preprocessing.num_channels,
+        }
+        if recipe.model.get("image_size") is None:
+            model["image_size"] = list(self.preprocessing.image_size)
+        if recipe.is_open and recipe.model.get("patch_size") is None:
+            model["patch_size"] = _patch_size(recipe, self.preprocessing.image_size)
+        augmentation: ImageAugmentation = recipe.augmentation  # type: ignore[attr-defined]
+        usual = usual_augmentation(split.labels, len(split.training)).model_dump()
+        for key in augmentation.model_fields_set:
+            usual.pop(key)
+        return {"model": model, "augmentation": usual}
+
+
+def usual_augmentation(labels: Sequence[str], number: int) -> AugmentationConfig:
+    """By the number of images. Digits and letters are not mirrored: that makes another sign."""
+    is_text = all(len(label) <= 1 or label.isdecimal() for label in labels)
+    flip = 0.0 if is_text else 0.5
+    return AugmentationConfig(shift=0.125, flip=flip, color=0.1 if number < MANY else 0.0)
+
+
+def _patch_size(recipe: Recipe, size: Sequence[int]) -> int:
+    """A power of two that gives about as many patches per side as suit the model, and that divides
+    both sides if patches must."""
+    config: Any = recipe.architecture()
+    patch = 1 if min(size) < 2 * FEWEST else 2
+    while 2 * patch * config.usual_places <= min(size) * 1.5 and patch < LARGEST:
+        patch *= 2
+    while config.embedding == "patches" and any(side % patch for side in size):
+        patch //= 2
+    return patch
+
+
+def _chosen_size(recipe: Recipe, say: Say) -> ChooseSize:
+    """The size of a preset, or the median of the shorter sides as a multiple of the patch."""
+
+    def choose(sizes: Sizes) -> tuple[int, int]:
+        config: Any = recipe.architecture()
+        if config.image_size is not None:
+            return tuple(config.image_size)
+        median = float(np.median(sizes.min(axis=1)))
+        side = max(1, round(min(median, MOST_BY_DEFAULT)))
+        is_fixed = not recipe.is_open or recipe.model.get("patch_size") is not None
+        patch = config.patch_size if is_fixed else _patch_size(recipe, (side, side))
+        if config.embedding == "patches" or median > side:
+            side = max(1, round(side / patch)) * patch
+        if (sizes != side).any():
+            lowest, highest = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+            found = "×".join(map(str, lowest))
+            found += "" if lowest == highest else f" to {'×'.join(map(str, highest))}"
+            say(
+                f"note: images ({found}) are resized to {side}×{side}; pass --image-size for "
+                "another size"
+            )
+        return side, side
+
+    return choose
+
+
+def read(recipe: ClassifyImagesRecipe, folder: Path, say: Say) -> ImageSource:
+    given, choose = recipe.data, _chosen_size(recipe, say)
+    known = kept_preprocessing(recipe, ImagePreprocessing)
+    if known is not None:
+        given, choose = given.model_copy(update=check_size(given, known)), kept_size(known, say)
+    elif given.image_size is None and (size := recipe.model.get("image_size")) is not None:
+        given = given.model_copy(
+            update={"image_size": ImageConfig(image_size=size, patch_size=1).size}
+        )
+    if given.num_channels is None and (channels := recipe.architecture().num_channels) is not None:  # type: ignore[attr-defined]
+        given = given.model_copy(update={"num_channels": channels})
+    found = read_split_images(given, recipe.training.seed, folder, choose)
+    found = replace(found, split=with_kept_labels(recipe, found.split))
+    split, store = found.split, found.store
+    height, width = store.size
+    what = (
+        f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}, "
+        f"{height}×{width}, {'greyscale' if store.num_channels == 1 else 'colour'}"
+    )
+    say_split(what, split, say)
+    targets = np.array(targets_of(split.training, split.labels, is_multi_label=False))
+    say_uneven(recipe, split.labels, targets, say)
+    if known is not None:
+        return ImageSource(found, known.changed(**found.columns))
+    numbers = np.array([each.number for each in split.training])
+    return ImageSource(found, ImagePreprocessing.of(store, numbers, **found.columns))
+
+
+class ClassifyImagesDataset(LabelledImageDataset):
+    """Labelled images, which are varied when a batch is made."""
+
+    unit = "pixel"
+    preprocessing: ImagePreprocessing
+
+    @property
+    def num_items(self) -> int:
+        return self.training.num_pixels
+
+    @property
+    def num_validation_items(self) -> int:
+        return self.validation.num_pixels
+
+    @property
+    def items_per_row(self) -> float:
+        return self.num_items / len(self.training)
+
+    @property
+    def default_batch_size(self) -> int:
+        return 64
+
+    def describe(self) -> str:
+        height, width = self.preprocessing.image_size
+        return (
+            f"{counted(len(self.training), 'image')} of {counted(len(self.labels), 'label')}, "
+            f"{height}×{width}; {len(self.validation):,} held out"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "num_images": len(self.training),
+            "num_validation_images": len(self.validation),
+            "num_labels": len(self.labels),
+        }
+
+
+class ClassifyImagesObjective(ClassObjective):
+    """Name the label of an image."""
+
+    dataset: ClassifyImagesDataset
+
+    def batch(self, number: int, most: int | None = None) -> ImageBatch:
+        """Batch `number`, varied by random numbers of its own."""
+        data, rows = self.dataset, self.batches.batch(number, most)
+        config = self.recipe.augmentation
+        generator = torch.Generator().manual_seed(step_seed(self.config.seed, number, 1))
+        images = augment(unit_range(data.training.images(rows)), config, generator)
+        targets = data.training.goals(rows)
+        if config.mixes:
+            shares = F.one_hot(targets, len(data.labels))
+            images, targets = mix(images, shares, config, generator)
+        return ImageBatch(data.preprocessing.normalised(images), targets)
+
+    def loss(self, model: ImageClassifier, batch: ImageBatch) -> Tensor:
+        return self.cross_entropy(model(batch.pixels).float(), batch.targets)
+
+    def logits(self, model: ImageClassifier, rows: Sequence[int]) -> Tensor:
+        data = self.dataset
+
+        def take(part: range) -> Pixels:
+            return data.validation.images(rows[part.start : part.stop])
+
+        return read_image_logits(model, data.preprocessing, take, len(rows))
+
+    def examine(self, model: ImageClassifier) -> Examination:
+        held_out, known = self.dataset.validation, self.dataset.preprocessing
+        height, width = known.image_size
+        rows = spread(len(held_out), max(1, min(2_000, MOST_PIXELS // (height * width))))
+        images = [held_out.source(row) for row in rows]
+
+        def picture(number: int) -> str:
+            return data_uri(held_out.images([rows[number]])[0], LARGEST)
+
+        answers, total = self.answers(model, rows), len(held_out)
+        examination = examine_classifier(answers, images, total, self.can_weigh, picture=picture)
+        looked_at = [
+            (held_out.images([rows[number]])[0], title)
+            for number, title in _right_and_wrong(examination.answers)
+        ]
+        chapters = (*examination.chapters, *image_places(model, known, looked_at))
+        return replace(examination, chapters=chapters)
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        held_out = self.dataset.validation
+        image = image_to_try(held_out.store, int(held_out.numbers[0]))
+        view = ("--view", "rollout", "--out", "attention.png")
+        return (("classify", folder, image), ("inspect", folder, image, *view))
+
+
+def _right_and_wrong(answers: Sequence[Answer]) -> list[tuple[int, str]]:
+    """A few right and a few wrong answers, evenly spaced: their numbers, and titles."""
+    chosen = []
+    for is_right in (True, False):
+        numbers = [n for n, each in enumerate(answers) if (each.score == 1) is is_right]
+        for number in (numbers[n] for n in spread(len(numbers), SHOWN_OF_EACH)):
+            answer = answers[number]
+            wrong = "" if is_right else f", labelled {answer.expected}"
+            chosen.append((number, f"{answer.input}: {answer.found}{wrong}"))
+    return chosen
+
+
+def pixel_baseline(
+    recipe: ClassifyImagesRecipe, predictor: ClassifyImagesPredictor, arguments: dict[str, Any]
+) -> Baseline:
+    """Logistic regression on pixels, trained on exactly the images of the run."""
+    data = recipe.data.model_copy(update=predictor.preprocessing.sizes)
+    with TemporaryDirectory() as folder:
+        images = read_split_images(data, recipe.training.seed, Path(folder), median_size())
+        return linear_baseline(
+            PixelBaseline,
+            recipe,
+            predictor,
+            arguments,
+            images.split,
+            small,
+            lambda pixels: pixel_hash(pixels).hex(),
+        )
+
+
+def habits(recipe: Recipe) -> Habits:
+    return Habits(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
+
+
+TASK = Task(
+    recipe=ClassifyImagesRecipe,
+    read=read,
+    dataset=ClassifyImagesDataset,
+    objective=ClassifyImagesObjective,
+    predictor=ClassifyImagesPredictor,
+    habits=habits,
+    baseline=pixel_baseline,
+)

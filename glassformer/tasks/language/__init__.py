@@ -1,0 +1,1 @@
+"""Continuing and scoring texts."""

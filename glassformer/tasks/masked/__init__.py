@@ -1,0 +1,1 @@
+"""Filling in hidden words."""

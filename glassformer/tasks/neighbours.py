@@ -1,0 +1,427 @@
+"""The neighbours of a word, alone and in a sentence: what was found at each step, and how it is
+shown."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from glassformer.data.batches import sorted_batches
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.inspect.capture import Array, capturing, stacks_of
+from glassformer.inspect.words import Flags, Lexicon, attend
+from glassformer.models.bert import Bert
+from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing, are_words
+from glassformer.tables import aligned, html_table
+from glassformer.tasks.task import Predictor
+from glassformer.text.tokenizers import Frame, Tokenizer
+
+# --- neighbours ---
+
+SHOWN_IN_A_LINE = 5  # neighbours of each layer
+BAR = 20
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A word, and the cosine of its vector with the vector of the step."""
+
+    word: str
+    similarity: float
+    before: float
+    """The cosine of its vector with that of the word alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourStep:
+    """The word's vector at one step, and the words that are near it there."""
+
+    name: str
+    """alone; attention: weighted by dot products, without parameters; layer N: of the model."""
+    vector: Array
+    """(D,)"""
+    neighbours: tuple[Neighbour, ...]
+    tokens: tuple[str, ...] = ()
+    """Of the context, as this step reads it."""
+    places: tuple[int, ...] = ()
+    """Which of them are the word."""
+    weights: Array | None = None
+    """(T,) the word's attention to each token of the context; in a layer, the mean over heads."""
+    dot_products: Array | None = None
+    """(T,) without parameters: with the vector of each token of the context."""
+    scores: Array | None = None
+    """(T,) the same, divided by `scale`: the weights are their softmax."""
+    scale: float | None = None
+    heads: Array | None = None
+    """(H, T) the weights of each head of a layer."""
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": self.name}
+        if self.tokens:
+            found |= {"tokens": list(self.tokens), "places": list(self.places)}
+        for key in ("scale", "dot_products", "scores", "weights", "heads", "vector"):
+            if (value := getattr(self, key)) is not None:
+                found[key] = value if isinstance(value, float) else value.tolist()
+        keys = ("word", "similarity") if self.name == "alone" else ("word", "similarity", "before")
+        found["neighbours"] = [{k: getattr(n, k) for k in keys} for n in self.neighbours]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The words near a word, at each step: alone and, with a context, after attention."""
+
+    word: str
+    steps: tuple[NeighbourStep, ...]
+    context: str | None = None
+    temperature: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"word": self.word}
+        if self.context is not None:
+            found |= {"context": self.context, "temperature": self.temperature}
+        return found | {"steps": [step.as_json() for step in self.steps]}
+
+    def tables(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+        """What there is to see, as tables: a title, the columns, the rows."""
+        alone, *others = self.steps
+        rows = [
+            [_shown(each.word), f"{each.similarity:.3f}", _bar(each.similarity)]
+            for each in alone.neighbours
+        ]
+        yield f'nearest to "{self.word}" alone', ["word", "cosine", ""], rows
+        layers = [step for step in others if step.dot_products is None]
+        for step in others:
+            if step not in layers:
+                yield from self._attention(step)
+        if layers:
+            yield self._layers(layers)
+
+    def _attention(self, step: NeighbourStep) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+        columns = [step.dot_products, step.scores, step.weights]
+        numbers = [[] if each is None else each.tolist() for each in columns]
+        rows = [
+            [_shown(token), f"{dot:.3f}", f"{score:.3f}", f"{weight:.3f}", _bar(weight)]
+            for token, dot, score, weight in zip(step.tokens, *numbers, strict=True)
+        ]
+        scale = f"/ {step.scale:.3g}"
+        title = f'attention of "{self.word}" in "{self.context}", without parameters'
+        yield title, ["token", "dot product", scale, "softmax", ""], rows
+        moved = [
+            [_shown(each.word), f"{each.similarity:.3f}", f"{each.before:.3f}"]
+            for each in step.neighbours
+        ]
+        yield "nearest to the weighted sum", ["word", "cosine", "before"], moved
+
+    def _layers(self, layers: Sequence[NeighbourStep]) -> tuple[str, list[str], list[list[str]]]:
+        rows = []
+        for step in layers:
+            looked_at = ""
+            if step.weights is not None:
+                best = int(step.weights.argmax())
+                looked_at = f"{_shown(step.tokens[best])} {step.weights[best]:.2f}"
+            near = ", ".join(_shown(each.word) for each in step.neighbours[:SHOWN_IN_A_LINE])
+            rows.append([step.name, looked_at, near])
+        return "in the model, with queries, keys and values", ["state", "attends to", "near"], rows
+
+    def text(self) -> str:
+        return "\n\n".join(f"{title}\n{_table(head, rows)}" for title, head, rows in self.tables())
+
+    __str__ = text
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table([title], []) + html_table(h, r) for title, h, r in self.tables())
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    """Numbers on the right, but bars and lists of words on the left."""
+    if head[-1] in ("", "near"):
+        last = [head[-1], *(row[-1] for row in rows)]
+        lines = aligned(head[:-1], (row[:-1] for row in rows)).split("\n")
+        width = max(map(len, lines))
+        pairs = zip(lines, last, strict=True)
+        return "\n".join(f"{line.ljust(width)}  {end}".rstrip() for line, end in pairs)
+    return aligned(head, rows)
+
+
+def _bar(share: float) -> str:
+    return "█" * round(BAR * max(0.0, share))
+
+
+def _shown(token: str) -> str:
+    """A token with blanks in quotes, since they would not be seen otherwise."""
+    return token if token == token.strip() and token else repr(token)
+
+
+# --- neighbour search ---
+# Finding the neighbours of a word, for every model that has a vector for each token.
+
+RARE = 5  # occurrences in the training data; below this, a vector has hardly been trained
+SIMILAR = 3  # spellings that an error suggests
+COMMON = 20_000  # words in which they are sought first
+
+MakeStep = Callable[..., NeighbourStep]
+"""A name and a vector → the step, with the words that are near there."""
+
+
+class Place(NamedTuple):
+    """A word in its context."""
+
+    ids: list[int]
+    """Of the whole context."""
+    positions: list[int]
+    """Those of the word."""
+    notes: list[str]
+
+
+class NeighbourFinder(Predictor):
+    """A predictor that knows which words are near a word."""
+
+    preprocessing: TextPreprocessing
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.preprocessing.tokenizer
+
+    @torch.inference_mode()
+    def neighbours(
+        self, word: str, context: str | None = None, top: int = 10, temperature: float = 1.0
+    ) -> Neighbours:
+        """The `top` words nearest to a word by the cosine of their vectors. With a context that
+        contains the word, also those near it after attention: without parameters, and in each layer
+        of a Transformer. A higher temperature makes the weights more equal.
+
+        >>> near = model.neighbours("fox", context="a lazy fox", top=3)
+        >>> [step.name for step in near.steps][:2]
+        ['alone', 'attention']
+        >>> len(near.steps[0].neighbours)
+        3
+        """
+        _check(word, context, top, temperature)
+        ids, notes = self._ids_of(word), list[str]()
+        if len(ids) > 1:
+            pieces = ", ".join(repr(self.tokenizer.token(id)) for id in ids)
+            notes.append(
+                f'"{word}" is {len(ids)} tokens ({pieces}): the mean of their vectors is used'
+            )
+        vector = self.lexicon.vectors[ids].mean(axis=0)  # (D,)
+        before = self.lexicon.similarities(vector)
+
+        def step(name: str, vector: Array, **more: Any) -> NeighbourStep:
+            similarities = self.lexicon.similarities(vector)
+            near = self.lexicon.nearest(similarities, top, np.array(ids)).tolist()
+            named = tuple(
+                Neighbour(self.tokenizer.token(id), float(similarities[id]), float(before[id]))
+                for id in near
+            )
+            return NeighbourStep(name, vector, named, **more)
+
+        steps = [step("alone", vector)]
+        if context is not None:
+            place = self._located(word, context)
+            notes += place.notes
+            steps += self._in_context(step, place, temperature)
+        return Neighbours(
+            word, tuple(steps), context, temperature, tuple(notes + self._doubts(ids))
+        )
+
+    def _in_context(self, step: MakeStep, place: Place, temperature: float) -> list[NeighbourStep]:
+        ids, positions = self._attended(place)
+        words = self.lexicon.vectors[ids]  # (T, D)
+        found = attend(words, words[positions].mean(axis=0), temperature)
+        plain = step(
+            "attention",
+            found.vector,
+            tokens=self._tokens(ids),
+            places=tuple(positions),
+            dot_products=found.dot_products,
+            scores=found.scores,
+            weights=found.weights,
+            scale=found.scale,
+        )
+        return [plain, *self._layers(step, place)]
+
+    def _attended(self, place: Place) -> tuple[list[int], list[int]]:
+        """The ids of the context that attention without parameters sees, and the word's places."""
+        return place.ids, place.positions
+
+    def _layers(self, step: MakeStep, place: Place) -> list[NeighbourStep]:
+        """The word after each block of a Transformer; nothing for other models."""
+        stacks = list(stacks_of(self.model).values())
+        if len(stacks) != 1:
+            return []
+        ids, first = self._framed(place.ids)
+        if len(ids) > self.model.context_length:
+            raise GlassformerError(
+                f"the context has {len(ids):,} tokens, but the model reads at most "
+                f"{self.model.context_length:,}. Use a shorter one."
+            )
+        with capturing(stacks[0]) as seen:
+            self.model.hidden(torch.tensor([ids], device=self.model.device))
+        positions = [first + each for each in place.positions]
+        tokens = self._tokens(ids)
+        steps = []
+        states = zip(seen.hidden[1:], seen.attention, strict=True)
+        for number, (hidden, attention) in enumerate(states, 1):  # (T, D), (H, T, T)
+            heads = attention[:, positions].mean(axis=1)  # (H, T)
+            vector = hidden[positions].mean(axis=0)
+            more = {"tokens": tokens, "places": tuple(positions), "heads": heads}
+            steps.append(step(f"layer {number}", vector, weights=heads.mean(axis=0), **more))
+        return steps
+
+    def _framed(self, ids: list[int]) -> tuple[list[int], int]:
+        """The ids as the model reads them, and the place of the first."""
+        return ids, 0
+
+    def _tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(map(self.tokenizer.token, ids))
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The vectors of all tokens."""
+        vectors = self.model.token_vectors.detach().float().cpu().numpy()
+        return Lexicon(vectors, self._candidates(self._is_word))
+
+    @cached_property
+    def _is_word(self) -> Flags:
+        """(V,)"""
+        return are_words(self.tokenizer, len(self.model.token_vectors))
+
+    def _candidates(self, is_word: Flags) -> Flags:
+        """Which tokens may be named as neighbours."""
+        return is_word
+
+    def _doubts(self, ids: Sequence[int]) -> list[str]:
+        """What to know about the vectors of these tokens."""
+        return []
+
+    def _ids_of(self, word: str) -> list[int]:
+        """The tokens of a word that stands alone: in the middle of a text, if there is such one."""
+        blank = " " if self.tokenizer.carries_blanks else ""
+        ids = self.tokenizer.encode(blank + word.strip())
+        if not ids:
+            raise UsageError(f'"{word}" contains no word.')
+        if self.tokenizer.unknown in ids:
+            raise UsageError(self._unknown(next(self.tokenizer.unknown_words(word), word)))
+        return ids
+
+    def _unknown(self, word: str) -> str:
+        """The sentence about a word without a vector, with similar spellings."""
+        size = len(self.lexicon.candidates)
+        said = f'"{word}" is not among the {size:,} words of this model.'
+        near = self._similar(word, COMMON) or self._similar(word, size)
+        if not near:
+            return f"{said} Choose another one."
+        *most, last = near
+        return f"{said} Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+
+    def _similar(self, word: str, most: int) -> list[str]:
+        """Known words with a similar spelling, among the first of a vocabulary, which are the most
+        frequent ones."""
+        typed = word.lower()
+        # Comparing with all of a large vocabulary would take seconds.
+        words = [
+            each
+            for id in self.lexicon.candidates[:most].tolist()
+            if abs(len(each := self.tokenizer.token(id).strip()) - len(typed)) <= 2
+            and (each[:1].lower() == typed[:1] or each[-2:].lower() == typed[-2:])
+        ]
+        return difflib.get_close_matches(typed, words, n=SIMILAR, cutoff=0.75)
+
+    def _located(self, word: str, context: str) -> Place:
+        """The last occurrence of the word, where a model that reads from left to right has seen
+        most."""
+        pattern = rf"(?<!\w){re.escape(word.strip())}(?!\w)"
+        exact = re.IGNORECASE if self.tokenizer.folds_case else re.NOFLAG
+        found = list(re.finditer(pattern, context, exact))
+        found = found or list(re.finditer(pattern, context, re.IGNORECASE))
+        if not found:
+            raise UsageError(f'the context does not contain the word "{word}": {context}')
+        start, end = found[-1].span()
+        ids, spans = self.tokenizer.encode(context), self.tokenizer.spans(context)
+        positions = [
+            place for place, (first, last) in enumerate(spans) if first < end and last > start
+        ]
+        notes = []
+        if len(found) > 1:
+            notes.append(f'the context contains "{word}" {len(found)} times: the last one is used')
+        return Place(ids, positions, notes)
+
+
+def _check(word: str, context: str | None, top: int, temperature: float) -> None:
+    if not word.strip():
+        raise UsageError("the word is empty.")
+    if context is not None and not context.strip():
+        raise UsageError("the context is empty. Pass a sentence that contains the word.")
+    if top < 1:
+        raise UsageError(f"top is {top}, but must be at least 1.")
+    if not 0 < temperature < float("inf"):
+        raise UsageError(f"temperature is {temperature}, but must be greater than 0.")
+
+
+# --- embedding ---
+# Embedding: a text in, one vector out.
+
+READ_AT_ONCE = 2**12  # tokens
+
+
+class EmbedsTexts(Predictor):
+    """A predictor whose model turns a text into a vector: the vectors of its tokens, pooled."""
+
+    model: Bert
+    preprocessing: MaskedTextPreprocessing
+
+    @torch.inference_mode()
+    def embed(self, text: str | Sequence[str]) -> Array:
+        """The vector of a text, (D,). A list gives one row for each text, (N, D). Of a text that is
+        too long, the beginning is read.
+
+        >>> model.embed("the quick brown fox").shape
+        (16,)
+        >>> near, far = model.embed(["the quick fox", "a lazy dog"])
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        frame = self._embedding_frame
+        encoded = self.preprocessing.encode(texts)
+        rows = [[*frame.before, *ids[: frame.room], *frame.after] or [0] for ids in encoded]
+        vectors = np.zeros((len(rows), self.model.config.d_model), np.float32)
+        for batch in sorted_batches(np.array([len(row) for row in rows]), READ_AT_ONCE):
+            longest = max(len(rows[number]) for number in batch)
+            ids = torch.zeros(len(batch), longest, dtype=torch.long)
+            is_text = torch.zeros(len(batch), longest, dtype=torch.bool)
+            for place, number in enumerate(batch):
+                length = len(rows[number])
+                ids[place, :length] = torch.tensor(rows[number])
+                is_text[place, :length] = True
+            device = self.model.device
+            vectors[batch] = self.model.embed(ids.to(device), is_text.to(device)).cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise GlassformerError("the model computes NaN or infinity: its weights are damaged.")
+        return vectors[0] if isinstance(text, str) else vectors
+
+    @property
+    def embedding_length(self) -> int:
+        """The most tokens of a text that `embed` reads, with those that frame it."""
+        limit, context = self.model.config.sentence_length, self.model.context_length
+        return context if limit is None else min(limit, context)
+
+    def is_too_long(self, text: str) -> bool:
+        """Whether `embed` reads only the beginning of a text.
+
+        >>> model.is_too_long("the quick brown fox")
+        False
+        """
+        return self._embedding_frame.is_too_long(self.preprocessing.encode([text])[0])
+
+    @property
+    def _embedding_frame(self) -> Frame:
+        return self.preprocessing.frame(self.embedding_length)

@@ -1,0 +1,1 @@
+"""Painting images pixel by pixel, and what a painter knows about images."""

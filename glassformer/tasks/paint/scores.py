@@ -1,0 +1,169 @@
+"""How well a model predicts images, pixel by pixel.
+
+    loss           mean of -log p(colour | the pixels before it), over all pixels of all images
+    bits per dim   the same in bits: loss / ln 2
+
+A dimension is one pixel, whose value is one colour of the palette. So bits per dimension measure
+images as they are after resizing and quantising; they can be compared between models of the same
+size and palette only, and not with figures for the three 8-bit channels of the original pixels.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from glassformer.data.images import Pixels, data_uri
+from glassformer.data.rows import Array
+from glassformer.generation.logits import Sampling, refuse_nan
+from glassformer.generation.sample import decode
+from glassformer.inspect.chapters import (
+    NORMAL_95,
+    Chapter,
+    Examination,
+    affordable,
+    of_rows,
+    spread,
+)
+from glassformer.models.image_gpt import ImageGPT
+from glassformer.preprocessing.images import PalettePreprocessing
+from glassformer.tasks.evaluating import Result, evaluating, held_out, next_token_loss
+
+READ_AT_ONCE = 2**14  # pixels
+SHOWN, EACH = 8, 3  # images in a report, and completions of each
+MEASURED = 200  # images whose rows are measured
+LARGEST = 96  # pixels of a side of an image in a report
+
+
+@dataclass(frozen=True)
+class PaintResult(Result):
+    """How well a model predicts images."""
+
+    score_names = ("bits_per_dim", "loss")
+    details = ("num_images", "num_pixels", "num_colors")
+    loss: float
+    """In nats per pixel."""
+    num_images: int
+    num_pixels: int
+    """Those of all images together."""
+    num_colors: int
+    """Colours of the palette; if all were equally likely, bits per dim would be its log₂."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bits_per_dim(self) -> float:
+        return self.loss / math.log(2)
+
+    def parts(self) -> list[str]:
+        return [
+            f"bits per dim {self.bits_per_dim:.4f} (a dim is the palette colour of a pixel)",
+            f"loss {self.loss:.4f} per pixel",
+            f"{self.num_images:,} images, {self.num_pixels:,} pixels, {self.num_colors:,} colours",
+        ]
+
+
+def with_start(ids: Tensor, start: int) -> Tensor:
+    """What the model reads before it predicts each of the pixels (B, P): (B, P)."""
+    return torch.cat((torch.full_like(ids[:, :1], start), ids[:, :-1]), dim=1)
+
+
+def evaluate_painting(
+    model: ImageGPT, take: Callable[[range], Array], number: int, num_pixels: int
+) -> PaintResult:
+    """Read `number` images once; `take` returns the colours (B, P) of some of them."""
+    size = max(1, READ_AT_ONCE // num_pixels)
+    batches = [range(first, min(first + size, number)) for first in range(0, number, size)]
+    total = 0.0
+
+    def colors(rows: range) -> Tensor:
+        return torch.from_numpy(take(rows).astype("int64"))
+
+    for ids in held_out(model, batches, colors):  # (B, P)
+        hidden = model.hidden(with_start(ids, model.start_token))
+        total += next_token_loss(hidden, model.head, ids).item() * ids.numel()
+    loss = total / (number * num_pixels)
+    refuse_nan(torch.tensor(loss))
+    return PaintResult(loss, number, number * num_pixels, model.start_token)
+
+
+def paint(
+    model: ImageGPT,
+    preprocessing: PalettePreprocessing,
+    given: Array,
+    seed: int,
+    sampling: Sampling | None = None,
+    copies: int = 1,
+) -> Pixels:
+    """Whole images (N · copies, H, W, C), of which the first pixels (N, P) are given."""
+    with evaluating(model):
+        steps = decode(
+            model,
+            [[model.start_token, *row] for row in given.tolist()],
+            sampling=sampling or Sampling(),
+            max_new_tokens=preprocessing.num_pixels - given.shape[1],
+            seed=seed,
+            num_return_sequences=copies,
+            device=model.device,
+        )
+        painted = np.array(list(steps), dtype=np.int64).T  # (N · copies, remaining pixels)
+    whole = np.concatenate((np.repeat(given, copies, axis=0), painted), axis=1)
+    return preprocessing.pixels(whole)
+
+
+def examine_painting(
+    model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array
+) -> Examination:
+    """Some held-out images (N, P) beside their completions, and what each row of pixels costs."""
+    num_parameters = sum(weight.numel() for weight in model.parameters())
+    pixels = ids.shape[1]
+    number = affordable(num_parameters, MEASURED * pixels, least=pixels) // pixels
+    chosen = spread(len(ids), number)
+    note = of_rows(len(chosen), len(ids), "image")
+    costs = _costs(model, preprocessing, ids[chosen].astype(np.int64), note)
+    shown = spread(len(ids), min(SHOWN, max(1, number // EACH)))
+    return Examination((_completions(model, preprocessing, ids[shown]), *costs))
+
+
+def _completions(model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array) -> Chapter:
+    height, width = preprocessing.image_size
+    upper = ids[:, : height // 2 * width].astype(np.int64)
+    paintings = paint(model, preprocessing, upper, seed=0, copies=EACH)
+    rows = []
+    for place, original in enumerate(preprocessing.pixels(ids)):
+        hidden = original.copy()
+        hidden[height // 2 :] = 128
+        images = [original, hidden, *paintings[place * EACH : (place + 1) * EACH]]
+        rows.append([data_uri(image, LARGEST) for image in images])
+    columns = ["original", "given", *(f"painted {number + 1}" for number in range(EACH))]
+    data = {"columns": columns, "kinds": ["image"] * len(columns), "rows": rows}
+    how = "Held-out images in the model's size and colours. The model saw the upper half only."
+    return Chapter("Completed images", "table", data, how)
+
+
+def _costs(
+    model: ImageGPT, preprocessing: PalettePreprocessing, ids: Array, note: str
+) -> list[Chapter]:
+    """Bits per pixel in each row, from the top; nothing if there is only one row."""
+    height, width = preprocessing.image_size
+    parts = torch.from_numpy(ids).split(max(1, READ_AT_ONCE // ids.shape[1]))
+    losses = []
+    for colors in held_out(model, parts, lambda part: part):  # (B, P)
+        logits = model(with_start(colors, model.start_token)).float()  # (B, P, colours)
+        losses.append(F.cross_entropy(logits.transpose(1, 2), colors, reduction="none").cpu())
+    bits = (torch.cat(losses) / np.log(2)).unflatten(1, (height, width)).mean(2).numpy()  # (N, H)
+    if height < 2:
+        return []
+    points = []
+    for row in range(height):
+        values = bits[:, row].astype(float)
+        reach = NORMAL_95 * values.std() / np.sqrt(len(values))
+        mean = float(values.mean())
+        place = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
+        points.append(place | {"count": len(values)})
+    data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False, "what": "image"}
+    how = f"What the model has seen of an image makes the next rows cheaper. {note}"
+    return [Chapter("Bits per pixel by row", "trend", data, how)]

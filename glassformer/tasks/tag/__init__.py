@@ -1,0 +1,1 @@
+"""Naming a label for every word of a sentence."""

@@ -1,0 +1,173 @@
+"""Tagging: a sentence in, a tag for every word out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+import torch
+
+from glassformer.data.labels import listed_with_counts, spelled_as
+from glassformer.data.tag_schemes import Scheme, find_scheme
+from glassformer.data.tagged_sentences import read_sentences
+from glassformer.data.text_files import collecting
+from glassformer.errors import GlassformerError
+from glassformer.inspect.inspection import Subject
+from glassformer.models.heads import TokenTagger
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks.evaluating import wrong_sentences
+from glassformer.tasks.inspecting import InspectsText
+from glassformer.tasks.subjects import of_labels
+from glassformer.tasks.tag.scores import (
+    SpelledSentences,
+    Tagging,
+    compare_tags,
+    evaluate_tags,
+    likeliest_tags,
+    read_words,
+)
+from glassformer.tasks.task import names_of
+from glassformer.text.words import split_words
+
+Sentences = list[str] | list[list[str]] | list[str | list[str]] | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence and the tags of its words."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    scores: tuple[float, ...]
+    """The probability of each tag."""
+    scheme: Scheme | None
+    """How the tags mark entities; None if they mark none."""
+    is_in_pieces: bool = False
+    """It was longer than the model's context and was read in independent pieces."""
+
+    @property
+    def entities(self) -> list[dict[str, Any]]:
+        """The spans that the tags mark, in order."""
+        found = self.scheme.entities(self.tags) if self.scheme else ()
+        return [
+            {"type": kind, "text": " ".join(self.words[first : last + 1]), "words": [first, last]}
+            for kind, first, last in sorted(found, key=lambda each: each[1])
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "words": list(self.words),
+            "tags": list(self.tags),
+            "scores": list(self.scores),
+            "entities": self.entities,
+        }
+
+
+class TagPredictor(InspectsText):
+    """The verbs of a tagger: tag and evaluate."""
+
+    verbs = ("tag", "inspect", "evaluate")
+    preprocessing_class = TextPreprocessing
+    model: TokenTagger
+    preprocessing: TextPreprocessing
+
+    @cached_property
+    def scheme(self) -> Scheme | None:
+        """The scheme of the training data, so that it is the same whatever data is evaluated."""
+        return find_scheme(self.model.labels, known=self.preprocessing.tag_scheme)
+
+    @overload
+    def tag(self, sentence: str) -> Tagged: ...
+    @overload
+    def tag(self, sentence: Sentences) -> list[Tagged]: ...
+    def tag(self, sentence: str | Sentences) -> Tagged | list[Tagged]:
+        """Tag the words of a sentence. A list gives a list; each sentence is a text, which is split
+        into words, or a list of the words themselves.
+
+        >>> model.tag("Ada meets Grace").tags
+        ('B-NAME', 'O', 'B-NAME')
+        >>> model.tag("Ada meets Grace").entities[0]
+        {'type': 'NAME', 'text': 'Ada', 'words': [0, 0]}
+        >>> [len(each.words) for each in model.tag(["Ada", ["Carl", "works"]])]
+        [1, 2]
+        """
+        if isinstance(sentence, str):
+            return self.tag_batch([sentence])[0]
+        return self.tag_batch(list(sentence))
+
+    def tag_batch(self, sentences: Sequence[str | Sequence[str]]) -> list[Tagged]:
+        """Tag every sentence, in order; a long one is read in pieces.
+
+        >>> [each.tags for each in model.tag_batch([["Ada"], ["the"]])]
+        [('B-NAME',), ('O',)]
+        """
+        words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
+        spelled = self._spelled(words)
+        logits = read_words(self.model, spelled)
+        return [self._tagged(*each) for each in zip(words, logits, spelled.num_pieces, strict=True)]
+
+    def _spelled(self, sentences: Sequence[Sequence[str]]) -> SpelledSentences:
+        return SpelledSentences.of(sentences, self.preprocessing, self.model.context_length)
+
+    def _tagged(self, words: list[str], logits: torch.Tensor, pieces: int) -> Tagged:
+        tags, scores = likeliest_tags(self.model, logits)
+        return Tagged(tuple(words), tags, scores, self.scheme, pieces > 1)
+
+    def in_pieces(self, number: int, total: int) -> str:
+        """A note on sentences that were read in pieces."""
+        return self.exceeding(number, total, "sentence", " tokens and are read in pieces")
+
+    def _subject(self, text: str) -> Subject:
+        return of_labels(self.model, self.preprocessing, text)
+
+    def evaluate(
+        self,
+        paths: str | Sequence[str],
+        text_column: Sequence[str] = (),
+        label_column: str | None = None,
+        encoding: str = "utf-8",
+        errors: int | None = None,
+    ) -> Tagging:
+        """Entity precision, recall and F1, or accuracy, on files of tagged sentences. With
+        `errors`, the result has that many sentences with wrong tags, the surest first.
+
+        >>> model.evaluate("test.conll").f1
+        1.0
+        """
+        names = names_of(paths)
+        column = label_column or self.preprocessing.label_column
+        columns = text_column or self.preprocessing.text_column
+        with collecting() as happened:
+            sentences = list(read_sentences(names, column, encoding, columns))
+        known = spelled_as(self.model.labels)
+        sentences = [
+            replace(each, tags=tuple(known.get(tag, tag) for tag in each.tags))
+            for each in sentences
+        ]
+        unknown = Counter(tag for each in sentences for tag in each.tags if tag not in known)
+        if unknown.total() == sum(len(each.tags) for each in sentences):
+            raise GlassformerError(
+                f"{', '.join(names)} has only tags that the model does not know: "
+                f"{listed_with_counts(unknown)}. It knows: {', '.join(self.model.labels)}."
+            )
+        notes = happened.notes()
+        if unknown:
+            wrong = "words with tags that the model does not know count as wrong"
+            notes.append(f"{wrong}: {listed_with_counts(unknown)}")
+        spelled = self._spelled([each.words for each in sentences])
+        if number := sum(pieces > 1 for pieces in spelled.num_pieces):
+            notes.append(self.in_pieces(number, len(sentences)))
+        logits = read_words(self.model, spelled)
+        scores = evaluate_tags(
+            logits,
+            [each.tags for each in sentences],
+            self.model.labels,
+            float(self.model.temperature),
+            self.scheme,
+        )
+        scores = replace(scores, unknown_tags=dict(unknown), notes=(*notes, *scores.notes))
+        if errors is None:
+            return scores
+        compared = compare_tags(self.model, sentences, logits)
+        return replace(scores, errors=wrong_sentences(compared, errors))

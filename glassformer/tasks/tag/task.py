@@ -1,0 +1,223 @@
+"""Tag: a label for every word. loss = mean of -log p(tag | sentence), at the first token of a word.
+
+Entities (B-PER, I-PER …) are judged as a whole, by F1; other tags word by word, by accuracy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from glassformer.data.batches import IGNORED, LabelledBatch, LabelledRows
+from glassformer.data.labels import spelled_as
+from glassformer.data.rows import Array
+from glassformer.data.tag_schemes import Scheme, find_scheme
+from glassformer.data.tagged_sentences import Sentence, TaggedConfig, read_tagged
+from glassformer.errors import GlassformerError
+from glassformer.inspect.chapters import Examination
+from glassformer.models.heads import TokenTagger
+from glassformer.preprocessing.text import TextPreprocessing
+from glassformer.tasks import labels
+from glassformer.tasks.classify.chapters import examine_tagger, rows_to_read
+from glassformer.tasks.classify.scores import fit_temperature
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.rows import OF_SENTENCES, TRAIN, keep_sentences, kept_sentences
+from glassformer.tasks.tag.predictor import TagPredictor
+from glassformer.tasks.tag.scores import (
+    SpelledSentences,
+    Tagging,
+    compare_tags,
+    evaluate_tags,
+    known_words,
+    read_words,
+)
+from glassformer.tasks.task import Command, Habits, Say, Task
+from glassformer.tasks.text_windows import with_kept_labels
+from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.text.words import encode_words
+from glassformer.wording import as_argument, counted
+
+VALIDATION, TEST = "validation.jsonl", "test.jsonl"
+TOKENIZER = TokenizerConfig(kind="wordpiece")  # where the recipe leaves it open
+SHOWN = 12  # words
+
+
+class TagRecipe(labels.LabelledRecipe):
+    """A recipe for sentences with a tag for every word."""
+
+    data: TaggedConfig
+
+
+@dataclass(frozen=True)
+class TagSource(labels.LabelledSource):
+    """Tagged sentences, and the tokenizer that they are read with."""
+
+    @cached_property
+    def lengths(self) -> Array:
+        tokenizer = self.preprocessing.tokenizer
+        words = (encode_words(tokenizer, each.words) for each in self.split.training)
+        return np.array([sum(map(len, each)) for each in words])
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        limit = recipe.model.get("context_length")
+        self.say_context(recipe, say)
+        training, validation = (
+            SpelledSentences.of([each.words for each in part], self.preprocessing, limit)
+            for part in (self.split.training, self.split.validation)
+        )
+        place = {name: index for index, name in enumerate(self.split.labels)}
+        number = {name: place[label] for name, label in spelled_as(self.split.labels).items()}
+        targets = training.rows.targets
+        targets[targets != IGNORED] = [
+            number[tag] for each in self.split.training for tag in each.tags
+        ]
+        training.rows.save(folder / TRAIN)
+        if cut := sum(pieces > 1 for pieces in training.num_pieces + validation.num_pieces):
+            say(
+                f"note: {counted(cut, 'sentence')} exceed the model's context of {limit:,} "
+                "tokens and are read in pieces"
+            )
+        keep_sentences(folder / VALIDATION, self.split.validation)
+        if self.split.test:
+            keep_sentences(folder / TEST, self.split.test)
+
+
+def read(recipe: TagRecipe, folder: Path, say: Say) -> TagSource:
+    split = with_kept_labels(recipe, read_tagged(recipe.data, recipe.training.seed))
+    what = f"{counted(len(split.training), 'sentence')} with {counted(len(split.labels), 'tag')}"
+    labels.say_split(what, split, say)
+    try:  # tags that mix schemes are refused here, in all parts, rather than after the training
+        scheme, *_ = map(_scheme, (split.training, split.validation, split.test))
+    except GlassformerError as error:
+        raise GlassformerError(f"{', '.join(recipe.data_names)}: {error}") from None
+    if scheme is not None:
+        say(f"tags: {scheme.name}, scored as entities")
+    else:
+        say(
+            "note: the tags follow no scheme of entities, such as B-PER, I-PER and O: accuracy, "
+            "not F1, decides which model is kept"
+        )
+    preprocessing = labels.text_preprocessing(
+        recipe, split, lambda sentence: " ".join(sentence.words), TOKENIZER, say
+    )
+    name = scheme.name if scheme else None
+    if recipe.continues:
+        name = preprocessing.tag_scheme
+    return TagSource(split, preprocessing.model_copy(update={"tag_scheme": name}))
+
+
+def _scheme(sentences: Sequence[Sentence]) -> Scheme | None:
+    tags = {tag for each in sentences for tag in each.tags}
+    return find_scheme(tags, [each.tags for each in sentences])
+
+
+class TagDataset(labels.LabelledDataset):
+    """Rows with a tag for every word, and held-out sentences."""
+
+    preprocessing: TextPreprocessing
+
+    @cached_property
+    def scheme(self) -> Scheme | None:
+        return find_scheme(self.labels, known=self.preprocessing.tag_scheme)
+
+    @cached_property
+    def held_out(self) -> list[Sentence]:
+        return kept_sentences(self.folder / VALIDATION)
+
+    @cached_property
+    def spelled(self) -> SpelledSentences:
+        """The held-out sentences as the model reads them."""
+        words = [each.words for each in self.held_out]
+        return SpelledSentences.of(words, self.preprocessing, self.model_config.context_length)
+
+    @property
+    def validation(self) -> LabelledRows:
+        return self.spelled.rows
+
+    @property
+    def num_held_out(self) -> int:
+        return len(self.held_out)
+
+    @property
+    def amount(self) -> str:
+        return f"{counted(len(self.training), 'sentence')} with {counted(len(self.labels), 'tag')}"
+
+    def test_data(self) -> dict[str, Any] | None:
+        path, (words, tags) = self.folder / TEST, OF_SENTENCES
+        if not path.is_file():
+            return None
+        return {"paths": str(path), "text_column": (words,), "label_column": tags}
+
+
+class TagObjective(labels.LabelObjective):
+    """Label each word of a sentence."""
+
+    dataset: TagDataset
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("loss", "accuracy", "f1") if self.measure == "f1" else ("loss", "accuracy")
+
+    @property
+    def measure(self) -> str:
+        return "f1" if self.dataset.scheme else "accuracy"
+
+    def loss(self, model: TokenTagger, batch: LabelledBatch) -> Tensor:
+        is_word = batch.targets != IGNORED  # (B, T): the token that speaks for each word
+        hidden = model.represent(batch.ids, batch.is_text)[is_word]  # (N, D)
+        logits = model.head(model.head_dropout(hidden)).float()
+        return self.cross_entropy(logits, batch.targets[is_word])
+
+    def validate(self, model: TokenTagger) -> Tagging:
+        data = self.dataset
+        gold = [sentence.tags for sentence in data.held_out]
+        logits = read_words(model, data.spelled)
+        known, targets = known_words(logits, gold, data.labels)
+        if len(targets):
+            model.temperature.fill_(fit_temperature(known, targets))
+        return evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
+
+    def sample(self, model: TokenTagger, step: int) -> str:
+        """Its tags for the words of a held-out sentence."""
+        data = self.dataset
+        words = data.held_out[step % len(data.held_out)].words
+        limit = data.model_config.context_length
+        (logits,) = read_words(model, SpelledSentences.of([words], data.preprocessing, limit))
+        tags = [data.labels[best] for best in logits.argmax(-1).tolist()]
+        pairs = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
+        return " ".join([*pairs[:SHOWN], *(["…"] if len(pairs) > SHOWN else [])])
+
+    def examine(self, model: TokenTagger) -> Examination:
+        data = self.dataset
+        lengths = [len(each.words) for each in data.held_out]
+        chosen = rows_to_read(lengths, model)
+        sentences = [data.held_out[number] for number in chosen if lengths[number]]
+        limit = data.model_config.context_length
+        spelled = SpelledSentences.of([each.words for each in sentences], data.preprocessing, limit)
+        logits, gold = read_words(model, spelled), [each.tags for each in sentences]
+        found = evaluate_tags(logits, gold, data.labels, float(model.temperature), data.scheme)
+        return examine_tagger(found, compare_tags(model, sentences, logits), len(data.held_out))
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        opening = " ".join(self.dataset.held_out[0].words[:SHOWN])
+        return (("tag", folder, *as_argument(opening)),)
+
+
+def habits(recipe: Recipe) -> Habits:
+    usual = labels.habits(recipe)
+    # Every word is an example, so there is more to learn from than in the texts of a classifier.
+    return usual if recipe.start is not None else replace(usual, muon=3e-3)
+
+
+TASK = Task(
+    recipe=TagRecipe,
+    read=read,
+    dataset=TagDataset,
+    objective=TagObjective,
+    predictor=TagPredictor,
+    habits=habits,
+)

@@ -1,0 +1,1 @@
+"""Vectors of words, learned from their neighbours."""

@@ -1,0 +1,174 @@
+"""Word vectors: tell the neighbours of each word from random words (skip-gram)."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.data.batches import open_tokens
+from glassformer.data.rows import Array
+from glassformer.errors import GlassformerError
+from glassformer.inspect.chapters import Chapter, Examination
+from glassformer.inspect.words import Lexicon
+from glassformer.models.word_vectors import WordVectors
+from glassformer.preprocessing.text import (
+    SkipGram,
+    SkipGramBatch,
+    SkipGramConfig,
+    SkipGramPreprocessing,
+    are_words,
+)
+from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.text_windows import (
+    TRAIN,
+    VALIDATION,
+    TextDataset,
+    TextRecipe,
+    TextSource,
+    read_text,
+)
+from glassformer.tasks.word_vectors.predictor import (
+    NEGATIVES,
+    ROW,
+    SkipGramResult,
+    WordVectorsPredictor,
+    evaluate_skip_gram,
+    pairs_of,
+)
+from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.wording import counted
+
+TOKENIZER = TokenizerConfig(kind="word", lowercase=True)  # where the recipe leaves it open
+NEAR = 5  # neighbours of a word in samples and in the report
+EXAMPLES = 24  # words in the report
+COMMON = 150  # words: the most frequent ones have many meanings and no telling neighbours
+COUNTED = 2**24  # tokens at a time
+
+
+class WordVectorsRecipe(TextRecipe):
+    """A recipe for plain text, and which words of it are neighbours."""
+
+    objective: SkipGramConfig = SkipGramConfig()
+
+
+class WordSource(TextSource):
+    """The words of two files that are written already."""
+
+    def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
+        """The tokens are there already; there must be neighbours among them."""
+        tokenizer, names = self.preprocessing.tokenizer, ", ".join(recipe.data_names)
+        is_word = are_words(tokenizer, tokenizer.vocab_size)
+        for file, what in ((TRAIN, "training text"), (VALIDATION, "part held out for validation")):
+            beginning = open_tokens(folder / file, tokenizer.vocab_size)[:COUNTED]
+            if (count := int(is_word[beginning].sum())) < 2:
+                raise GlassformerError(
+                    f"{names}: the {what} has {counted(count, 'known word')}. Provide more text."
+                )
+
+
+def read(recipe: WordVectorsRecipe, folder: Path, say: Say) -> WordSource:
+    settings = recipe.objective.model_dump()
+    found = read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
+    return WordSource(found.preprocessing, found.num_training_items, found.num_validation_items)
+
+
+class WordDataset(TextDataset):
+    """Rows of text, which may be in the middle of a sentence."""
+
+    preprocessing: SkipGramPreprocessing
+
+    @property
+    def context_length(self) -> int:
+        return min(ROW, max(1, self.num_items - 1))
+
+    @cached_property
+    def counts(self) -> Array:
+        """(V,) how often each token occurs in the training text."""
+        total = np.zeros(self.preprocessing.tokenizer.vocab_size, dtype=np.int64)
+        for start in range(0, len(self.training), COUNTED):
+            part = self.training[start : start + COUNTED]
+            total += np.bincount(part, minlength=len(total))
+        return total
+
+    @cached_property
+    def skip_gram(self) -> SkipGram:
+        return SkipGram(self.preprocessing, self.counts.astype(np.float32))
+
+    @cached_property
+    def examples(self) -> Array:
+        """Words to look at: frequent ones, but not the most frequent."""
+        is_word = are_words(self.preprocessing.tokenizer, len(self.counts))
+        order = np.argsort(-np.where(is_word, self.counts, 0), kind="stable")[: is_word.sum()]
+        return order[min(COMMON, len(order) // 2) :][:EXAMPLES]
+
+
+class SkipGramObjective(Objective):
+    """Tell neighbours from random words."""
+
+    dataset: WordDataset
+    measures = ("loss", "accuracy")
+
+    def initialize(self, model: WordVectors) -> None:
+        model.counts[: len(self.dataset.counts)] = torch.from_numpy(self.dataset.counts).float()
+
+    def batch(self, number: int, most: int | None = None) -> SkipGramBatch:
+        windows = self.batches.batch(number, most)[:, :-1]
+        return self.dataset.skip_gram.batch(windows, (self.config.seed, number), NEGATIVES)
+
+    def loss(self, model: WordVectors, batch: SkipGramBatch) -> Tensor:
+        rules = self.dataset.skip_gram
+        return pairs_of(model, batch, rules.window).loss(rules.num_negatives)
+
+    def validate(self, model: WordVectors) -> SkipGramResult:
+        return evaluate_skip_gram(model, self.dataset.validation, self.dataset.skip_gram)
+
+    def sample(self, model: WordVectors, step: int) -> str:
+        """A word and its neighbours."""
+        words = self.dataset.examples
+        word = int(words[step % len(words)]) if len(words) else 0
+        return f"{self._token(word)}: {', '.join(near for near, _ in self._near(model, [word])[0])}"
+
+    def examine(self, model: WordVectors) -> Examination:
+        words = self.dataset.examples.tolist()
+        rows = [
+            [self._token(word), int(self.dataset.counts[word])]
+            + [f"{token} {cosine:.2f}" for token, cosine in near]
+            + [""] * (NEAR - len(near))
+            for word, near in zip(words, self._near(model, words), strict=True)
+        ]
+        columns = ["word", "count", "nearest", *map(str, range(2, NEAR + 1))]
+        data = {"columns": columns, "kinds": ["label", "count", *["text"] * NEAR], "rows": rows}
+        note = "Frequent words and those with the most similar vectors, with the cosine."
+        return Examination((Chapter("Nearest words", "table", data, note),) if rows else ())
+
+    def _near(self, model: WordVectors, words: Sequence[int]) -> list[list[tuple[str, float]]]:
+        finder = WordVectorsPredictor(model, self.dataset.preprocessing)
+        lexicon: Lexicon = finder.lexicon
+        found = []
+        for word in words:
+            similar = lexicon.similarities(lexicon.vectors[word])
+            near = lexicon.nearest(similar, NEAR, np.array([word])).tolist()
+            found.append([(self._token(id), float(similar[id])) for id in near])
+        return found
+
+    def _token(self, id: int) -> str:
+        return self.dataset.preprocessing.tokenizer.token(id)
+
+    def trials(self, folder: Path | str) -> Sequence[Command]:
+        words = self.dataset.examples
+        word = self._token(int(words[0])) if len(words) else "WORD"
+        return ("neighbours", folder, word), ("evaluate", folder, "--data", "FILE")
+
+
+TASK = Task(
+    recipe=WordVectorsRecipe,
+    read=read,
+    dataset=WordDataset,
+    objective=SkipGramObjective,
+    predictor=WordVectorsPredictor,
+    habits=lambda recipe: Habits(epochs=5, optimizer="adamw", adamw=0.01, weight_decay=0.0),
+)
