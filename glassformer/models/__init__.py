@@ -44,7 +44,7 @@ class ModelRow:
     """False if only `finetune` makes it."""
     when_finetuned: Mapping[str, Any] = field(default_factory=dict)
     """Values of its config that `finetune` chooses, where a pre-trained model has none."""
-    habits: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     """How it is usually trained, where that differs from its task's other models."""
     trial: tuple[str, ...] = ()
     """A verb and its input, to try a published model with; {mask} is its own."""
@@ -107,14 +107,14 @@ MODELS: dict[str, ModelRow] = {
         "bag.Bag",
         "a bag-of-words text classifier",
         presets.BAG,
-        habits={"optimizer": "sgd", "sgd": 0.2, "epochs": 6, "weight_decay": 0.0},
+        defaults={"optimizer": "sgd", "sgd": 0.2, "epochs": 6, "weight_decay": 0.0},
     ),
     "rnn-classifier": _row(
         "classify",
         "rnn.RNNClassifier",
         "a recurrent classifier of texts or time series",
         presets.RNN_CLASSIFIER,
-        habits={"epochs": 4, "muon": 3e-3},  # learns more slowly than a Transformer
+        defaults={"epochs": 4, "muon": 3e-3},  # learns more slowly than a Transformer
     ),
     "classifier": _row(
         "classify",

@@ -38,7 +38,7 @@ from glassformer.tasks.classify.scores import (
 )
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Baseline, Habits, Objective, Say, Source, digest_of, say_data
+from glassformer.tasks.task import Baseline, Defaults, Objective, Say, Source, digest_of, say_data
 from glassformer.tasks.text_windows import decided_by_tokenizer, kept_preprocessing, learn_tokenizer
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import Tokenizer
@@ -316,8 +316,8 @@ def linear_baseline(
     )
 
 
-def habits(recipe: Recipe) -> Habits:
+def defaults(recipe: Recipe) -> Defaults:
     if recipe.start is not None:
-        return Habits(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
+        return Defaults(epochs=3, fewest_steps=200, muon=1e-3, adamw=1e-3)
     # Few examples and many words: a word that is rarely seen should have little effect.
-    return Habits(epochs=6, fewest_steps=200, muon=1e-3, adamw=2e-3, weight_decay=1.0)
+    return Defaults(epochs=6, fewest_steps=200, muon=1e-3, adamw=2e-3, weight_decay=1.0)

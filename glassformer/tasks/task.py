@@ -356,7 +356,7 @@ Fit = Callable[[Objective, nn.Module, TextIO], None]
 
 
 @dataclass(frozen=True)
-class Habits:
+class Defaults:
     """How a task is usually trained, where the recipe leaves it open."""
 
     epochs: int
@@ -400,7 +400,7 @@ class Task:
     dataset: type[Dataset]
     objective: type[Objective]
     predictor: type[Predictor]
-    habits: Callable[[Recipe], Habits]
+    defaults: Callable[[Recipe], Defaults]
     baseline: Callable[[Any, Any, dict[str, Any]], Baseline] | None = None
     """A simple method for the same data (recipe, predictor, arguments of its `evaluate`)."""
     fit: Fit | None = None

@@ -16,7 +16,7 @@ from glassformer.machine.host import prepare as prepare_machine
 from glassformer.models import row
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import FinetuneConfig, Recipe, TrainingConfig, model_config
-from glassformer.tasks.task import Dataset, Habits, Objective, Say, Source
+from glassformer.tasks.task import Dataset, Defaults, Objective, Say, Source
 from glassformer.training.finetuning import with_start
 from glassformer.training.recipes import make_recipe
 
@@ -32,7 +32,7 @@ MOST_STEPS = 20_000
 GENTLER = 0.1  # times the usual learning rate, for a model that is trained further
 PUBLISHED = 1.7e-4  # learning rate of published models, by AdamW
 BOLDER = 10  # times as large with LoRA, whose matrices begin at random and at zero
-WIDTH = 128  # up to which the learning rates of a task's habits hold
+WIDTH = 128  # up to which the learning rates of a task's defaults hold
 
 
 def with_model(recipe: Recipe, source: Source) -> Recipe:
@@ -59,32 +59,32 @@ def with_model(recipe: Recipe, source: Source) -> Recipe:
     return make_recipe(values)
 
 
-def gentler(habits: Habits, start: FinetuneConfig | None) -> Habits:
-    """The habits of a training that begins with a trained model."""
+def gentler(defaults: Defaults, start: FinetuneConfig | None) -> Defaults:
+    """The defaults of a training that begins with a trained model."""
     if start is None:
-        return habits
+        return defaults
     if start.published:
         rate = PUBLISHED * (BOLDER if start.lora_rank else 1)
-        return replace(habits, optimizer="adamw", adamw=rate, ema=0.0)
+        return replace(defaults, optimizer="adamw", adamw=rate, ema=0.0)
     if start.continues:
-        rates = {kind: getattr(habits, kind) * GENTLER for kind in ("muon", "adamw", "sgd")}
-        return replace(habits, **rates)
-    return habits
+        rates = {kind: getattr(defaults, kind) * GENTLER for kind in ("muon", "adamw", "sgd")}
+        return replace(defaults, **rates)
+    return defaults
 
 
-def with_training(recipe: Recipe, dataset: Dataset, habits: Habits) -> Recipe:
+def with_training(recipe: Recipe, dataset: Dataset, defaults: Defaults) -> Recipe:
     """The recipe with every number of the training."""
     config = recipe.training
     batch_size = config.per_device_train_batch_size or dataset.default_batch_size
     per_epoch = dataset.batches(batch_size, config.seed).per_epoch
-    steps = config.max_steps or _steps(config, per_epoch, habits)
+    steps = config.max_steps or _steps(config, per_epoch, defaults)
     chosen = {
-        "optimizer": habits.optimizer,
+        "optimizer": defaults.optimizer,
         "per_device_train_batch_size": batch_size,
         "max_steps": steps,
-        "learning_rate": _learning_rate(config, dataset, habits),
-        "weight_decay": habits.weight_decay,
-        "ema": habits.ema,
+        "learning_rate": _learning_rate(config, dataset, defaults),
+        "weight_decay": defaults.weight_decay,
+        "ema": defaults.ema,
     }
     chosen |= intervals(config.model_copy(update=chosen), dataset, steps)
     values = recipe.model_dump(mode="json")
@@ -102,16 +102,16 @@ def intervals(config: TrainingConfig, dataset: Dataset, steps: int) -> dict[str,
     }
 
 
-def _steps(config: TrainingConfig, batches_per_epoch: float, habits: Habits) -> int:
+def _steps(config: TrainingConfig, batches_per_epoch: float, defaults: Defaults) -> int:
     per_epoch = batches_per_epoch / config.batches_per_update
     if config.num_train_epochs is not None:
         return max(1, round(config.num_train_epochs * per_epoch))
-    return min(MOST_STEPS, max(habits.fewest_steps, int(habits.epochs * per_epoch)))
+    return min(MOST_STEPS, max(defaults.fewest_steps, int(defaults.epochs * per_epoch)))
 
 
-def _learning_rate(config: TrainingConfig, dataset: Dataset, habits: Habits) -> float:
+def _learning_rate(config: TrainingConfig, dataset: Dataset, defaults: Defaults) -> float:
     """Wider models need smaller steps: a rule of thumb that holds from 48 to 1,600 dimensions."""
-    usual: float = getattr(habits, config.optimizer or habits.optimizer)
+    usual: float = getattr(defaults, config.optimizer or defaults.optimizer)
     width: int = getattr(dataset.model_config, "d_model", WIDTH)
     return round(usual * min(1.0, (WIDTH / width) ** 0.5), 6)
 
@@ -143,8 +143,8 @@ def prepare(recipe: Recipe, folder: Path, say: Say) -> Objective:
         source.write(data, recipe, say)
         source.preprocessing.save(data)
     dataset = task.dataset(folder / DATA, recipe)
-    habits = replace(task.habits(recipe), **row(recipe.model_name).habits)
-    recipe = with_training(recipe, dataset, gentler(habits, recipe.start))
+    defaults = replace(task.defaults(recipe), **row(recipe.model_name).defaults)
+    recipe = with_training(recipe, dataset, gentler(defaults, recipe.start))
     return task.objective(recipe, dataset)
 
 

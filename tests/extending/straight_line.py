@@ -25,7 +25,7 @@ from glassformer.tasks.rows import example_batches
 from glassformer.tasks.task import (
     Batches,
     Dataset,
-    Habits,
+    Defaults,
     Objective,
     Predictor,
     Say,
@@ -122,7 +122,7 @@ LINE = Task(
     dataset=Points,
     objective=FitLine,
     predictor=LinePredictor,
-    habits=lambda recipe: Habits(epochs=20, adamw=0.1, muon=0.1),
+    defaults=lambda recipe: Defaults(epochs=20, adamw=0.1, muon=0.1),
 )
 
 

@@ -54,7 +54,7 @@ from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.places_chapter import caption_places
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
-from glassformer.tasks.task import Batches, Command, Dataset, Habits, Say, Source, Task, say_data
+from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
 from glassformer.tasks.text_windows import (
     check_size,
     check_spelling,
@@ -317,7 +317,7 @@ TASK = Task(
     dataset=CaptionDataset,
     objective=CaptionObjective,
     predictor=CaptionPredictor,
-    habits=lambda recipe: Habits(
+    defaults=lambda recipe: Defaults(
         epochs=40, fewest_steps=600, muon=4e-3, adamw=1e-3, weight_decay=0.1, ema=0.99
     ),
 )

@@ -43,7 +43,7 @@ from glassformer.tasks.rows import (
     keep_series,
     keep_texts,
 )
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
 from glassformer.tasks.text_windows import kept_preprocessing, with_kept_labels
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
@@ -283,8 +283,8 @@ def tfidf_baseline(
     return labels.linear_baseline(TfidfBaseline, recipe, predictor, arguments, split, str)
 
 
-def habits(recipe: Recipe) -> Habits:
-    usual = labels.habits(recipe)
+def defaults(recipe: Recipe) -> Defaults:
+    usual = labels.defaults(recipe)
     # A classifier is at its best after one or two epochs; then it learns the examples by heart.
     return usual if recipe.start is not None else replace(usual, epochs=2)
 
@@ -295,6 +295,6 @@ TASK = Task(
     dataset=ClassifyDataset,
     objective=ClassifyObjective,
     predictor=ClassifyPredictor,
-    habits=habits,
+    defaults=defaults,
     baseline=tfidf_baseline,
 )

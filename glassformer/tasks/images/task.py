@@ -48,7 +48,7 @@ from glassformer.tasks.labels import (
 from glassformer.tasks.places_chapter import image_places
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
-from glassformer.tasks.task import Baseline, Command, Habits, Say, Task
+from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
 from glassformer.tasks.text_windows import (
     check_size,
     kept_preprocessing,
@@ -306,8 +306,8 @@ def pixel_baseline(
         )
 
 
-def habits(recipe: Recipe) -> Habits:
-    return Habits(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
+def defaults(recipe: Recipe) -> Defaults:
+    return Defaults(epochs=30, fewest_steps=1500, muon=5e-3, adamw=1e-3, weight_decay=0.1)
 
 
 TASK = Task(
@@ -316,6 +316,6 @@ TASK = Task(
     dataset=ClassifyImagesDataset,
     objective=ClassifyImagesObjective,
     predictor=ClassifyImagesPredictor,
-    habits=habits,
+    defaults=defaults,
     baseline=pixel_baseline,
 )

@@ -13,7 +13,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.evaluating import evaluating, next_token_loss
 from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language, examine_language
-from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.tasks.writing import GenerationSettings
 from glassformer.text.tokenizer_training import TokenizerConfig
@@ -79,5 +79,5 @@ TASK = Task(
     dataset=TextDataset,
     objective=NextToken,
     predictor=LanguagePredictor,
-    habits=lambda recipe: Habits(epochs=6),  # more, and a small model begins to memorise
+    defaults=lambda recipe: Defaults(epochs=6),  # more, and a small model begins to memorise
 )

@@ -25,7 +25,7 @@ from glassformer.preprocessing.text import (
 from glassformer.tasks.evaluating import evaluating, next_token_loss
 from glassformer.tasks.language.scores import examine_masked
 from glassformer.tasks.masked.predictor import MaskedPredictor, MaskedResult, evaluate_masked
-from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.tokenizers import BERT_TOKENS, MASK
@@ -133,5 +133,7 @@ TASK = Task(
     dataset=MaskedDataset,
     objective=MaskedToken,
     predictor=MaskedPredictor,
-    habits=lambda recipe: Habits(epochs=20),  # each time only a seventh of the tokens is learned
+    defaults=lambda recipe: Defaults(
+        epochs=20
+    ),  # each time only a seventh of the tokens is learned
 )

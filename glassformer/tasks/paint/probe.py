@@ -28,7 +28,7 @@ from glassformer.tasks.labels import ClassObjective, say_split
 from glassformer.tasks.paint.predictor import ProbePredictor
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
-from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.wording import counted
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
@@ -225,6 +225,6 @@ TASK = Task(
     dataset=ProbeDataset,
     objective=ProbeObjective,
     predictor=ProbePredictor,
-    habits=lambda recipe: Habits(epochs=1, fewest_steps=1),
+    defaults=lambda recipe: Defaults(epochs=1, fewest_steps=1),
     fit=fit,  # type: ignore[arg-type]
 )

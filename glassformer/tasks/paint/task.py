@@ -43,7 +43,7 @@ from glassformer.tasks.paint.scores import (
 )
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import TEST, ImageDataset, image_to_try
-from glassformer.tasks.task import Command, Habits, Objective, Say, Source, Task, say_data
+from glassformer.tasks.task import Command, Defaults, Objective, Say, Source, Task, say_data
 from glassformer.tasks.text_windows import check_size, kept_preprocessing, kept_size
 from glassformer.wording import counted
 
@@ -311,5 +311,5 @@ TASK = Task(
     dataset=PaintDataset,
     objective=PaintObjective,
     predictor=PaintPredictor,
-    habits=lambda recipe: Habits(epochs=15, adamw=2e-3),
+    defaults=lambda recipe: Defaults(epochs=15, adamw=2e-3),
 )

@@ -35,7 +35,7 @@ from glassformer.tasks.tag.scores import (
     known_words,
     read_words,
 )
-from glassformer.tasks.task import Command, Habits, Say, Task
+from glassformer.tasks.task import Command, Defaults, Say, Task
 from glassformer.tasks.text_windows import with_kept_labels
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words import encode_words
@@ -207,8 +207,8 @@ class TagObjective(labels.LabelObjective):
         return (("tag", folder, *as_argument(opening)),)
 
 
-def habits(recipe: Recipe) -> Habits:
-    usual = labels.habits(recipe)
+def defaults(recipe: Recipe) -> Defaults:
+    usual = labels.defaults(recipe)
     # Every word is an example, so there is more to learn from than in the texts of a classifier.
     return usual if recipe.start is not None else replace(usual, muon=3e-3)
 
@@ -219,5 +219,5 @@ TASK = Task(
     dataset=TagDataset,
     objective=TagObjective,
     predictor=TagPredictor,
-    habits=habits,
+    defaults=defaults,
 )

@@ -39,7 +39,7 @@ from glassformer.tasks.answers import (
 )
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Command, Habits, Say, Source, Task, say_data
+from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
 from glassformer.tasks.text_windows import (
     check_spelling,
     decided_by_tokenizer,
@@ -305,5 +305,5 @@ TASK = Task(
     dataset=TranslateDataset,
     objective=TranslateObjective,
     predictor=TranslatePredictor,
-    habits=lambda recipe: Habits(epochs=20, muon=4e-3, adamw=2e-3, weight_decay=0.1, ema=0.99),
+    defaults=lambda recipe: Defaults(epochs=20, muon=4e-3, adamw=2e-3, weight_decay=0.1, ema=0.99),
 )

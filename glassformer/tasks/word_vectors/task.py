@@ -22,7 +22,7 @@ from glassformer.preprocessing.text import (
     are_words,
 )
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.task import Command, Habits, Objective, Say, Task
+from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.tasks.text_windows import (
     TRAIN,
     VALIDATION,
@@ -170,5 +170,5 @@ TASK = Task(
     dataset=WordDataset,
     objective=SkipGramObjective,
     predictor=WordVectorsPredictor,
-    habits=lambda recipe: Habits(epochs=5, optimizer="adamw", adamw=0.01, weight_decay=0.0),
+    defaults=lambda recipe: Defaults(epochs=5, optimizer="adamw", adamw=0.01, weight_decay=0.0),
 )
