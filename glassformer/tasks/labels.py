@@ -36,10 +36,10 @@ from glassformer.tasks.classify.scores import (
     judge,
     measure_of,
 )
+from glassformer.tasks.fitting import decided_by_tokenizer, kept_preprocessing, learn_tokenizer
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
 from glassformer.tasks.task import Baseline, Defaults, Objective, Say, Source, digest_of, say_data
-from glassformer.tasks.text_windows import decided_by_tokenizer, kept_preprocessing, learn_tokenizer
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted

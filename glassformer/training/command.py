@@ -17,8 +17,8 @@ from glassformer.models import MODELS, row, trainable
 from glassformer.options import by_section
 from glassformer.progress import ProgressLine
 from glassformer.tasks import task_of
+from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import Recipe
-from glassformer.tasks.text_windows import with_tokens
 from glassformer.training import run as story
 from glassformer.training.launch import divide_anew, is_other_node, with_processes
 from glassformer.training.outcome import Outcome

@@ -17,8 +17,8 @@ from glassformer.models import row
 from glassformer.models.heads import Labeller, body_config, load_body
 from glassformer.nn.lora import add_lora, lora_layers, merge_lora
 from glassformer.preprocessing.preprocessing import Preprocessing
+from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import RECIPE, FinetuneConfig, Recipe
-from glassformer.tasks.text_windows import with_tokens
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.training.recipes import DATA_TO_LEARN_FROM
 

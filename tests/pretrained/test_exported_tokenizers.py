@@ -23,7 +23,7 @@ from glassformer.preprocessing.text import (
     PairPreprocessing,
     TextPreprocessing,
 )
-from glassformer.tasks.text_windows import with_tokens
+from glassformer.tasks.fitting import with_tokens
 from glassformer.text.tokenizers import BERT_TOKENS, Tokenizer
 
 LONG = "the quick brown fox " * 150  # 600 words

@@ -51,11 +51,7 @@ from glassformer.tasks.caption.scores import (
     search_captions,
 )
 from glassformer.tasks.evaluating import next_token_loss
-from glassformer.tasks.places_chapter import caption_places
-from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
-from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
-from glassformer.tasks.text_windows import (
+from glassformer.tasks.fitting import (
     check_size,
     check_spelling,
     decided_by_tokenizer,
@@ -63,6 +59,10 @@ from glassformer.tasks.text_windows import (
     kept_size,
     learn_tokenizer,
 )
+from glassformer.tasks.places_chapter import caption_places
+from glassformer.tasks.recipe import Recipe, TokenizedRecipe
+from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
+from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.text.tokenizers import START
 from glassformer.wording import counted

@@ -34,6 +34,7 @@ from glassformer.tasks.classify.baseline import TfidfBaseline
 from glassformer.tasks.classify.chapters import MOST_CHARACTERS, examine_classifier, rows_to_read
 from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.tasks.classify.scores import fit_weights, read_batches, read_logits
+from glassformer.tasks.fitting import kept_preprocessing, with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import (
     OF_EXAMPLES,
@@ -44,7 +45,6 @@ from glassformer.tasks.rows import (
     keep_texts,
 )
 from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
-from glassformer.tasks.text_windows import kept_preprocessing, with_kept_labels
 from glassformer.text.tokenizer_training import TokenizerConfig, has_spaces
 from glassformer.wording import an, as_argument, beginning, counted, shortened
 

@@ -36,6 +36,7 @@ from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
 from glassformer.tasks.classify.baseline import PixelBaseline, small
 from glassformer.tasks.classify.chapters import examine_classifier
+from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size, with_kept_labels
 from glassformer.tasks.images.predictor import ClassifyImagesPredictor
 from glassformer.tasks.images.scores import read_image_logits
 from glassformer.tasks.labels import (
@@ -49,12 +50,6 @@ from glassformer.tasks.places_chapter import image_places
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
-from glassformer.tasks.text_windows import (
-    check_size,
-    kept_preprocessing,
-    kept_size,
-    with_kept_labels,
-)
 from glassformer.wording import counted
 
 MOST_PIXELS = 10**7  # of the images that a report looks at

@@ -33,6 +33,7 @@ from glassformer.machine.seeds import step_seed
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.preprocessing.images import MOST_COLORS, PalettePreprocessing
 from glassformer.tasks.evaluating import next_token_loss
+from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size
 from glassformer.tasks.paint.predictor import PaintPredictor
 from glassformer.tasks.paint.scores import (
     PaintResult,
@@ -44,7 +45,6 @@ from glassformer.tasks.paint.scores import (
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import TEST, ImageDataset, image_to_try
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Source, Task, say_data
-from glassformer.tasks.text_windows import check_size, kept_preprocessing, kept_size
 from glassformer.wording import counted
 
 TRAIN, VALIDATION = "train.npy", "validation.npy"

@@ -24,6 +24,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import labels
 from glassformer.tasks.classify.chapters import examine_tagger, rows_to_read
 from glassformer.tasks.classify.scores import fit_temperature
+from glassformer.tasks.fitting import with_kept_labels
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import OF_SENTENCES, TRAIN, keep_sentences, kept_sentences
 from glassformer.tasks.tag.predictor import TagPredictor
@@ -36,7 +37,6 @@ from glassformer.tasks.tag.scores import (
     read_words,
 )
 from glassformer.tasks.task import Command, Defaults, Say, Task
-from glassformer.tasks.text_windows import with_kept_labels
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.text.words import encode_words
 from glassformer.wording import as_argument, counted

@@ -37,15 +37,15 @@ from glassformer.tasks.answers import (
     context_for,
     texts_of,
 )
-from glassformer.tasks.recipe import Recipe, TokenizedRecipe
-from glassformer.tasks.rows import TRAIN, RowDataset
-from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
-from glassformer.tasks.text_windows import (
+from glassformer.tasks.fitting import (
     check_spelling,
     decided_by_tokenizer,
     kept_preprocessing,
     learn_tokenizer,
 )
+from glassformer.tasks.recipe import Recipe, TokenizedRecipe
+from glassformer.tasks.rows import TRAIN, RowDataset
+from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
 from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.tasks.translate.scores import (
     TranslationResult,
