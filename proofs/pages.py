@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("server", "story")]
+sys.path[:0] = [str(TESTS), str(TESTS / "inspect")]
 from chromium_pipe import CHROMIUM, KEYS, Browser  # noqa: E402 (of the tests)
 from page_families import FAMILIES, write_page  # noqa: E402
 

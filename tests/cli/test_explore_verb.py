@@ -15,8 +15,6 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 from chromium_pipe import CHROMIUM, Browser
 
 

@@ -1,18 +1,15 @@
 """The page of an encoder without an output layer: what is there works, what is not is explained."""
 
-import sys
 from pathlib import Path
 
 from live_models import needs_chromium
 from starlette.testclient import TestClient
+from test_inspecting_vectors import encoder
 from test_story_page import shown
 
 from glassformer.inspect.story import page
 from glassformer.serve.app import create_app
 from glassformer.serve.explore import StoryModel
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from test_inspecting_vectors import encoder
 
 
 @needs_chromium

@@ -4,7 +4,6 @@ of that part."""
 
 import math
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,11 @@ import numpy as np
 import pytest
 import torch
 from picture_models import captioner, multiscale, painter, picture, shaken, vit
+from test_inspecting_vectors import encoder
 from test_picture_stories import words
 from test_story_page import needs_chromium, predictor, shown
 from torch import Tensor, nn
+from translators import translator
 
 from glassformer.inspect.capture import WindowLayer
 from glassformer.inspect.inspection import Inspection
@@ -25,10 +26,6 @@ from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.nn.blocks import Block
 from glassformer.nn.positions import RotaryPositions
 from glassformer.tasks.classify.predictor import ClassifyPredictor
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from test_inspecting_vectors import encoder
-from translators import translator
 
 Array = np.ndarray[Any, Any]
 

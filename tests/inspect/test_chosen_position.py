@@ -1,20 +1,17 @@
 """Every chapter follows the position that the reader chooses, and all open with the same one."""
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from chromium_pipe import Browser
 from page_families import FAMILIES, language, write_page
 from test_story_page import needs_chromium
 
 from glassformer.inspect.story import page, story_data
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
-from chromium_pipe import Browser
 
 CHIPS = "[...document.querySelectorAll('#tokens .chips')].at(-1).querySelectorAll('.chip')"
 CHOSEN = f"[...{CHIPS}].findIndex((chip) => chip.classList.contains('chosen'))"

@@ -2,7 +2,6 @@
 are written out have its own digits."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 from picture_models import SHAPE, picture, shaken
+from test_inspecting_vectors import encoder
 from test_story_page import needs_chromium, predictor, shown, story, unpacked
+from translators import translator
 
 from glassformer.inspect.inspection import Inspection
 from glassformer.inspect.story import page, story_data
@@ -18,10 +19,6 @@ from glassformer.inspect.story_data import MOST_EXACT, packed
 from glassformer.models.image_gpt import ImageGPT, ImageGPTConfig
 from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.tasks.paint.predictor import PaintPredictor
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from test_inspecting_vectors import encoder
-from translators import translator
 
 EQUATION = 'document.querySelector("#{} .equation").textContent'
 

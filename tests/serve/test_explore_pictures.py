@@ -1,18 +1,15 @@
 """A server of models of texts and of images: no page shows the story of another model or input."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chromium_pipe import CHROMIUM, Browser
+from picture_models import picture, vit
 from PIL import Image
 from served_models import small_gpt, story_model
 
 from glassformer.serve.explore import StoryModel
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "story"))
-from picture_models import picture, vit
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 

@@ -1,7 +1,6 @@
 """The translator that a page carries writes what Python writes."""
 
 import json
-import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import torch
 from live_models import NO_LIMIT, in_page, needs_chromium, needs_node
 from test_story_page import LIVE, shown
+from translators import pupil, sentences, translator
 
 from glassformer.inspect.live import live_or_error
 from glassformer.inspect.story import page, story_data
@@ -21,9 +21,6 @@ from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import Tokenizer
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from translators import pupil, sentences, translator
 
 SILENT = [["decoder", 0, 1, "cross"], ["encoder", 1, 0]]
 

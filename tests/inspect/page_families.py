@@ -1,13 +1,14 @@
 """A page of every family of models, from tiny models with random weights."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from torch import nn
+from translators import translator
 
 from glassformer.checkpoint.model_folder import save_model
 from glassformer.checkpoint.run_record import save_snapshot
@@ -30,10 +31,6 @@ from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from picture_models import captioner, multiscale, painter, picture, shaken, vit
-from translators import translator
 
 TEXT = "a bad day, said the cat. the lower the slower"
 WORDS = "one two three four five six"

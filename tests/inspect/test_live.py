@@ -28,7 +28,7 @@ from live_models import (
     preprocessing_of,
 )
 
-from glassformer import story
+from glassformer import inspect
 from glassformer.errors import GlassformerError
 from glassformer.inspect.capture import Capture, capturing, stacks_of
 from glassformer.inspect.live import LIVE_SCRIPTS, live, live_or_error
@@ -331,7 +331,7 @@ def test_chromium_computes_the_same_from_a_file_on_disk() -> None:
 
 def test_no_name_of_the_model_is_used_by_another_script() -> None:
     """The scripts of a page are one module: a name that is defined twice would break it."""
-    folder = Path(story.__file__).parent / "static"
+    folder = Path(inspect.__file__).parent / "static"
     others = [file for file in folder.rglob("*.js") if file.parent.name != "live"]
     defined = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
     own = [name for each in LIVE_SCRIPTS for name in defined.findall(part(each))]

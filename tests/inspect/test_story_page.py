@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from test_alignment_pictures import HOSTILE
+from translators import translator
 
 from glassformer.errors import UsageError
 from glassformer.inspect.inspection import Inspection
@@ -28,9 +28,6 @@ from glassformer.tasks.language.predictor import LanguagePredictor
 from glassformer.tasks.masked.predictor import MaskedPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "predict"))
-from translators import translator
 
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
 

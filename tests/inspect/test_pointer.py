@@ -1,11 +1,11 @@
 """The page under a real pointer: it moves, hovers, clicks and leaves, and the console is empty."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium_pipe import Browser
 from page_families import captioner, picture, translator, vit, write_page
 from test_story_page import needs_chromium, predictor, story
 
@@ -13,9 +13,6 @@ from glassformer.inspect.inspection import Inspection
 from glassformer.inspect.story import page
 from glassformer.inspect.views import draw
 from glassformer.nn.observe import without_heads
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
-from chromium_pipe import Browser
 
 SUM = "document.getElementById('sum')"
 SAID = "document.querySelector('.warning').textContent"

@@ -1,12 +1,12 @@
 """Looking inside models of images, and at the labels of texts: numbers are those of the model."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from PIL import Image
 
 from glassformer.errors import GlassformerError, UsageError
@@ -36,9 +36,6 @@ from glassformer.tasks.paint.predictor import ProbePredictor
 from glassformer.tasks.paint.scores import evaluate_painting
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "story"))
-from picture_models import captioner, multiscale, painter, picture, shaken, vit
 
 TEXT = "one two three two one two"
 
