@@ -215,6 +215,12 @@ class Subject:
         return self.token_of or self.name_of
 
     @property
+    def answers_other_inputs(self) -> bool:
+        """Other vectors or pixels can be put in place of the input, so predictions can be
+        attributed to it."""
+        return self.run_rows is not None or self.pixels is not None
+
+    @property
     def input_name(self) -> str:
         """The key of the input in JSON."""
         return "text" if self.streams[0].picture is None else "image"

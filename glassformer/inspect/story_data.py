@@ -238,7 +238,7 @@ def attribution_data(seen: Inspection) -> dict[str, Any] | None:
     """All predictions of a short text, else the one in focus; nothing is `explained` if that, too,
     takes long. None if the model reads neither vectors nor pixels,
     or predicts nothing."""
-    if seen.subject.run_rows is None and seen.subject.pixels is None:
+    if not seen.subject.answers_other_inputs:
         return None
     chosen = _affordable(seen)
     if chosen is None:

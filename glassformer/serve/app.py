@@ -1,10 +1,15 @@
 """The web server: pages by GET, stories by POST of JSON. All errors are JSON, too.
 
-GET  /                      the story page
-GET  /compare               stories side by side
-GET  /api/models            the models of this server
-POST /api/story             {"model", "text" or "image", "off"} → what the page shows
-POST /api/story/{part}      the same question → one of the parts that take long
+    GET  /                      the story page
+    GET  /compare               stories side by side
+    GET  /api/models            the models of this server
+    POST /api/story             {"model", "text" or "image", "off"} → what the page shows
+    POST /api/story/{part}      the same question → one of the parts that take long
+
+    request → Guard → StoryRequest → Turns → StoryModel → JSON
+
+The guard refuses other sites and requests that are too large, a request is checked before a model
+sees it, and each model computes for one request at a time.
 """
 
 import asyncio
@@ -13,11 +18,14 @@ import binascii
 import json
 import os
 import sys
+import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import torch
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import Field
@@ -29,29 +37,17 @@ from glassformer.config import Config, parse
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.page import embedded
 from glassformer.inspect.story import MOST_SWITCHED
-from glassformer.machine.facts import NotWantedError
-from glassformer.serve.explore import (
-    BusyError,
-    Question,
-    ServedPage,
-    StoryModel,
-    TooSlowError,
-    Turns,
-    compare_page,
-    story_page,
-)
+from glassformer.machine.facts import NotWantedError, check_wanted, wanted_until
+from glassformer.serve.explore import Question, ServedPage, StoryModel, compare_page, story_page
 from glassformer.wording import first_line, readable_size
 
-# --- guard ---
-# What a server on this computer must refuse: other names, other sites, and requests too large.
-#
+# --- the guard ---
 # Any page in the user's browser can send requests to 127.0.0.1. Checking `Host` stops pages whose
-# own
-# name was made to lead here (DNS rebinding); checking `Origin` and `Sec-Fetch-Site` stops those of
-# other sites. Without CORS, no other site can read an answer.
+# own name was made to lead here (DNS rebinding); checking `Origin` and `Sec-Fetch-Site` stops those
+# of other sites. Without CORS, no other site can read an answer.
 
 MOST_BYTES = 16_000_000  # of a request: an image of 10 MB in base64, and room
-SECONDS = 30.0  # in which all of a request must arrive
+SECONDS_TO_ARRIVE = 30.0  # for all of a request
 
 HEADERS = {
     "cache-control": "no-store",
@@ -136,7 +132,7 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
         raise too_large
     content = bytearray()
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(SECONDS_TO_ARRIVE):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -169,7 +165,6 @@ async def _answer(refusal: Refusal, send: Send) -> None:
 
 
 # --- requests ---
-# What a client may ask, checked before any model sees it.
 
 LONGEST_TEXT = 20_000  # characters: far more than fits into a picture
 
@@ -223,7 +218,97 @@ def _decoded(image: str) -> bytes:
         raise UsageError("the image is not base64.") from None
 
 
-# --- app ---
+# --- turns ---
+# A `StoryModel` keeps what it computed last, so it serves one request at a time, on a thread of its
+# own. Others wait in a short queue. A computation that nobody waits for any more ends at the next
+# run of the model.
+
+ResultT = TypeVar("ResultT")
+
+MOST_WAITING = 4  # computations of a model, beside the one that runs
+SECONDS_TO_COMPUTE = 120.0  # waiting included
+PATIENCE = 0.2  # seconds between two looks at whether somebody still waits
+
+
+class BusyError(GlassformerError):
+    """Too many computations wait already."""
+
+
+class TooSlowError(GlassformerError):
+    """A computation took too long."""
+
+
+class Turns:
+    """The queue of one model."""
+
+    def __init__(
+        self,
+        num_threads: int,
+        most_waiting: int = MOST_WAITING,
+        seconds: float = SECONDS_TO_COMPUTE,
+    ) -> None:
+        """`num_threads` is how many of torch's threads a computation may use."""
+        self._pool = ThreadPoolExecutor(
+            1, "glassformer-model", initializer=torch.set_num_threads, initargs=(num_threads,)
+        )
+        self._most, self._seconds = 1 + most_waiting, seconds
+        self._ends: set[threading.Event] = set()
+        """One event for each computation that runs or waits; to set it ends the computation."""
+        self._is_over = False
+
+    async def take(
+        self, work: Callable[[], ResultT], is_unwanted: Callable[[], Awaitable[bool]]
+    ) -> ResultT:
+        """What `work` returns. It ends early, by NotWantedError, if it calls `check_wanted` after
+        `is_unwanted` or the time limit came true."""
+        if self._is_over:
+            raise NotWantedError
+        if len(self._ends) >= self._most:
+            raise BusyError("the model is busy with other requests. Try again in a second.")
+        is_over = threading.Event()
+
+        def on_its_turn() -> ResultT:
+            with wanted_until(is_over):
+                check_wanted()  # it may have waited for long
+                return work()
+
+        self._ends.add(is_over)
+        future = self._pool.submit(on_its_turn)
+        future.add_done_callback(lambda _: self._ends.discard(is_over))
+        try:
+            return await self._finished(future, is_unwanted)
+        finally:
+            is_over.set()
+            future.cancel()
+
+    async def _finished(
+        self, future: "Future[ResultT]", is_unwanted: Callable[[], Awaitable[bool]]
+    ) -> ResultT:
+        waiting = asyncio.wrap_future(future)
+        # Of work that nobody waits for any more, asyncio would print the error.
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        for _ in range(max(1, round(self._seconds / PATIENCE))):
+            done, _ = await asyncio.wait({waiting}, timeout=PATIENCE)
+            if done:
+                return waiting.result()
+            if await is_unwanted():
+                raise NotWantedError
+        raise TooSlowError(
+            f"the model needs more than {self._seconds:.0f} seconds for this. Use a shorter text."
+        )
+
+    def end(self) -> None:
+        """End everything that runs or waits, as soon as it looks; nothing can be started again.
+
+        Like `take`, for the thread of the event loop only: a signal may come while that holds a
+        lock of the pool."""
+        self._is_over = True
+        for is_over in list(self._ends):
+            is_over.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+# --- the app ---
 
 Compute = Callable[[StoryModel, Question], Any]
 
@@ -231,11 +316,14 @@ Compute = Callable[[StoryModel, Question], Any]
 def create_app(models: Sequence[StoryModel], port: int, text: str = "") -> FastAPI:
     """The server of these models at a port of this computer. `text` is what the pages show first.
     Its state has `end`, which ends all computations."""
-    turns = _turns_of(models)
+    # Models side by side compute at the same time, and threads that wait for each other are slower
+    # than fewer threads: so the models share the threads of torch.
+    share = max(1, torch.get_num_threads() // max(1, len(models)))
+    turns = {model.name: Turns(share) for model in models}
 
     def end() -> None:
-        for each in turns.values():
-            each.end()
+        for queue in turns.values():
+            queue.end()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -248,12 +336,13 @@ def create_app(models: Sequence[StoryModel], port: int, text: str = "") -> FastA
     app.add_middleware(Guard, port=port)
     app.add_exception_handler(HTTPException, _http_error)
     listed = [
-        {"name": each.name, "kind": each.kind, "reads_image": each.reads_image} for each in models
+        {"name": model.name, "kind": model.kind, "reads_image": model.reads_image}
+        for model in models
     ]
     server = {"models": listed, "text": text}
     for path, page in (("/", story_page(server)), ("/compare", compare_page(server))):
         app.add_api_route(path, _sender(page), methods=["GET"], include_in_schema=False)
-    by_name = {each.name: each for each in models}
+    by_name = {model.name: model for model in models}
 
     @app.get("/api/models")
     async def get_models() -> dict[str, Any]:
@@ -284,15 +373,6 @@ def create_app(models: Sequence[StoryModel], port: int, text: str = "") -> FastA
         return await answered(request, lambda model, question: model.part(question, part))
 
     return app
-
-
-def _turns_of(models: Sequence[StoryModel]) -> dict[str, Turns]:
-    """A queue for each model. They share the threads of torch, because models side by side compute
-    at the same time, and threads that wait for each other are slower than fewer threads."""
-    import torch
-
-    share = max(1, torch.get_num_threads() // max(1, len(models)))
-    return {each.name: Turns(share) for each in models}
 
 
 def _sender(page: ServedPage) -> Callable[[], HTMLResponse]:

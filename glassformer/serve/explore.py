@@ -1,20 +1,24 @@
-"""`glassformer explore`: models at an address of this computer, until Ctrl-C."""
+"""`glassformer explore`: models at an address of this computer, until Ctrl-C.
 
-import asyncio
+    folders → StoryModel → server (`app.py`) → pages, which ask for stories
+
+A `StoryModel` answers what the page asks. What takes long, such as beams and the effect of each
+head, is asked for separately: the page shows the rest at once. The live page is the page of
+`inspect`, which gets its data from the server instead of carrying it.
+"""
+
 import base64
 import errno
 import hashlib
 import re
 import socket
-import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec
 
 from torch import Tensor
 
@@ -24,7 +28,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.inspection import Inspection
 from glassformer.inspect.page import assembled, part
 from glassformer.inspect.story import SCRIPTS, SLOW, STYLES, story_data
-from glassformer.machine.facts import NotWantedError, check_wanted, wanted_until
+from glassformer.machine.facts import check_wanted
 from glassformer.models import name_of
 from glassformer.nn.observe import without_heads
 from glassformer.tasks import load, predictor_of
@@ -33,11 +37,9 @@ from glassformer.training.preparation import prepared
 from glassformer.training.run_folder import RunFolder
 from glassformer.wording import cause, install
 
-# --- explore ---
-
 HOST = "127.0.0.1"
 FIRST_TEXT = "The train slowly left the station"  # for models without a run
-_WAITING = 64  # connections that wait to be accepted
+BACKLOG = 64  # connections that wait to be accepted
 
 
 def explore(
@@ -58,18 +60,17 @@ def explore(
         ) from None
 
     with _bound(port) as listener:  # before the models are read, which takes long
-        number = listener.getsockname()[1]
-        folders, repeated = distinct(folders)
-        for each in repeated:
-            note(each)
-        models = load_models(folders)
-        app = create_app(models, number, first_text(folders) or FIRST_TEXT)
+        port = listener.getsockname()[1]
+        folders, repetitions = distinct(folders)
+        for repetition in repetitions:
+            note(repetition)
+        app = create_app(load_models(folders), port, first_text(folders) or FIRST_TEXT)
 
         class Server(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
                 if self.started:
-                    ready(f"http://{HOST}:{number}")
+                    ready(f"http://{HOST}:{port}")
 
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
                 app.state.end()  # what is being computed would delay the end
@@ -100,7 +101,7 @@ def _bound(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # left over from before
         listener.bind((HOST, port))
-        listener.listen(_WAITING)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -116,18 +117,17 @@ def _bound(port: int) -> socket.socket:
 
 def _free_port(port: int) -> int:
     """A port near this one that is free at the moment."""
-    for number in range(port + 1, min(port + 50, 65_536)):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+    for candidate in range(port + 1, min(port + 50, 65_536)):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             try:
-                tried.bind((HOST, number))
+                probe.bind((HOST, candidate))
             except OSError:
                 continue
-            return number
+            return candidate
     return 0  # which means any
 
 
-# --- stories ---
-# The stories of one model: what a reader asks, and what the page shows of it.
+# --- the stories of a model ---
 
 VIEW = "story"
 SIZES = {"beams": 3_000_000, "effects": 3_000_000, "attribution": 0, "history": 0}
@@ -166,7 +166,7 @@ class StoryModel:
         self.reads_image = view.reads_file
         self._inspect = getattr(predictor, view.method)
         self._channels: int | None = getattr(predictor.preprocessing, "num_channels", None)
-        size = sum(each.numel() for each in predictor.model.parameters())
+        size = sum(weights.numel() for weights in predictor.model.parameters())
         self._slow = [part for part, most in sizes.items() if size > most]
         self._last: tuple[Question, Inspection, list[str]] | None = None
         self._history: tuple[Question, dict[str, Any]] | None = None
@@ -175,17 +175,18 @@ class StoryModel:
         """What the page shows, without the parts that take long; `later` names these."""
         seen, notes = self._seen(question)
         with switched_off(seen, question.off):
-            found = story_data(_watched(seen), without={"live", *self._slow})
-        missing = {
-            "beams": seen.subject.search is None,
-            "effects": not (seen.has_layers or seen.windows()),
-            "attribution": seen.subject.run_rows is None,
-            "history": seen.subject.history is None,
+            story = story_data(_watched(seen), without={"live", *self._slow})
+        subject = seen.subject
+        is_there = {
+            "beams": subject.search is not None,
+            "effects": seen.has_layers or bool(seen.windows()),
+            "attribution": subject.answers_other_inputs,
+            "history": subject.history is not None,
         }
-        later = [part for part in self._slow if not missing.get(part)]
+        later = [part for part in self._slow if is_there[part]]
         if self.reads_image:
-            found["text"] = question.image_name
-        return found | {"notes": [*notes, *found["notes"]], "later": later}
+            story["text"] = question.image_name
+        return story | {"notes": [*notes, *story["notes"]], "later": later}
 
     def part(self, question: Question, name: str) -> dict[str, Any]:
         """What one of the parts that take long adds to the story."""
@@ -193,11 +194,11 @@ class StoryModel:
         if name not in SLOW:
             return {}
         if name == "history":
-            found = self._past(seen, question)
+            data = self._past(seen, question)
         else:
             with switched_off(seen, question.off):
-                found = SLOW[name](_watched(seen))
-        return {key: value for key, value in found.items() if value is not None}
+                data = SLOW[name](_watched(seen))
+        return {key: value for key, value in data.items() if value is not None}
 
     def _past(self, seen: Inspection, question: Question) -> dict[str, Any]:
         """The snapshots of the training are loaded once for an input: all of their heads are on,
@@ -233,23 +234,29 @@ class StoryModel:
         return image.pixels
 
 
+ArgumentsP = ParamSpec("ArgumentsP")
+
+
 def _watched(seen: Inspection) -> Inspection:
     """The same, but before each run of the model it looks whether somebody still waits."""
-    subject, found = seen.subject, copy(seen)
+    subject = seen.subject
 
-    def watched(run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        def run_if_wanted() -> Tensor:
+    def watched(run: Callable[ArgumentsP, Tensor]) -> Callable[ArgumentsP, Tensor]:
+        def run_if_wanted(*args: ArgumentsP.args, **kwargs: ArgumentsP.kwargs) -> Tensor:
             check_wanted()
-            return run()
+            return run(*args, **kwargs)
 
         return run_if_wanted
 
-    found.subject = replace(
+    rows, pixels = subject.run_rows, subject.pixels
+    copied = copy(seen)
+    copied.subject = replace(
         subject,
         run=watched(subject.run),
-        run_rows=None if subject.run_rows is None else watched(subject.run_rows),
+        run_rows=None if rows is None else watched(rows),
+        pixels=None if pixels is None else replace(pixels, run=watched(pixels.run)),
     )
-    return found
+    return copied
 
 
 @contextmanager
@@ -270,8 +277,7 @@ def switched_off(seen: Inspection, heads: tuple[tuple[int, int], ...]) -> Iterat
         yield
 
 
-# --- explored models ---
-# The models that `explore` serves, from their folders.
+# --- the models, from their folders ---
 
 
 def distinct(folders: Sequence[Path]) -> tuple[list[Path], list[str]]:
@@ -279,11 +285,11 @@ def distinct(folders: Sequence[Path]) -> tuple[list[Path], list[str]]:
     first: dict[Path, Path] = {}
     notes = []
     for folder in folders:
-        place = folder.resolve()
-        if place in first:
-            again = "given twice" if first[place] == folder else f"the same model as {first[place]}"
+        path = folder.resolve()
+        if path in first:
+            again = "given twice" if first[path] == folder else f"the same model as {first[path]}"
             notes.append(f"{folder} is {again}: it is shown once")
-        first.setdefault(place, folder)
+        first.setdefault(path, folder)
     return list(first.values()), notes
 
 
@@ -295,22 +301,15 @@ def load_models(folders: Sequence[Path]) -> list[StoryModel]:
             others = "".join(f", {name}" for name in kind.views)
             hint = f" Use glassformer inspect with --view{others[1:]}." if others else ""
             raise GlassformerError(f"{folder} cannot be explored: it has no story.{hint}")
-    found = []
-    for folder, name in zip(folders, _names(folders), strict=True):
-        predictor = load(folder)
-        view = predictor.view(VIEW, folder)
-        found.append(StoryModel(name, name_of(predictor.model), predictor, view))
-    return found
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """The names of the folders, or all of their paths where names are equal."""
     names = [folder.resolve().name for folder in folders]
     counts = Counter(names)
-    return [
-        name if counts[name] == 1 else str(folder)
-        for name, folder in zip(names, folders, strict=True)
-    ]
+    models = []
+    for folder, name in zip(folders, names, strict=True):
+        predictor = load(folder)
+        view = predictor.view(VIEW, folder)
+        unique = name if counts[name] == 1 else str(folder)
+        models.append(StoryModel(unique, name_of(predictor.model), predictor, view))
+    return models
 
 
 def first_text(folders: Sequence[Path]) -> str | None:
@@ -329,97 +328,8 @@ def first_text(folders: Sequence[Path]) -> str | None:
     return None
 
 
-# --- turns ---
-# One computation of a model at a time, on a thread of its own; others wait in a short queue.
-
-FoundT = TypeVar("FoundT")
-
-MOST_WAITING = 4  # computations of a model, beside the one that runs
-SECONDS = 120.0  # that a computation may take, waiting included
-_PATIENCE = 0.2  # seconds between two looks at whether somebody still waits
-
-
-class BusyError(GlassformerError):
-    """Too many computations wait already."""
-
-
-class TooSlowError(GlassformerError):
-    """A computation took too long."""
-
-
-class Turns:
-    """The queue of one model."""
-
-    def __init__(
-        self, num_threads: int, most_waiting: int = MOST_WAITING, seconds: float = SECONDS
-    ) -> None:
-        """`num_threads` is how many of torch's threads a computation may use."""
-
-        def prepare() -> None:
-            import torch
-
-            torch.set_num_threads(num_threads)
-
-        self._pool = ThreadPoolExecutor(1, "glassformer-model", initializer=prepare)
-        self._most, self._seconds = 1 + most_waiting, seconds
-        self._ends: set[threading.Event] = set()
-        """One event for each computation that runs or waits; to set it ends the computation."""
-        self._is_over = False
-
-    async def take(
-        self, work: Callable[[], FoundT], is_unwanted: Callable[[], Awaitable[bool]]
-    ) -> FoundT:
-        """What `work` returns. It ends early, by NotWantedError, if it calls `check_wanted` after
-        `is_unwanted` or the time limit came true."""
-        if self._is_over:
-            raise NotWantedError
-        if len(self._ends) >= self._most:
-            raise BusyError("the model is busy with other requests. Try again in a second.")
-        is_over = threading.Event()
-
-        def on_its_turn() -> FoundT:
-            with wanted_until(is_over):
-                check_wanted()  # it may have waited for long
-                return work()
-
-        self._ends.add(is_over)
-        future = self._pool.submit(on_its_turn)
-        future.add_done_callback(lambda _: self._ends.discard(is_over))
-        try:
-            return await self._finished(future, is_unwanted)
-        finally:
-            is_over.set()
-            future.cancel()
-
-    async def _finished(
-        self, future: "Future[FoundT]", is_unwanted: Callable[[], Awaitable[bool]]
-    ) -> FoundT:
-        waiting = asyncio.wrap_future(future)
-        # Of work that nobody waits for any more, asyncio would print the error.
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        for _ in range(max(1, round(self._seconds / _PATIENCE))):
-            done, _ = await asyncio.wait({waiting}, timeout=_PATIENCE)
-            if done:
-                return waiting.result()
-            if await is_unwanted():
-                raise NotWantedError
-        raise TooSlowError(
-            f"the model needs more than {self._seconds:.0f} seconds for this. Use a shorter text."
-        )
-
-    def end(self) -> None:
-        """End everything that runs or waits, as soon as it looks; nothing can be started again.
-
-        Like `take`, for the thread of the event loop only: a signal may come while that holds a
-        lock of the pool."""
-        self._is_over = True
-        for is_over in list(self._ends):
-            is_over.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-# --- explore ---
-# The pages of `glassformer explore`: the story, computed by a server, and stories side by side.
+# --- the pages: the story, and stories side by side ---
+# Side by side, each story is a page of its own in a frame, since a page has one state.
 
 _SCRIPT = re.compile(r'<script type="module">(.*?)</script>', re.DOTALL)
 

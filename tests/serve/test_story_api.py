@@ -4,7 +4,9 @@ import base64
 import io
 import json
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from glassformer.inspect.story import story_data
 from glassformer.nn.observe import without_heads
 from glassformer.serve.app import LONGEST_TEXT, create_app
 from glassformer.tasks.language.predictor import LanguagePredictor
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "story"))
+from picture_models import captioner, picture, vit
 
 TEXT = "said the cat"
 
@@ -39,7 +44,9 @@ def attention(story: dict[str, Any]) -> Any:
     return np.stack(found)
 
 
-def asked(client: TestClient, model: str, text: str = TEXT, path: str = "", **more: Any) -> Any:
+def asked(
+    client: TestClient, model: str, text: str | None = TEXT, path: str = "", **more: Any
+) -> Any:
     answer = client.post(f"/api/story{path}", json={"model": model, "text": text, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -100,6 +107,23 @@ def test_a_small_model_tells_all_at_once(
     whole = json.loads(embedded(story_data(predictors["after"].inspect(TEXT))))
     apart = {"live": None, "attribution": None, "later": ["attribution"]}
     assert story == whole | apart
+
+
+@pytest.mark.parametrize("make", [vit, captioner])
+def test_what_the_prediction_for_an_image_rests_on_can_be_asked_for(make: Any) -> None:
+    predictor, file = make(), io.BytesIO()
+    Image.fromarray(picture()).save(file, "png")
+    image = {"image": base64.b64encode(file.getvalue()).decode(), "image_name": "cat.png"}
+    app = create_app([story_model("eye", predictor)], PORT)
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        story = asked(client, "eye", None, **image)
+        part = asked(client, "eye", None, "/attribution", **image)
+    assert story["attribution"] is None
+    assert "attribution" in story["later"]
+    whole = story_data(predictor.inspect(picture()))["attribution"]
+    assert part["attribution"]["explained"]
+    assert part["attribution"]["baseline"] == whole["baseline"]
+    assert part["attribution"]["explained"].keys() == whole["explained"].keys()
 
 
 def test_a_head_that_is_switched_off_contributes_nothing(

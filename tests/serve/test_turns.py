@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from glassformer.machine.facts import NotWantedError, check_wanted
-from glassformer.serve.explore import BusyError, TooSlowError, Turns
+from glassformer.serve.app import BusyError, TooSlowError, Turns
 
 
 async def stays() -> bool:
