@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from glassformer.tasks.answers import TranslationSettings
+    from glassformer.tasks.language.predictor import GenerationSettings
     from glassformer.tasks.task import Predictor
-    from glassformer.tasks.writing import GenerationSettings
 
 spin_briefly()  # before torch is imported, which reads it once
 
@@ -65,7 +65,7 @@ def load(path: "str | PathLike[str]", quantize: str | None = None) -> "Predictor
 def __getattr__(name: str) -> Any:
     """What needs pydantic and torch is imported when it is first used."""
     if name == "GenerationSettings":
-        from glassformer.tasks.writing import GenerationSettings
+        from glassformer.tasks.language.predictor import GenerationSettings
 
         return GenerationSettings
     if name == "TranslationSettings":

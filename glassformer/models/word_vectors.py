@@ -4,7 +4,7 @@
 
 Each word has two vectors: v as a word, which is what people use, and u as a neighbour, which is
 needed only to learn v. Published vectors usually come without u. The loss is in
-`tasks/word_vectors/predictor.py`.
+`tasks/word_vectors/scores.py`.
 """
 
 import torch

@@ -35,6 +35,8 @@ Part = TypeVar("Part")
 Batch = TypeVar("Batch")
 Listener = Callable[[float], None]  # is given the share that has been read
 
+EVALUATION_SEED = 2**31  # of what is hidden or drawn in held-out data; no training can have it
+
 _listener: ContextVar[Listener | None] = ContextVar("reading progress", default=None)
 
 

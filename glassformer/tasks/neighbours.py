@@ -1,5 +1,12 @@
-"""The neighbours of a word, alone and in a sentence: what was found at each step, and how it is
-shown."""
+"""The neighbours of a word: alone, in a sentence after attention, and after each layer.
+
+    alone       v = the vector of the word                          nearest by cosine
+    attention   softmax(v · contextᵀ / scale) · context             without parameters
+    layer N     the state of the word after the N-th block          with queries, keys and values
+
+Neighbours need only a vector for each token (`token_vectors`), so one implementation serves word
+vectors, GPT, BERT and recurrent models; the mathematics (`inspect/words.py`) knows only arrays.
+"""
 
 import difflib
 import re
@@ -11,20 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from glassformer.data.batches import sorted_batches
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.capture import Array, capturing, stacks_of
 from glassformer.inspect.words import Flags, Lexicon, attend
-from glassformer.models.bert import Bert
-from glassformer.preprocessing.text import MaskedTextPreprocessing, TextPreprocessing, are_words
+from glassformer.preprocessing.text import TextPreprocessing, are_words
 from glassformer.tables import aligned, html_table
 from glassformer.tasks.task import Predictor
-from glassformer.text.tokenizers import Frame, Tokenizer
-
-# --- neighbours ---
+from glassformer.text.tokenizers import Tokenizer
 
 SHOWN_IN_A_LINE = 5  # neighbours of each layer
-BAR = 20
+BAR = 20  # characters
+RARE = 5  # occurrences in the training data; below this, a vector has hardly been trained
+SIMILAR = 3  # spellings that an error suggests
+COMMON = 20_000  # words in which they are sought first
+
+
+# --- what there is to see ---
 
 
 @dataclass(frozen=True)
@@ -61,15 +70,15 @@ class NeighbourStep:
     """(H, T) the weights of each head of a layer."""
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": self.name}
+        values: dict[str, Any] = {"name": self.name}
         if self.tokens:
-            found |= {"tokens": list(self.tokens), "places": list(self.places)}
+            values |= {"tokens": list(self.tokens), "places": list(self.places)}
         for key in ("scale", "dot_products", "scores", "weights", "heads", "vector"):
             if (value := getattr(self, key)) is not None:
-                found[key] = value if isinstance(value, float) else value.tolist()
+                values[key] = value if isinstance(value, float) else value.tolist()
         keys = ("word", "similarity") if self.name == "alone" else ("word", "similarity", "before")
-        found["neighbours"] = [{k: getattr(n, k) for k in keys} for n in self.neighbours]
-        return found
+        values["neighbours"] = [{k: getattr(n, k) for k in keys} for n in self.neighbours]
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +92,17 @@ class Neighbours:
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"word": self.word}
+        values: dict[str, Any] = {"word": self.word}
         if self.context is not None:
-            found |= {"context": self.context, "temperature": self.temperature}
-        return found | {"steps": [step.as_json() for step in self.steps]}
+            values |= {"context": self.context, "temperature": self.temperature}
+        return values | {"steps": [step.as_json() for step in self.steps]}
 
     def tables(self) -> Iterator[tuple[str, list[str], list[list[str]]]]:
         """What there is to see, as tables: a title, the columns, the rows."""
         alone, *others = self.steps
         rows = [
-            [_shown(each.word), f"{each.similarity:.3f}", _bar(each.similarity)]
-            for each in alone.neighbours
+            [_shown(near.word), f"{near.similarity:.3f}", _bar(near.similarity)]
+            for near in alone.neighbours
         ]
         yield f'nearest to "{self.word}" alone', ["word", "cosine", ""], rows
         layers = [step for step in others if step.dot_products is None]
@@ -105,7 +114,7 @@ class Neighbours:
 
     def _attention(self, step: NeighbourStep) -> Iterator[tuple[str, list[str], list[list[str]]]]:
         columns = [step.dot_products, step.scores, step.weights]
-        numbers = [[] if each is None else each.tolist() for each in columns]
+        numbers = [[] if column is None else column.tolist() for column in columns]
         rows = [
             [_shown(token), f"{dot:.3f}", f"{score:.3f}", f"{weight:.3f}", _bar(weight)]
             for token, dot, score, weight in zip(step.tokens, *numbers, strict=True)
@@ -114,8 +123,8 @@ class Neighbours:
         title = f'attention of "{self.word}" in "{self.context}", without parameters'
         yield title, ["token", "dot product", scale, "softmax", ""], rows
         moved = [
-            [_shown(each.word), f"{each.similarity:.3f}", f"{each.before:.3f}"]
-            for each in step.neighbours
+            [_shown(near.word), f"{near.similarity:.3f}", f"{near.before:.3f}"]
+            for near in step.neighbours
         ]
         yield "nearest to the weighted sum", ["word", "cosine", "before"], moved
 
@@ -126,7 +135,7 @@ class Neighbours:
             if step.weights is not None:
                 best = int(step.weights.argmax())
                 looked_at = f"{_shown(step.tokens[best])} {step.weights[best]:.2f}"
-            near = ", ".join(_shown(each.word) for each in step.neighbours[:SHOWN_IN_A_LINE])
+            near = ", ".join(_shown(near.word) for near in step.neighbours[:SHOWN_IN_A_LINE])
             rows.append([step.name, looked_at, near])
         return "in the model, with queries, keys and values", ["state", "attends to", "near"], rows
 
@@ -162,24 +171,19 @@ def _shown(token: str) -> str:
     return token if token == token.strip() and token else repr(token)
 
 
-# --- neighbour search ---
-# Finding the neighbours of a word, for every model that has a vector for each token.
-
-RARE = 5  # occurrences in the training data; below this, a vector has hardly been trained
-SIMILAR = 3  # spellings that an error suggests
-COMMON = 20_000  # words in which they are sought first
+# --- the search, for every model that has a vector for each token ---
 
 MakeStep = Callable[..., NeighbourStep]
 """A name and a vector → the step, with the words that are near there."""
 
 
-class Place(NamedTuple):
+class Occurrence(NamedTuple):
     """A word in its context."""
 
     ids: list[int]
-    """Of the whole context."""
+    """The tokens of the whole context."""
     positions: list[int]
-    """Those of the word."""
+    """The positions of the word among them."""
     notes: list[str]
 
 
@@ -227,39 +231,41 @@ class NeighbourFinder(Predictor):
 
         steps = [step("alone", vector)]
         if context is not None:
-            place = self._located(word, context)
-            notes += place.notes
-            steps += self._in_context(step, place, temperature)
+            occurrence = self._locate(word, context)
+            notes += occurrence.notes
+            steps += self._in_context(step, occurrence, temperature)
         return Neighbours(
             word, tuple(steps), context, temperature, tuple(notes + self._doubts(ids))
         )
 
-    def _in_context(self, step: MakeStep, place: Place, temperature: float) -> list[NeighbourStep]:
-        ids, positions = self._attended(place)
+    def _in_context(
+        self, step: MakeStep, occurrence: Occurrence, temperature: float
+    ) -> list[NeighbourStep]:
+        ids, positions = self._attended(occurrence)
         words = self.lexicon.vectors[ids]  # (T, D)
-        found = attend(words, words[positions].mean(axis=0), temperature)
+        attention = attend(words, words[positions].mean(axis=0), temperature)
         plain = step(
             "attention",
-            found.vector,
+            attention.vector,
             tokens=self._tokens(ids),
             places=tuple(positions),
-            dot_products=found.dot_products,
-            scores=found.scores,
-            weights=found.weights,
-            scale=found.scale,
+            dot_products=attention.dot_products,
+            scores=attention.scores,
+            weights=attention.weights,
+            scale=attention.scale,
         )
-        return [plain, *self._layers(step, place)]
+        return [plain, *self._layers(step, occurrence)]
 
-    def _attended(self, place: Place) -> tuple[list[int], list[int]]:
+    def _attended(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
         """The ids of the context that attention without parameters sees, and the word's places."""
-        return place.ids, place.positions
+        return occurrence.ids, occurrence.positions
 
-    def _layers(self, step: MakeStep, place: Place) -> list[NeighbourStep]:
+    def _layers(self, step: MakeStep, occurrence: Occurrence) -> list[NeighbourStep]:
         """The word after each block of a Transformer; nothing for other models."""
         stacks = list(stacks_of(self.model).values())
         if len(stacks) != 1:
             return []
-        ids, first = self._framed(place.ids)
+        ids, first = self._framed(occurrence.ids)
         if len(ids) > self.model.context_length:
             raise GlassformerError(
                 f"the context has {len(ids):,} tokens, but the model reads at most "
@@ -267,7 +273,7 @@ class NeighbourFinder(Predictor):
             )
         with capturing(stacks[0]) as seen:
             self.model.hidden(torch.tensor([ids], device=self.model.device))
-        positions = [first + each for each in place.positions]
+        positions = [first + position for position in occurrence.positions]
         tokens = self._tokens(ids)
         steps = []
         states = zip(seen.hidden[1:], seen.attention, strict=True)
@@ -279,7 +285,7 @@ class NeighbourFinder(Predictor):
         return steps
 
     def _framed(self, ids: list[int]) -> tuple[list[int], int]:
-        """The ids as the model reads them, and the place of the first."""
+        """The ids as the model reads them, and the position of the first."""
         return ids, 0
 
     def _tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -317,12 +323,12 @@ class NeighbourFinder(Predictor):
     def _unknown(self, word: str) -> str:
         """The sentence about a word without a vector, with similar spellings."""
         size = len(self.lexicon.candidates)
-        said = f'"{word}" is not among the {size:,} words of this model.'
+        problem = f'"{word}" is not among the {size:,} words of this model.'
         near = self._similar(word, COMMON) or self._similar(word, size)
         if not near:
-            return f"{said} Choose another one."
+            return f"{problem} Choose another one."
         *most, last = near
-        return f"{said} Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+        return f"{problem} Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
 
     def _similar(self, word: str, most: int) -> list[str]:
         """Known words with a similar spelling, among the first of a vocabulary, which are the most
@@ -330,31 +336,31 @@ class NeighbourFinder(Predictor):
         typed = word.lower()
         # Comparing with all of a large vocabulary would take seconds.
         words = [
-            each
+            token
             for id in self.lexicon.candidates[:most].tolist()
-            if abs(len(each := self.tokenizer.token(id).strip()) - len(typed)) <= 2
-            and (each[:1].lower() == typed[:1] or each[-2:].lower() == typed[-2:])
+            if abs(len(token := self.tokenizer.token(id).strip()) - len(typed)) <= 2
+            and (token[:1].lower() == typed[:1] or token[-2:].lower() == typed[-2:])
         ]
         return difflib.get_close_matches(typed, words, n=SIMILAR, cutoff=0.75)
 
-    def _located(self, word: str, context: str) -> Place:
+    def _locate(self, word: str, context: str) -> Occurrence:
         """The last occurrence of the word, where a model that reads from left to right has seen
         most."""
         pattern = rf"(?<!\w){re.escape(word.strip())}(?!\w)"
         exact = re.IGNORECASE if self.tokenizer.folds_case else re.NOFLAG
-        found = list(re.finditer(pattern, context, exact))
-        found = found or list(re.finditer(pattern, context, re.IGNORECASE))
-        if not found:
+        matches = list(re.finditer(pattern, context, exact))
+        matches = matches or list(re.finditer(pattern, context, re.IGNORECASE))
+        if not matches:
             raise UsageError(f'the context does not contain the word "{word}": {context}')
-        start, end = found[-1].span()
+        start, end = matches[-1].span()
         ids, spans = self.tokenizer.encode(context), self.tokenizer.spans(context)
-        positions = [
-            place for place, (first, last) in enumerate(spans) if first < end and last > start
-        ]
+        positions = [n for n, (first, last) in enumerate(spans) if first < end and last > start]
         notes = []
-        if len(found) > 1:
-            notes.append(f'the context contains "{word}" {len(found)} times: the last one is used')
-        return Place(ids, positions, notes)
+        if len(matches) > 1:
+            notes.append(
+                f'the context contains "{word}" {len(matches)} times: the last one is used'
+            )
+        return Occurrence(ids, positions, notes)
 
 
 def _check(word: str, context: str | None, top: int, temperature: float) -> None:
@@ -366,62 +372,3 @@ def _check(word: str, context: str | None, top: int, temperature: float) -> None
         raise UsageError(f"top is {top}, but must be at least 1.")
     if not 0 < temperature < float("inf"):
         raise UsageError(f"temperature is {temperature}, but must be greater than 0.")
-
-
-# --- embedding ---
-# Embedding: a text in, one vector out.
-
-READ_AT_ONCE = 2**12  # tokens
-
-
-class EmbedsTexts(Predictor):
-    """A predictor whose model turns a text into a vector: the vectors of its tokens, pooled."""
-
-    model: Bert
-    preprocessing: MaskedTextPreprocessing
-
-    @torch.inference_mode()
-    def embed(self, text: str | Sequence[str]) -> Array:
-        """The vector of a text, (D,). A list gives one row for each text, (N, D). Of a text that is
-        too long, the beginning is read.
-
-        >>> model.embed("the quick brown fox").shape
-        (16,)
-        >>> near, far = model.embed(["the quick fox", "a lazy dog"])
-        """
-        texts = [text] if isinstance(text, str) else list(text)
-        frame = self._embedding_frame
-        encoded = self.preprocessing.encode(texts)
-        rows = [[*frame.before, *ids[: frame.room], *frame.after] or [0] for ids in encoded]
-        vectors = np.zeros((len(rows), self.model.config.d_model), np.float32)
-        for batch in sorted_batches(np.array([len(row) for row in rows]), READ_AT_ONCE):
-            longest = max(len(rows[number]) for number in batch)
-            ids = torch.zeros(len(batch), longest, dtype=torch.long)
-            is_text = torch.zeros(len(batch), longest, dtype=torch.bool)
-            for place, number in enumerate(batch):
-                length = len(rows[number])
-                ids[place, :length] = torch.tensor(rows[number])
-                is_text[place, :length] = True
-            device = self.model.device
-            vectors[batch] = self.model.embed(ids.to(device), is_text.to(device)).cpu().numpy()
-        if not np.isfinite(vectors).all():
-            raise GlassformerError("the model computes NaN or infinity: its weights are damaged.")
-        return vectors[0] if isinstance(text, str) else vectors
-
-    @property
-    def embedding_length(self) -> int:
-        """The most tokens of a text that `embed` reads, with those that frame it."""
-        limit, context = self.model.config.sentence_length, self.model.context_length
-        return context if limit is None else min(limit, context)
-
-    def is_too_long(self, text: str) -> bool:
-        """Whether `embed` reads only the beginning of a text.
-
-        >>> model.is_too_long("the quick brown fox")
-        False
-        """
-        return self._embedding_frame.is_too_long(self.preprocessing.encode([text])[0])
-
-    @property
-    def _embedding_frame(self) -> Frame:
-        return self.preprocessing.frame(self.embedding_length)

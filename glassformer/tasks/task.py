@@ -140,16 +140,16 @@ class Predictor(ABC):
         if self.settings_class is not None:
             parse(self.settings_class, self.defaults, where=where)
 
-    def chosen_settings(self, settings: dict[str, Any]) -> Any:
+    def parse_settings(self, changes: dict[str, Any]) -> Any:
         """The settings of one call: its own, else the model's defaults."""
         if self.settings_class is None:
             raise TypeError(f"{type(self).__name__} does not generate")
-        where = "the settings"
-        return parse(self.settings_class, self.defaults | settings, where, error=UsageError)
+        values = self.defaults | changes
+        return parse(self.settings_class, values, "the settings", error=UsageError)
 
 
-def given(settings: Config | None, changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings that a call was given: as an object, one by one, or both."""
+def merged_settings(settings: Config | None, changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are passed to a call: as an object, one by one, or both."""
     return ({} if settings is None else settings.model_dump(exclude_unset=True)) | changes
 
 

@@ -15,8 +15,8 @@ from glassformer.cli.main import app
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import MODELS, ModelRow, trainable
 from glassformer.tasks.answers import TranslationSettings
+from glassformer.tasks.language.predictor import GenerationSettings
 from glassformer.tasks.recipe import TrainingConfig
-from glassformer.tasks.writing import GenerationSettings
 
 GROUP: Any = typer.main.get_command(app)
 VERBS = verbs(GROUP)

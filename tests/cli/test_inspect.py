@@ -15,7 +15,7 @@ from glassformer.models.bert import Bert, BertConfig
 from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.preprocessing.text import MaskedTextPreprocessing
 from glassformer.tasks.masked.predictor import MaskedPredictor
-from glassformer.tasks.paint.predictor import ProbePredictor
+from glassformer.tasks.paint.probe import ProbePredictor
 from glassformer.tasks.translate.predictor import TranslatePredictor
 from glassformer.text.tokenizer_training import train_tokenizer
 from glassformer.text.tokenizers import BERT_TOKENS

@@ -32,7 +32,7 @@ from glassformer.nn.observe import listening
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.classify.predictor import ClassifyPredictor
 from glassformer.tasks.language.predictor import LanguagePredictor
-from glassformer.tasks.paint.predictor import ProbePredictor
+from glassformer.tasks.paint.probe import ProbePredictor
 from glassformer.tasks.paint.scores import evaluate_painting
 from glassformer.tasks.tag.predictor import TagPredictor
 from glassformer.text.tokenizer_training import train_tokenizer

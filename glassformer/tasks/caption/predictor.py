@@ -226,4 +226,4 @@ class CaptionPredictor(InspectsImages):
         return replace(result, errors=tuple(poor[:errors]))
 
     def settings(self, settings: dict[str, Any]) -> CaptionSettings:
-        return cast(CaptionSettings, self.chosen_settings(settings))
+        return cast(CaptionSettings, self.parse_settings(settings))

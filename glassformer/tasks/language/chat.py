@@ -87,17 +87,17 @@ def _output(asked: str) -> str:
             text=True,
             timeout=4 * SECONDS,  # other programs may be running
         )
-        found = json.loads(done.stdout)
+        output = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError):
         raise GlassformerError(
             f"the chat template of the model takes more than {SECONDS} seconds or too much memory. "
             "Use generate instead."
         ) from None
-    if "error" in found:
+    if "error" in output:
         raise GlassformerError(
-            f"the chat template of the model fails: {found['error'].rstrip('.')}."
+            f"the chat template of the model fails: {output['error'].rstrip('.')}."
         )
-    return str(found["text"])
+    return str(output["text"])
 
 
 def check_messages(messages: Sequence[Message]) -> None:
@@ -133,7 +133,7 @@ def _ids(preprocessing: TextPreprocessing, messages: Sequence[Message]) -> list[
     if is_harmless:
         return tokenizer.encode_special(_rendered(template, preprocessing, messages))
     marks = [_MARK.format(number) for number in range(len(messages))]
-    marked = [{**each, "content": mark} for each, mark in zip(messages, marks, strict=True)]
+    marked = [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)]
     # A template may leave a message out, or write it twice.
     parts = _MARKS.split(_rendered(template, preprocessing, marked))
     ids = tokenizer.encode_special(parts[0])

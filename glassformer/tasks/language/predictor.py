@@ -1,18 +1,30 @@
-"""A language model in use: it continues texts and scores them."""
+"""A language model in use: it continues texts, answers messages and scores texts.
+
+    prompt     →  ids  →  decode (sampling) or beam_search  →  Writer  →  Completion
+    messages   →  prompt_ids  →  the same
+    text       →  ids  →  log p of each token               →  TextScore
+
+A `Writer` makes the text of one row as it grows, up to its stop, so `stream` and `generate` cannot
+differ.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from secrets import randbelow
 from typing import Any, overload
 
 import numpy as np
 import torch
+from pydantic import Field
 
+from glassformer.config import Count, Names, parse
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.beam import beam_search
-from glassformer.generation.logits import refuse_nan
+from glassformer.generation.beam_settings import MOST_BEAMS, Beams
+from glassformer.generation.hypotheses import Hypothesis
+from glassformer.generation.logits import Sampling, refuse_nan
 from glassformer.generation.sample import decode
 from glassformer.inspect.inspection import Subject
 from glassformer.models.heads import LanguageModel
@@ -22,22 +34,116 @@ from glassformer.tasks.language.chat import Message, newest, prompt_ids, stops
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language
 from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_language
-from glassformer.tasks.task import LikelyToken, Texts, given, names_of
-from glassformer.tasks.writing import Completion, GenerationSettings, Writer
+from glassformer.tasks.task import LikelyToken, Texts, merged_settings, names_of
+from glassformer.text.streaming import StopFilter, TextStream
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.words import count_bytes, notes_on_bytes
 
-# --- text score ---
-# How likely a text is.
+ONLY_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+ONLY_BEAMS = ("length_penalty", "num_beam_groups", "diversity_penalty")
+MOST_TEXTS = 10_000  # for one prompt: more would not fit into memory
+
+
+class GenerationSettings(Sampling):
+    """How to write. Names follow Hugging Face's."""
+
+    max_new_tokens: Count = Field(200, ge=1)
+    num_return_sequences: Count = Field(1, ge=1, le=MOST_TEXTS)
+    num_beams: Count = Field(1, ge=1, le=MOST_BEAMS)
+    """Above 1: the likeliest text as a whole, by beam search, instead of sampling."""
+    length_penalty: float = Field(1.0, ge=-10, le=10)
+    num_beam_groups: Count = Field(1, ge=1)
+    diversity_penalty: float | None = Field(None, ge=0)
+    stop: Names = ()
+    """The text ends before the first of these."""
+    seed: int | None = Field(None, ge=0)
+    """The same seed writes the same text; null: a different one each time."""
+
+    @property
+    def beams(self) -> Beams:
+        values = {name: getattr(self, name) for name in Beams.model_fields}
+        return parse(Beams, values, "the settings", error=UsageError)
+
+    def check_used(self, changes: dict[str, Any]) -> None:
+        """Raise if a setting of a call has no effect."""
+        if self.num_beams == 1 and (useless := [name for name in ONLY_BEAMS if name in changes]):
+            raise UsageError(f"{useless[0]} is for beam search. Set num_beams as well.")
+        if self.num_beams > 1 and (useless := [name for name in ONLY_SAMPLING if name in changes]):
+            raise UsageError(f"beam search does not sample. Leave out {useless[0]}.")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the model wrote after a prompt."""
+
+    prompt: str
+    text: str
+    finish_reason: str
+    """stop: a stop string or the end of the text; length: max_new_tokens were written."""
+    num_tokens: int
+    score: float | None = None
+    """In beam search, the log-probability by length."""
+
+    def as_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        if self.score is None:
+            del values["score"]
+        return values
+
+
+class Writer:
+    """The text of one row as it grows, up to its stop."""
+
+    def __init__(
+        self,
+        prompt: str,
+        ids: list[int],
+        tokenizer: Tokenizer,
+        stops: Sequence[str],
+        ends: Sequence[int] = (),
+    ) -> None:
+        """`ends` are tokens that end the text, besides the end of text."""
+        self.prompt = prompt
+        self.text = ""
+        self.num_tokens = 0
+        self._end = tokenizer.end_of_text
+        self._ends = {self._end, *ends}
+        self._stream = TextStream(tokenizer, before=ids)
+        self._filter = StopFilter(stops)
+        self._ended = False
+
+    def add(self, token: int) -> bool:
+        """Append a token. True when the text is complete."""
+        if token in self._ends:
+            self._ended = True
+            return True
+        self.num_tokens += 1
+        self.text += self._filter.push(self._stream.push(token))
+        return self._filter.stopped
+
+    def written(self, hypothesis: Hypothesis) -> Completion:
+        """The completion of a whole sequence at once."""
+        end = [self._end] if hypothesis.is_complete and self._end is not None else []
+        for token in (*hypothesis.ids, *end):
+            if self.add(token):
+                break
+        return replace(self.completion(), score=hypothesis.score)
+
+    def completion(self) -> Completion:
+        self.text += self._filter.push(self._stream.flush()) + self._filter.flush()
+        stopped = self._ended or self._filter.stopped
+        reason = "stop" if stopped else "length"
+        return Completion(self.prompt, self.text, reason, self.num_tokens)
+
+
+# --- how likely a text is ---
 #
 #     p(t1 … tN) = p(t1) · Π p(tn | t<n)        n = 2 … N
 #
 # p(t1) exists only given the end-of-text token that stands between documents in training. It is
 # reported on its own, outside the total and the perplexity. Bits per byte are those of `evaluate`
-# on
-# a file with this text: of a whole document, from its first token to the end-of-text token after
-# it.
-# In a vocabulary without such a token, they begin after t1.
+# on a file with this text: of a whole document, from its first token to the end-of-text token after
+# it. In a vocabulary without such a token, they begin after t1.
 
 
 @dataclass(frozen=True)
@@ -129,7 +235,7 @@ def _logprobs(model: LanguageModel, ids: list[int]) -> list[float]:
     return logits.log_softmax(-1).gather(1, row[1:, None])[:, 0].tolist()
 
 
-# --- language ---
+# --- the verbs ---
 
 
 class LanguagePredictor(InspectsText, NeighbourFinder):
@@ -168,7 +274,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         8
         """
         if isinstance(prompt, str):
-            return self.generate_batch([prompt], **_one_text(given(settings, changes)))[0]
+            return self.generate_batch([prompt], **_one_text(merged_settings(settings, changes)))[0]
         return self.generate_batch(list(prompt), settings, **changes)
 
     def generate_batch(
@@ -179,16 +285,16 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         >>> [each.prompt for each in model.generate_batch(["the", "a"], max_new_tokens=2)]
         ['the', 'a']
         """
-        chosen = self._settings(given(settings, changes))
+        settings = self._parse(merged_settings(settings, changes))
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
-        if chosen.num_beams > 1:
-            return self._searched(encoded, chosen)
+        if settings.num_beams > 1:
+            return self._searched(encoded, settings)
         writers = [
-            self._writer(prompt, ids, chosen)
+            self._writer(prompt, ids, settings)
             for prompt, ids in encoded
-            for _ in range(chosen.num_return_sequences)
+            for _ in range(settings.num_return_sequences)
         ]
-        for _ in self._decode([ids for _, ids in encoded], chosen, writers):
+        for _ in self._decode([ids for _, ids in encoded], settings, writers):
             pass
         return [writer.completion() for writer in writers]
 
@@ -202,8 +308,8 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         """
         if not isinstance(prompt, str):
             raise UsageError("stream writes one text. Use generate for a list of prompts.")
-        chosen = self._settings(_one_text(given(settings, changes)))
-        return self._streamed(prompt, self._prompt_ids(prompt), chosen)
+        settings = self._parse(_one_text(merged_settings(settings, changes)))
+        return self._streamed(prompt, self._prompt_ids(prompt), settings)
 
     def chat(
         self,
@@ -218,11 +324,11 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         >>> "".join(model.chat(question, max_new_tokens=8, seed=1))
         '...'
         """
-        changed = given(settings, changes)
-        changed["stop"] = (*changed.get("stop", ()), *stops(self.preprocessing))
-        chosen = self._settings(_one_text(changed))
-        kept = self.remembered(messages, settings, **changes)
-        return self._streamed("", prompt_ids(self.preprocessing, kept), chosen)
+        values = merged_settings(settings, changes)
+        values["stop"] = (*values.get("stop", ()), *stops(self.preprocessing))
+        parsed = self._parse(_one_text(values))
+        remembered = self.remembered(messages, settings, **changes)
+        return self._streamed("", prompt_ids(self.preprocessing, remembered), parsed)
 
     def remembered(
         self,
@@ -236,16 +342,16 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         >>> len(model.remembered([{"role": "user", "content": "the quick"}]))
         1
         """
-        longest = self._settings(given(settings, changes)).max_new_tokens
+        longest = self._parse(merged_settings(settings, changes)).max_new_tokens
         context = self.model.context_length
         room = context - min(longest, context // 2)
         return newest(self.preprocessing, messages, room)
 
-    def _streamed(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Iterator[str]:
-        if chosen.num_beams > 1:  # the best text is known only at the end
-            return iter([self._searched([(prompt, ids)], chosen)[0].text])
-        writer = self._writer(prompt, ids, chosen)
-        steps = self._decode([ids], chosen, [writer])
+    def _streamed(self, prompt: str, ids: list[int], settings: GenerationSettings) -> Iterator[str]:
+        if settings.num_beams > 1:  # the best text is known only at the end
+            return iter([self._searched([(prompt, ids)], settings)[0].text])
+        writer = self._writer(prompt, ids, settings)
+        steps = self._decode([ids], settings, [writer])
 
         def pieces() -> Iterator[str]:
             shown = 0
@@ -289,7 +395,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             raise UsageError(f"top is {top}, but must be at least 1.")
         if isinstance(prompt, str):
             return self._next_tokens(prompt, top)
-        return [self._next_tokens(each, top) for each in prompt]
+        return [self._next_tokens(one, top) for one in prompt]
 
     @torch.inference_mode()
     def _next_tokens(self, prompt: str, top: int) -> list[LikelyToken]:
@@ -318,7 +424,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         """
         if isinstance(text, str):
             return score_text(self.model, self.tokenizer, text)
-        return [score_text(self.model, self.tokenizer, each) for each in text]
+        return [score_text(self.model, self.tokenizer, one) for one in text]
 
     def evaluate(
         self,
@@ -345,13 +451,13 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         notes = (*happened.notes(), *notes_on_bytes(self.tokenizer, size))
         return replace(result, notes=notes)
 
-    def _settings(self, settings: dict[str, Any]) -> GenerationSettings:
-        chosen: GenerationSettings = self.chosen_settings(settings)
-        chosen.check_used(settings)
-        return chosen
+    def _parse(self, changes: dict[str, Any]) -> GenerationSettings:
+        settings: GenerationSettings = self.parse_settings(changes)
+        settings.check_used(changes)
+        return settings
 
-    def _writer(self, prompt: str, ids: list[int], chosen: GenerationSettings) -> Writer:
-        return Writer(prompt, ids, self.tokenizer, chosen.stop, self.preprocessing.ends)
+    def _writer(self, prompt: str, ids: list[int], settings: GenerationSettings) -> Writer:
+        return Writer(prompt, ids, self.tokenizer, settings.stop, self.preprocessing.ends)
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         ids = [*self.tokenizer.begins_with, *self.tokenizer.encode(prompt)]
@@ -364,35 +470,35 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         return [self.tokenizer.end_of_text]
 
     def _searched(
-        self, prompts: list[tuple[str, list[int]]], chosen: GenerationSettings
+        self, prompts: list[tuple[str, list[int]]], settings: GenerationSettings
     ) -> list[Completion]:
         """The best continuations of each prompt by beam search."""
         results = beam_search(
             self.model,
             [ids for _, ids in prompts],
-            chosen.beams,
-            max_new_tokens=chosen.max_new_tokens,
+            settings.beams,
+            max_new_tokens=settings.max_new_tokens,
             ends=self.preprocessing.ends,
             device=self.model.device,
             prefer_complete=False,
         )
         return [
-            self._writer(prompt, ids, chosen).written(each)
-            for (prompt, ids), several in zip(prompts, results, strict=True)
-            for each in several
+            self._writer(prompt, ids, settings).written(hypothesis)
+            for (prompt, ids), hypotheses in zip(prompts, results, strict=True)
+            for hypothesis in hypotheses
         ]
 
     def _decode(
-        self, prompts: list[list[int]], chosen: GenerationSettings, writers: list[Writer]
+        self, prompts: list[list[int]], settings: GenerationSettings, writers: list[Writer]
     ) -> Iterator[list[int | None]]:
         """Feed the writers: each step of the iterator is one token of every row."""
         return decode(
             self.model,
             prompts,
-            sampling=chosen,
-            max_new_tokens=chosen.max_new_tokens,
-            seed=randbelow(2**31) if chosen.seed is None else chosen.seed,
-            num_return_sequences=chosen.num_return_sequences,
+            sampling=settings,
+            max_new_tokens=settings.max_new_tokens,
+            seed=randbelow(2**31) if settings.seed is None else settings.seed,
+            num_return_sequences=settings.num_return_sequences,
             is_finished=lambda row, token: writers[row].add(token),
             device=self.model.device,
         )

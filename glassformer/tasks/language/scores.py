@@ -13,10 +13,10 @@ which word it was.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -25,17 +25,12 @@ from torch import Tensor
 from glassformer.data.batches import ValidationWindows
 from glassformer.data.rows import Array
 from glassformer.inspect.chapters import NORMAL_95, Chapter, Examination, affordable
-from glassformer.models.bert import Bert
 from glassformer.models.heads import LanguageModel
-from glassformer.preprocessing.text import Masking
 from glassformer.tasks.evaluating import Result, held_out, next_token_loss
-from glassformer.tasks.masked.predictor import masked_batches
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.text.word_cache import Ids
 from glassformer.text.words import ByteCount
 from glassformer.wording import counted
-
-# --- language ---
 
 BATCH_TOKENS = 4096  # read at once
 
@@ -89,8 +84,7 @@ def evaluate_language(
     return LanguageResult(total / num_tokens, num_tokens, size)
 
 
-# --- examine text ---
-# What to see of a language model: the loss by position, and a passage token by token.
+# --- chapters of the report: the loss by position, and a passage token by token ---
 
 MOST_TOKENS, LEAST_TOKENS = 16_000, 1_024
 MOST_LOGITS = 2**24  # held in memory at a time
@@ -100,7 +94,7 @@ POINTS = 24  # positions are binned, wider towards the end
 ENOUGH = 8  # losses of a bin; from fewer, a mean would be noise
 
 
-class Read(NamedTuple):
+class Predictions(NamedTuple):
     """Predictions of some tokens: for each, its place in the text and in its window, its loss, and
     the likeliest tokens instead."""
 
@@ -112,39 +106,42 @@ class Read(NamedTuple):
     chances: Array
     """(N, 3) probabilities"""
 
+    @classmethod
+    def of(cls, logits: Tensor, targets: Tensor, places: Array, positions: Array) -> Self:
+        """Logits (N, V) and the tokens that stood there (N,)."""
+        logprobs = logits.log_softmax(-1)
+        losses = -logprobs.gather(-1, targets[:, None])[:, 0]
+        best = logprobs.topk(min(GUESSES, logprobs.size(-1)), dim=-1)
+        arrays = (losses, best.indices, best.values.exp())
+        return cls(places, positions, *(array.cpu().numpy() for array in arrays))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return cls(*(columns or [np.zeros(0)] * len(cls._fields)))
+
 
 def examine_language(model: LanguageModel, ids: Ids, tokenizer: Tokenizer) -> Examination:
     """On the beginning of the held-out text."""
-    read = _joined(_read_language(model, _windows(model, ids, model.context_length)))
-    count, total = len(read.losses), len(ids) - 1
+    windows = first_windows(model, ids, model.context_length)
+    predictions = Predictions.joined(_predict(model, windows))
+    count, total = len(predictions.losses), len(ids) - 1
     some = f"all {total:,}" if count == total else f"the first {count:,} of {total:,}"
     note = "Mean of −log p of a token at each position of the context, with its 95% interval: "
     note += f"{some} held-out tokens."
     shown = "The beginning of the held-out text; each window of the context starts without memory."
-    passage = _passage(read, ids, tokenizer, "Surprising tokens", shown)
-    return Examination((*_by_position(read, note), *passage))
+    passage = passage_chapter(predictions, ids, tokenizer, "Surprising tokens", shown)
+    return Examination((*loss_by_position(predictions, note), passage))
 
 
-def examine_masked(model: Bert, ids: Ids, masking: Masking, tokenizer: Tokenizer) -> Examination:
-    """On the beginning of the held-out text, with the masks of every validation."""
-    read = _joined(_read_masked(model, _windows(model, ids, masking.room), masking))
-    if not len(read.losses):
-        return Examination()
-    note = "Mean of −log p of a masked token at each position, with its 95% interval: "
-    note += f"{len(read.losses):,} masked tokens of the held-out text."
-    shown = "The beginning of the held-out text. The model had to predict the coloured tokens; "
-    shown += "most of them were hidden."
-    passage = _passage(read, ids, tokenizer, "Masked tokens", shown)
-    return Examination((*_by_position(read, note), *passage))
-
-
-def _windows(model: Any, ids: Ids, length: int) -> ValidationWindows:
+def first_windows(model: Any, ids: Ids, length: int) -> ValidationWindows:
+    """The beginning of a text, as much of it as a report has time for."""
     count = affordable(sum(p.numel() for p in model.parameters()), MOST_TOKENS, LEAST_TOKENS)
     at_once = max(1, MOST_LOGITS // (model.head.out_features * length))
     return ValidationWindows(ids[: count + 1], length, min(at_once, 16))
 
 
-def _read_language(model: LanguageModel, windows: ValidationWindows) -> Iterator[Read]:
+def _predict(model: LanguageModel, windows: ValidationWindows) -> Iterator[Predictions]:
     first = 1
     numbers = range(len(windows))
     for batch in held_out(model, numbers, lambda number: torch.from_numpy(windows[number])):
@@ -153,43 +150,17 @@ def _read_language(model: LanguageModel, windows: ValidationWindows) -> Iterator
         positions = np.tile(np.arange(1, targets.size(1) + 1), len(targets))
         places = first + np.arange(targets.numel())
         first += targets.numel()
-        yield _scored(logits.flatten(0, 1), targets.flatten(), places, positions)
+        yield Predictions.of(logits.flatten(0, 1), targets.flatten(), places, positions)
 
 
-def _read_masked(model: Bert, windows: ValidationWindows, masking: Masking) -> Iterator[Read]:
-    frame, first = masking.frame, 0
-    around = len(frame.before) + len(frame.after)
-    for batch in masked_batches(model, windows, masking):
-        rows, columns = (each.cpu().numpy() for each in batch.is_asked.nonzero(as_tuple=True))
-        columns -= len(frame.before)
-        num_rows, width = len(batch.ids), batch.ids.size(1) - around
-        places = first + rows * width + columns
-        first += num_rows * width
-        if len(places):
-            logits = model.predict(model.hidden(batch.ids)[batch.is_asked]).float()
-            yield _scored(logits, batch.targets, places, columns + 1)
-
-
-def _scored(logits: Tensor, targets: Tensor, places: Array, positions: Array) -> Read:
-    logprobs = logits.log_softmax(-1)
-    losses = -logprobs.gather(-1, targets[:, None])[:, 0]
-    best = logprobs.topk(min(GUESSES, logprobs.size(-1)), dim=-1)
-    arrays = (losses.cpu().numpy(), best.indices.cpu().numpy(), best.values.exp().cpu().numpy())
-    return Read(places, positions, *arrays)
-
-
-def _joined(parts: Iterator[Read]) -> Read:
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return Read(*(columns or [np.zeros(0)] * len(Read._fields)))
-
-
-def _by_position(read: Read, note: str) -> list[Chapter]:
+def loss_by_position(predictions: Predictions, note: str) -> list[Chapter]:
     """Mean loss in bins of positions, wider and wider; nothing if there is only one bin."""
-    last = int(read.positions.max())
+    positions = predictions.positions
+    last = int(positions.max())
     edges = np.unique(np.geomspace(1, last + 1, POINTS + 1).round().astype(int))
     points = []
     for low, high in pairwise(edges):
-        losses = read.losses[(read.positions >= low) & (read.positions < high)].astype(float)
+        losses = predictions.losses[(positions >= low) & (positions < high)].astype(float)
         if len(losses) < ENOUGH:
             continue
         mean, reach = losses.mean(), NORMAL_95 * losses.std(ddof=1) / np.sqrt(len(losses))
@@ -210,22 +181,24 @@ def _by_position(read: Read, note: str) -> list[Chapter]:
     return [Chapter("Loss by position in the context", "trend", data, note)]
 
 
-def _passage(read: Read, ids: Ids, tokenizer: Tokenizer, title: str, shown: str) -> list[Chapter]:
+def passage_chapter(
+    predictions: Predictions, ids: Ids, tokenizer: Tokenizer, title: str, shown: str
+) -> Chapter:
     """The beginning of the text; tokens that were predicted come with their surprise in bits."""
     token = tokenizer.token
     texts: list[dict[str, Any]] = [{"text": token(int(id))} for id in ids[:PASSAGE]]
-    for number, place in enumerate(read.places.tolist()):
+    for number, place in enumerate(predictions.places.tolist()):
         if place >= len(texts):
             continue
-        guesses: Sequence[int] = read.guesses[number].tolist()
+        guesses: Sequence[int] = predictions.guesses[number].tolist()
         texts[place] |= {
-            "bits": float(read.losses[number] / np.log(2)),
+            "bits": float(predictions.losses[number] / np.log(2)),
             "guesses": [
                 [token(guess), chance]
-                for guess, chance in zip(guesses, read.chances[number].tolist(), strict=True)
+                for guess, chance in zip(guesses, predictions.chances[number].tolist(), strict=True)
             ],
         }
     how = f"{shown} The darker a token, the more it surprised the model: its surprise is −log₂ p "
     how += "bits. Point at a token to see what the model expected."
     data = {"tokens": texts, "is_spaced": not tokenizer.keeps_spacing}
-    return [Chapter(title, "tokens", data, how)]
+    return Chapter(title, "tokens", data, how)

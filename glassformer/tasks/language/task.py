@@ -11,11 +11,10 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models.heads import LanguageModel
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks.evaluating import evaluating, next_token_loss
-from glassformer.tasks.language.predictor import LanguagePredictor
+from glassformer.tasks.language.predictor import GenerationSettings, LanguagePredictor
 from glassformer.tasks.language.scores import LanguageResult, evaluate_language, examine_language
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
-from glassformer.tasks.writing import GenerationSettings
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import as_argument
 
@@ -64,13 +63,13 @@ class NextToken(Objective):
 
     def _question(self) -> str | None:
         """If the data are conversations: the first held-out one, up to the answer."""
-        known = self.dataset.preprocessing
-        end, ids = known.tokenizer.end_of_text, self.dataset.validation[:QUESTION_TOKENS].tolist()
+        preprocessing, tokenizer = self.dataset.preprocessing, self.dataset.preprocessing.tokenizer
+        end, ids = tokenizer.end_of_text, self.dataset.validation[:QUESTION_TOKENS].tolist()
         if end in ids[:1]:
             ids = ids[1:]
         first = ids[: ids.index(end)] if end in ids else ids
-        readable = [id for id in first if id != known.tokenizer.unknown]
-        return before_answer(known.tokenizer.decode(readable), known.chat_template)
+        readable = [id for id in first if id != tokenizer.unknown]
+        return before_answer(tokenizer.decode(readable), preprocessing.chat_template)
 
 
 TASK = Task(

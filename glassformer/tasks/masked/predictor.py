@@ -1,78 +1,37 @@
-"""A masked language model in use: it predicts the tokens behind [MASK]."""
+"""A masked language model in use: it predicts the tokens behind [MASK], and makes a text a vector.
+
+    the [MASK] fox   →  ids  →  p(token | both sides) at each mask   →  Guess
+    the quick fox    →  ids  →  the vectors of its tokens, pooled    →  (D,)
+
+`fill` does the first, `embed` the second.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
 
+import numpy as np
 import torch
-from torch.nn import functional as F
 
-from glassformer.data.batches import ValidationWindows
+from glassformer.data.batches import sorted_batches
+from glassformer.data.rows import Array
 from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.inspection import Subject
 from glassformer.models.bert import Bert
 from glassformer.preprocessing.preprocessing import begins_word
-from glassformer.preprocessing.text import MaskedBatch, MaskedTextPreprocessing, Masking
-from glassformer.tasks.evaluating import Result, held_out
+from glassformer.preprocessing.text import MaskedTextPreprocessing, Masking
 from glassformer.tasks.inspecting import InspectsText
-from glassformer.tasks.neighbours import EmbedsTexts, NeighbourFinder
+from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked
+from glassformer.tasks.neighbours import NeighbourFinder
 from glassformer.tasks.subjects import of_masked, of_vector
 from glassformer.tasks.task import LikelyToken, Texts, names_of
-from glassformer.text.tokenizers import MASKS
-from glassformer.text.word_cache import Ids
+from glassformer.text.tokenizers import MASKS, Frame
 
-# --- masked ---
-# How well a masked language model predicts hidden tokens.
-
-EVALUATION_SEED = 2**31  # one that no training can have
-BATCH_TOKENS = 4096  # read at once
-
-
-@dataclass(frozen=True)
-class MaskedResult(Result):
-    """How well a masked language model predicts hidden tokens."""
-
-    score_names = ("loss", "accuracy")
-    details = ("num_tokens",)
-    loss: float
-    accuracy: float
-    num_tokens: int
-    notes: tuple[str, ...] = ()
-
-    def parts(self) -> list[str]:
-        right = f"{self.accuracy:.1%} of {self.num_tokens:,} predicted correctly"
-        return [f"loss {self.loss:.4f} per masked token", right]
-
-
-def evaluate_masked(model: Bert, ids: Ids, masking: Masking) -> MaskedResult:
-    """Read all of `ids` once, in windows side by side; the same tokens are hidden each time."""
-    windows = ValidationWindows(ids, masking.room, max(1, BATCH_TOKENS // masking.room))
-    total, right, count = 0.0, 0, 0
-    for batch in masked_batches(model, windows, masking):
-        if len(batch.targets):
-            logits = model.predict(model.hidden(batch.ids)[batch.is_asked]).float()
-            total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
-            right += int((logits.argmax(-1) == batch.targets).sum())
-            count += len(batch.targets)
-    return MaskedResult(total / max(1, count), right / max(1, count), count)
-
-
-def masked_batches(
-    model: Bert, windows: ValidationWindows, masking: Masking
-) -> Iterator[MaskedBatch]:
-    """Held-out windows, in each of which the same tokens are hidden every time."""
-
-    def masked(number: int) -> MaskedBatch:
-        return masking.batch(windows[number][:, :-1], (EVALUATION_SEED, number))
-
-    return held_out(model, range(len(windows)), masked)
-
-
-# --- masked ---
+READ_AT_ONCE = 2**12  # tokens of texts that become vectors
 
 
 @dataclass(frozen=True)
@@ -82,7 +41,7 @@ class Guess(LikelyToken):
     text: str
 
 
-class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
+class MaskedPredictor(InspectsText, NeighbourFinder):
     """The verbs of a masked language model: fill, embed, neighbours, inspect and evaluate."""
 
     verbs = ("fill", "embed", "neighbours", "inspect", "evaluate")
@@ -106,7 +65,7 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         """
         if isinstance(text, str):
             return self._fill(text, top)
-        return [self._fill(each, top) for each in text]
+        return [self._fill(one, top) for one in text]
 
     def parts(self, text: str) -> list[str]:
         """The text around its masks, which may be written as any model's are.
@@ -133,12 +92,13 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         hidden = self.model.hidden(shown)[0][shown[0] == mask]  # (masks, D)
         logits = refuse_nan(self.model.predict(hidden).float())
         guesses = []
-        for place, scores in enumerate(logits.softmax(-1).cpu()):
+        for mask_number, scores in enumerate(logits.softmax(-1).cpu()):
             order = scores.argsort(descending=True, stable=True)
-            if self._is_whole_word(parts, place):
+            if self._is_whole_word(parts, mask_number):
                 order = order[self._begins_word[order]]
-            best = [(int(id), float(scores[id])) for id in order[:top]]
-            guesses.append([self._guess(parts, place, *each) for each in best])
+            guesses.append(
+                [self._guess(parts, mask_number, int(id), float(scores[id])) for id in order[:top]]
+            )
         return guesses
 
     def _encoded(self, parts: Sequence[str]) -> list[int]:
@@ -149,6 +109,52 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
             ids += [*self.tokenizer.encode(before), self.preprocessing.mask]
         return ids + self.tokenizer.encode(parts[-1])
 
+    @torch.inference_mode()
+    def embed(self, text: str | Sequence[str]) -> Array:
+        """The vector of a text, (D,). A list gives one row for each text, (N, D). Of a text that is
+        too long, the beginning is read.
+
+        >>> model.embed("the quick brown fox").shape
+        (16,)
+        >>> near, far = model.embed(["the quick fox", "a lazy dog"])
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        frame = self._embedding_frame
+        encoded = self.preprocessing.encode(texts)
+        rows = [[*frame.before, *ids[: frame.room], *frame.after] or [0] for ids in encoded]
+        vectors = np.zeros((len(rows), self.model.config.d_model), np.float32)
+        for batch in sorted_batches(np.array([len(row) for row in rows]), READ_AT_ONCE):
+            longest = max(len(rows[number]) for number in batch)
+            ids = torch.zeros(len(batch), longest, dtype=torch.long)
+            is_text = torch.zeros(len(batch), longest, dtype=torch.bool)
+            for row, number in enumerate(batch):
+                length = len(rows[number])
+                ids[row, :length] = torch.tensor(rows[number])
+                is_text[row, :length] = True
+            device = self.model.device
+            vectors[batch] = self.model.embed(ids.to(device), is_text.to(device)).cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise GlassformerError("the model computes NaN or infinity: its weights are damaged.")
+        return vectors[0] if isinstance(text, str) else vectors
+
+    @property
+    def embedding_length(self) -> int:
+        """The most tokens of a text that `embed` reads, with those that frame it."""
+        limit, context = self.model.config.sentence_length, self.model.context_length
+        return context if limit is None else min(limit, context)
+
+    def is_too_long(self, text: str) -> bool:
+        """Whether `embed` reads only the beginning of a text.
+
+        >>> model.is_too_long("the quick brown fox")
+        False
+        """
+        return self._embedding_frame.is_too_long(self.preprocessing.encode([text])[0])
+
+    @property
+    def _embedding_frame(self) -> Frame:
+        return self.preprocessing.frame(self.embedding_length)
+
     def _subject(self, text: str) -> Subject:
         if not self.model.config.has_head:
             return of_vector(self.model, self.preprocessing, text, self.embedding_length)
@@ -158,11 +164,11 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         frame = self.preprocessing.frame(None)
         return list(frame.put(ids)), len(frame.before)
 
-    def _is_whole_word(self, parts: list[str], place: int) -> bool:
+    def _is_whole_word(self, parts: list[str], number: int) -> bool:
         """Whether only a token that begins a word can be missing: no letter and no other mask
         touches this one."""
-        before, after = parts[place], parts[place + 1]
-        touches_mask = (not before and place > 0) or (not after and place + 2 < len(parts))
+        before, after = parts[number], parts[number + 1]
+        touches_mask = (not before and number > 0) or (not after and number + 2 < len(parts))
         if touches_mask or before[-1:].isalnum() or after[:1].isalnum():
             return False
         if self.tokenizer.carries_blanks and not self.preprocessing.mask_takes_blanks:
@@ -176,10 +182,10 @@ class MaskedPredictor(EmbedsTexts, InspectsText, NeighbourFinder):
         is_blank = [tokenizer.carries_blanks and not tokenizer.token(id).strip() for id in ids]
         return torch.tensor([begins_word(tokenizer, id) is True and not is_blank[id] for id in ids])
 
-    def _guess(self, parts: list[str], place: int, id: int, probability: float) -> Guess:
+    def _guess(self, parts: list[str], number: int, id: int, probability: float) -> Guess:
         token = self.tokenizer.token(id)
         mask = self.preprocessing.mask_name
-        before, after = mask.join(parts[: place + 1]), mask.join(parts[place + 1 :])
+        before, after = mask.join(parts[: number + 1]), mask.join(parts[number + 1 :])
         if token.startswith(("##", " ")):
             before = before.rstrip()
         text = f"{before}{token.removeprefix('##')}{after}"

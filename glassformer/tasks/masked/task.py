@@ -23,8 +23,8 @@ from glassformer.preprocessing.text import (
     Masking,
 )
 from glassformer.tasks.evaluating import evaluating, next_token_loss
-from glassformer.tasks.language.scores import examine_masked
-from glassformer.tasks.masked.predictor import MaskedPredictor, MaskedResult, evaluate_masked
+from glassformer.tasks.masked.predictor import MaskedPredictor
+from glassformer.tasks.masked.scores import MaskedResult, evaluate_masked, examine_masked
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
 from glassformer.tasks.text_windows import TextDataset, TextRecipe, TextSource, read_text
 from glassformer.text.tokenizer_training import TokenizerConfig
@@ -42,21 +42,14 @@ class MaskedRecipe(TextRecipe):
 
 
 def read(recipe: MaskedRecipe, folder: Path, say: Say) -> TextSource:
-    hidden = recipe.objective
-    if hidden.whole_word_masking and recipe.tokenizer.kind == "char":
+    objective = recipe.objective
+    if objective.whole_word_masking and recipe.tokenizer.kind == "char":
         raise UsageError(
             "objective.whole_word_masking needs tokens that show where a word begins, which "
             "characters do not. Choose another --tokenizer, such as wordpiece, or leave it out."
         )
-    return read_text(
-        recipe,
-        folder,
-        say,
-        TOKENIZER,
-        MaskedTextPreprocessing,
-        hidden.model_dump(),
-        BERT_TOKENS,
-    )
+    settings = objective.model_dump()
+    return read_text(recipe, folder, say, TOKENIZER, MaskedTextPreprocessing, settings, BERT_TOKENS)
 
 
 class MaskedDataset(TextDataset):
@@ -100,17 +93,17 @@ class MaskedToken(Objective):
         room = min(2 * SHOWN + 1, data.window_length, data.num_validation_items)
         first = step % max(1, data.num_validation_items - room)
         ids = data.validation[first : first + room].astype(np.int64).tolist()
-        place = len(ids) // 2
-        before, after = ids[:place], ids[place + 1 :]
+        middle = len(ids) // 2
+        before, after = ids[:middle], ids[middle + 1 :]
         shown = frame.put([*before, tokenizer.special_tokens[MASK], *after])
         with evaluating(model):
             hidden = model.hidden(torch.tensor([shown], device=model.device))
-            logits = model.predict(hidden[0, place + len(frame.before)]).float()
+            logits = model.predict(hidden[0, middle + len(frame.before)]).float()
         score, best = logits.softmax(-1).max(0)
-        guess, truth = tokenizer.token(int(best)), tokenizer.token(ids[place])
-        said = f"{_visible(guess)} {score:.2f}"
-        said += "" if guess == truth else f", not {_visible(truth)}"
-        return f"{tokenizer.decode(before)} [{said}] {tokenizer.decode(after)}"
+        guess, truth = tokenizer.token(int(best)), tokenizer.token(ids[middle])
+        answer = f"{_visible(guess)} {score:.2f}"
+        answer += "" if guess == truth else f", not {_visible(truth)}"
+        return f"{tokenizer.decode(before)} [{answer}] {tokenizer.decode(after)}"
 
     def examine(self, model: Bert) -> Examination:
         data = self.dataset
@@ -133,7 +126,6 @@ TASK = Task(
     dataset=MaskedDataset,
     objective=MaskedToken,
     predictor=MaskedPredictor,
-    defaults=lambda recipe: Defaults(
-        epochs=20
-    ),  # each time only a seventh of the tokens is learned
+    # Each time only a seventh of the tokens is learned.
+    defaults=lambda recipe: Defaults(epochs=20),
 )

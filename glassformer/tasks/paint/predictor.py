@@ -15,15 +15,12 @@ from glassformer.errors import UsageError
 from glassformer.generation.logits import Sampling
 from glassformer.inspect.inspection import Subject
 from glassformer.inspect.places import Completed, Paintings
-from glassformer.models.image_gpt import ImageGPT, ImageGPTProbe
+from glassformer.models.image_gpt import ImageGPT
 from glassformer.preprocessing.images import ImageInput, PalettePreprocessing
 from glassformer.tasks.image_subjects import of_painting
-from glassformer.tasks.images.predictor import ImageLabelPredictor
 from glassformer.tasks.inspecting import InspectsImages
 from glassformer.tasks.paint.scores import PaintResult, evaluate_painting, paint
 from glassformer.tasks.task import names_of
-
-# --- paint ---
 
 MOST_IMAGES = 256  # painted at once: more would not fit into memory
 COMPLETIONS = 4
@@ -54,7 +51,7 @@ class PaintPredictor(InspectsImages):
         >>> model.generate(num_return_sequences=2, seed=1).images[0].shape
         (8, 8, 1)
         """
-        chosen: PaintSettings = self.chosen_settings(settings)
+        chosen: PaintSettings = self.parse_settings(settings)
         return Paintings(self._painted(np.zeros((1, 0), dtype=np.int64), chosen), [])
 
     def complete(
@@ -69,7 +66,7 @@ class PaintPredictor(InspectsImages):
         if not 0 <= keep < 1:
             raise UsageError(f"keep is {keep}, but must be at least 0 and less than 1.")
         usual = {"num_return_sequences": COMPLETIONS} | self.defaults
-        chosen: PaintSettings = self.chosen_settings(usual | settings)
+        chosen: PaintSettings = self.parse_settings(usual | settings)
         is_one = self.preprocessing.is_one(image)
         images: list[Any] = [image] if is_one else list(image)  # type: ignore[arg-type]
         height, width = self.preprocessing.image_size
@@ -126,16 +123,3 @@ class PaintPredictor(InspectsImages):
         pixels = self.preprocessing.num_pixels
         result = evaluate_painting(self.model, take, len(images), pixels)
         return replace(result, notes=tuple(notes))
-
-
-# --- probe ---
-# A linear probe in use: the label of an image, from one layer of an ImageGPT.
-
-
-class ProbePredictor(ImageLabelPredictor):
-    """The verbs of a probe: classify and evaluate."""
-
-    preprocessing_class = PalettePreprocessing
-    model: ImageGPTProbe
-    preprocessing: PalettePreprocessing
-    can_weigh_labels = False

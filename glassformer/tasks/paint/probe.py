@@ -24,8 +24,8 @@ from glassformer.models.image_gpt import ImageGPTProbe
 from glassformer.preprocessing.images import PalettePreprocessing
 from glassformer.tasks.classify.scores import judge
 from glassformer.tasks.evaluating import held_out
+from glassformer.tasks.images.predictor import ImageLabelPredictor
 from glassformer.tasks.labels import ClassObjective, say_split
-from glassformer.tasks.paint.predictor import ProbePredictor
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
@@ -217,6 +217,15 @@ def _fit_linear(
     with torch.enable_grad():
         search.step(closure)
     return weight.detach(), bias.detach()
+
+
+class ProbePredictor(ImageLabelPredictor):
+    """A probe in use: it classifies images, from one layer of an ImageGPT."""
+
+    preprocessing_class = PalettePreprocessing
+    model: ImageGPTProbe
+    preprocessing: PalettePreprocessing
+    can_weigh_labels = False
 
 
 TASK = Task(

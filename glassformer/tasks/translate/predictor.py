@@ -36,7 +36,7 @@ from glassformer.tasks.answers import (
 )
 from glassformer.tasks.inspecting import TEXT_VIEWS, InspectsTranslations
 from glassformer.tasks.subjects import of_translation
-from glassformer.tasks.task import Texts, View, given, names_of
+from glassformer.tasks.task import Texts, View, merged_settings, names_of
 from glassformer.tasks.translate.scores import (
     PERFECT,
     TranslationResult,
@@ -100,7 +100,7 @@ class TranslatePredictor(InspectsTranslations):
         >>> [each.text for each in model.translate_batch(["one two", ""], num_beams=1)]
         ['...', '']
         """
-        chosen = self.settings(given(settings, changes))
+        chosen = self.settings(merged_settings(settings, changes))
         pieces, rows = list[list[str]](), list[list[int]]()
         cleaned = [one_line(text) for text in texts]
         for text, row in zip(cleaned, self.preprocessing.encode_source(cleaned), strict=True):
@@ -136,7 +136,7 @@ class TranslatePredictor(InspectsTranslations):
         """
         trace = Trace()
         source, _ = self._rows(text, "")
-        self._search([source], self.settings(given(settings, changes)), trace)
+        self._search([source], self.settings(merged_settings(settings, changes)), trace)
         return [
             asdict(node) | {"token": shown_tokens(self.preprocessing.target, [node.token])[0]}
             for node in trace.nodes
@@ -298,7 +298,7 @@ class TranslatePredictor(InspectsTranslations):
         return of_translation(self.model, self.preprocessing, source, source_ids, target_ids)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
-        chosen: TranslationSettings = self.chosen_settings(settings)
+        chosen: TranslationSettings = self.parse_settings(settings)
         if settings.get("copy_unknown") and self.preprocessing.target.unknown is None:
             raise UsageError(
                 "copy_unknown has no effect: this model can write every word. Leave it out."

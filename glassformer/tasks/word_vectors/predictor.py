@@ -1,122 +1,20 @@
 """Word vectors in use: the neighbours of a word, and a score."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
-from glassformer.data.batches import ValidationWindows
 from glassformer.data.text_files import collecting
 from glassformer.errors import UsageError
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.words import Flags
 from glassformer.models.word_vectors import WordVectors
-from glassformer.preprocessing.text import OUTSIDE, SkipGram, SkipGramBatch, SkipGramPreprocessing
-from glassformer.tasks.evaluating import Result, held_out
-from glassformer.tasks.masked.predictor import EVALUATION_SEED
-from glassformer.tasks.neighbours import RARE, NeighbourFinder, Place
+from glassformer.preprocessing.text import SkipGram, SkipGramPreprocessing
+from glassformer.tasks.neighbours import RARE, NeighbourFinder, Occurrence
 from glassformer.tasks.task import names_of
-from glassformer.text.word_cache import Ids
+from glassformer.tasks.word_vectors.scores import SkipGramResult, evaluate_skip_gram
 from glassformer.wording import counted
-
-# --- skip gram ---
-# How well word vectors tell the neighbours of a word from random words.
-#
-#     loss of a pair = −log σ(v_c · u_o) − k · mean over random words r of log σ(−v_c · u_r)
-#
-# c is a word, o a neighbour, k the number of random words for each pair. The pairs of a row are
-# computed as one matrix product, as in attention, and the row shares its random words. A neighbour
-# at distance d of a window w counts (w − d + 1) / w: word2vec draws the reach of each window at
-# random instead, with the same mean. Vectors of zeros have a loss of (k + 1) · ln 2.
-
-ROW = 64  # tokens
-ROWS = 64  # read at once
-NEGATIVES = 32  # random words that the pairs of a row share
-
-
-@dataclass(frozen=True)
-class SkipGramResult(Result):
-    """How well word vectors predict neighbours."""
-
-    score_names = ("loss", "accuracy")
-    details = ("num_pairs",)
-    loss: float
-    accuracy: float
-    """How often a neighbour scores higher than a random word; 0.5 is chance."""
-    num_pairs: int
-    notes: tuple[str, ...] = ()
-
-    def parts(self) -> list[str]:
-        return [
-            f"loss {self.loss:.4f} per pair",
-            f"{self.accuracy:.1%} of neighbours score above a random word",
-            f"{self.num_pairs:,} pairs",
-        ]
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of a batch: their scores, their weights, and the scores of random words."""
-
-    scores: Tensor
-    """(B, T, T) of each word with each other word of its row."""
-    weights: Tensor
-    """(B, T, T) 0 for words that are no neighbours."""
-    random: Tensor
-    """(B, T, K) of each word with the random words of its row."""
-
-    def loss(self, num_negatives: int) -> Tensor:
-        """The mean over all pairs."""
-        near = (self.weights * F.softplus(-self.scores)).sum()
-        random = (self.weights.sum(-1) * F.softplus(self.random).mean(-1)).sum()
-        return (near + num_negatives * random) / self.weights.sum().clamp(min=1e-9)
-
-
-def pairs_of(model: WordVectors, batch: SkipGramBatch, window: int) -> Pairs:
-    if model.contexts is None:
-        raise TypeError("these word vectors cannot be trained or evaluated")
-    texts, length = batch.texts, batch.ids.size(1)
-    words = model.embedding(batch.ids)  # (B, T, D)
-    # One look-up for both: the gradient of each is as large as the table.
-    others = model.contexts(torch.cat((batch.ids, batch.negatives), dim=1))  # (B, T + K, D)
-    neighbours, random = others[:, :length], others[:, length:]
-    is_pair = (texts[:, :, None] == texts[:, None, :]) & (texts != OUTSIDE)[:, :, None]
-    weights = nearness(length, window, texts.device) * is_pair  # (B, T, T)
-    return Pairs(words @ neighbours.mT, weights, words @ random.mT)
-
-
-def nearness(length: int, window: int, device: torch.device | None = None) -> Tensor:
-    """(T, T): (w − d + 1) / w for places at distance d; 0 for a place itself and beyond w."""
-    places = torch.arange(length, device=device)
-    distance = (places[:, None] - places[None, :]).abs()
-    return ((window + 1 - distance).clamp(min=0) / window) * (distance > 0)
-
-
-def evaluate_skip_gram(model: WordVectors, ids: Ids, skip_gram: SkipGram) -> SkipGramResult:
-    """Read all of `ids` once; the same words are left out and drawn each time."""
-    windows = ValidationWindows(ids, min(ROW, max(1, len(ids) - 1)), ROWS)
-    total, right, weight, count = 0.0, 0.0, 0.0, 0
-
-    def drawn(number: int) -> SkipGramBatch:
-        return skip_gram.batch(windows[number][:, 1:], (EVALUATION_SEED, number), NEGATIVES)
-
-    for batch in held_out(model, range(len(windows)), drawn):
-        pairs = pairs_of(model, batch, skip_gram.window)
-        weight_here = pairs.weights.sum().item()
-        total += pairs.loss(skip_gram.num_negatives).item() * weight_here
-        is_pair = pairs.weights > 0
-        row, word, _ = is_pair.nonzero(as_tuple=True)
-        gaps = pairs.scores[is_pair][:, None] - pairs.random[row, word]  # (pairs, K)
-        wins = (gaps > 0).float().mean(-1) + (gaps == 0).float().mean(-1) / 2
-        right += (pairs.weights[is_pair] * wins).sum().item()
-        weight, count = weight + weight_here, count + len(row)
-    whole = max(weight, 1e-9)
-    return SkipGramResult(total / whole, right / whole, count)
-
-
-# --- word vectors ---
 
 
 class WordVectorsPredictor(NeighbourFinder):
@@ -143,28 +41,29 @@ class WordVectorsPredictor(NeighbourFinder):
         with collecting() as happened:
             ids, _ = self.preprocessing.read_ids(names_of(paths), text_column, encoding)
         skip_gram = SkipGram(self.preprocessing, self.model.counts.cpu().numpy())
-        found = evaluate_skip_gram(self.model, ids, skip_gram)
-        if not found.num_pairs:
+        result = evaluate_skip_gram(self.model, ids, skip_gram)
+        if not result.num_pairs:
             raise UsageError("the data contains no two neighbouring words that the model knows.")
-        refuse_nan(torch.tensor(found.loss))
-        return replace(found, notes=tuple(happened.notes()))
+        refuse_nan(torch.tensor(result.loss))
+        return replace(result, notes=tuple(happened.notes()))
 
     def _candidates(self, is_word: Flags) -> Flags:
         """Words whose vector has been trained; all words, if few have or the counts are unknown."""
         is_trained: Flags = is_word & (self.model.counts.cpu().numpy() >= RARE)
         return is_trained if is_trained.sum() > RARE else is_word
 
-    def _attended(self, place: Place) -> tuple[list[int], list[int]]:
+    def _attended(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
         """Only words have vectors: punctuation and unknown words are left out."""
-        kept = [n for n, id in enumerate(place.ids) if self._is_word[id] or n in place.positions]
-        return [place.ids[n] for n in kept], [kept.index(n) for n in place.positions]
+        ids, positions = occurrence.ids, occurrence.positions
+        words = [n for n, id in enumerate(ids) if self._is_word[id] or n in positions]
+        return [ids[n] for n in words], [words.index(n) for n in positions]
 
-    def _located(self, word: str, context: str) -> Place:
-        found = super()._located(word, context)
+    def _locate(self, word: str, context: str) -> Occurrence:
+        occurrence = super()._locate(word, context)
         if unknown := list(dict.fromkeys(self.tokenizer.unknown_words(context))):
-            said = f"the context contains {counted(len(unknown), 'unknown word')}, left out: "
-            found.notes.append(said + ", ".join(unknown))
-        return found
+            note = f"the context contains {counted(len(unknown), 'unknown word')}, left out: "
+            occurrence.notes.append(note + ", ".join(unknown))
+        return occurrence
 
     def _doubts(self, ids: Sequence[int]) -> list[str]:
         counts = [int(self.model.counts[id]) for id in ids]

@@ -31,11 +31,11 @@ from glassformer.tasks.text_windows import (
     TextSource,
     read_text,
 )
-from glassformer.tasks.word_vectors.predictor import (
+from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor
+from glassformer.tasks.word_vectors.scores import (
     NEGATIVES,
     ROW,
     SkipGramResult,
-    WordVectorsPredictor,
     evaluate_skip_gram,
     pairs_of,
 )
@@ -72,8 +72,8 @@ class WordSource(TextSource):
 
 def read(recipe: WordVectorsRecipe, folder: Path, say: Say) -> WordSource:
     settings = recipe.objective.model_dump()
-    found = read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
-    return WordSource(found.preprocessing, found.num_training_items, found.num_validation_items)
+    text = read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
+    return WordSource(text.preprocessing, text.num_training_items, text.num_validation_items)
 
 
 class WordDataset(TextDataset):
@@ -120,8 +120,8 @@ class SkipGramObjective(Objective):
         return self.dataset.skip_gram.batch(windows, (self.config.seed, number), NEGATIVES)
 
     def loss(self, model: WordVectors, batch: SkipGramBatch) -> Tensor:
-        rules = self.dataset.skip_gram
-        return pairs_of(model, batch, rules.window).loss(rules.num_negatives)
+        skip_gram = self.dataset.skip_gram
+        return pairs_of(model, batch, skip_gram.window).loss(skip_gram.num_negatives)
 
     def validate(self, model: WordVectors) -> SkipGramResult:
         return evaluate_skip_gram(model, self.dataset.validation, self.dataset.skip_gram)
@@ -148,12 +148,12 @@ class SkipGramObjective(Objective):
     def _near(self, model: WordVectors, words: Sequence[int]) -> list[list[tuple[str, float]]]:
         finder = WordVectorsPredictor(model, self.dataset.preprocessing)
         lexicon: Lexicon = finder.lexicon
-        found = []
+        neighbours = []
         for word in words:
             similar = lexicon.similarities(lexicon.vectors[word])
             near = lexicon.nearest(similar, NEAR, np.array([word])).tolist()
-            found.append([(self._token(id), float(similar[id])) for id in near])
-        return found
+            neighbours.append([(self._token(id), float(similar[id])) for id in near])
+        return neighbours
 
     def _token(self, id: int) -> str:
         return self.dataset.preprocessing.tokenizer.token(id)

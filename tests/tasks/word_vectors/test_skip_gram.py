@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
 from glassformer.preprocessing.text import SkipGram, SkipGramBatch, SkipGramPreprocessing, are_words
-from glassformer.tasks.word_vectors.predictor import evaluate_skip_gram, nearness, pairs_of
+from glassformer.tasks.word_vectors.scores import evaluate_skip_gram, nearness, pairs_of
 from glassformer.text.tokenizer_training import train_tokenizer
 
 SIZE, WIDTH, WINDOW, RANDOM = 12, 5, 2, 3
