@@ -18,7 +18,7 @@ import torch
 from glassformer.data.text_files import DataPath, open_bytes, read_lines
 from glassformer.errors import GlassformerError
 from glassformer.formats.foreign_model import ForeignModel
-from glassformer.inspect.capture import Array
+from glassformer.inspect import Array
 from glassformer.models import name_of
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
 from glassformer.preprocessing.text import SkipGramPreprocessing

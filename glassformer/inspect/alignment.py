@@ -1,8 +1,14 @@
-"""Alignment: which part of the source each word of an output looked at.
+"""Where a model looked for its answer: an alignment of two texts, or maps over an image.
 
-          Das    ist    gut            rows are the output, columns the source;
-This     0.90   0.05   0.05            the weights of a row are shares of attention
-is       0.10   0.80   0.10            and sum to one
+              Das    ist    gut        rows are the output, columns the source;
+    This     0.90   0.05   0.05        the weights of a row are shares of attention
+    is       0.10   0.80   0.10        and sum to one
+
+    dog      0.01   0.02   0.01        for an image, a grid of weights for each word
+             0.03   0.80   0.05        of its caption, or one for its label, which
+             0.02   0.04   0.02        sums to one
+
+All of this is plain data, which another program may have computed.
 """
 
 import unicodedata
@@ -12,24 +18,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from numpy.typing import NDArray
+
+from glassformer.inspect import Doubles, Floats, Pixels
 
 if TYPE_CHECKING:
     from glassformer.inspect.inspection import Inspection
-
-
-# --- written output ---
-# Where a model looked for an answer, or for each word that it wrote.
-
-Weights = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Looking:
     """Attention to an input, and whose it is."""
 
-    weights: NDArray[np.floating[Any]]
+    weights: Floats
     """Shares of attention, which sum to one for the answer or for each word."""
     chosen: tuple[int | None, int | None] = (None, None)
     """The layer and the head of `weights`; None: the mean of all."""
@@ -51,12 +51,12 @@ class WrittenOutput(Looking):
 
     name: ClassVar[str]
     """What kind of output it is."""
-    weights: Weights
+    weights: Doubles
     score: float | None = None
     """The log-probability of the output, by its length."""
     is_cut_off: bool = False
     """The output reached the maximum length before its end."""
-    heads: Weights | None = None
+    heads: Doubles | None = None
     """(layers, heads, …): the weights of each head, if they are known."""
 
     @property
@@ -67,8 +67,8 @@ class WrittenOutput(Looking):
     def about(self) -> str:
         """The model, its score, and whose attention it is."""
         score = None if self.score is None else f"score {self.score:.3f}"
-        known = (None, None) if self.heads is None else self.heads.shape[:2]
-        parts = [self.model, score, *whose_attention(self.chosen, *known)]
+        counts = (None, None) if self.heads is None else self.heads.shape[:2]
+        parts = [self.model, score, *whose_attention(self.chosen, *counts)]
         return ", ".join(part for part in parts if part)
 
 
@@ -84,9 +84,9 @@ def whose_attention(
     ]
 
 
-# --- alignment ---
+# --- which part of the source each word of a translation looked at ---
 
-_TOLERANCE = 1e-3  # single precision, and means over many heads
+TOLERANCE = 1e-3  # of sums: single precision, and means over many heads
 
 
 def joined(tokens: Sequence[str]) -> str:
@@ -108,9 +108,9 @@ class Alignment(WrittenOutput):
     target: str
     source_tokens: list[str]
     target_tokens: list[str]
-    weights: Weights
+    weights: Doubles
     """(T, S), rows sum to one."""
-    heads: Weights | None = None
+    heads: Doubles | None = None
     """(layers, heads, T, S)"""
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Alignment(WrittenOutput):
         if weights.shape != expected:
             raise ValueError(f"weights are {weights.shape}, but the tokens need {expected}")
         sums = weights.sum(axis=1)
-        if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) < _TOLERANCE)):  # NaN fails too
+        if not (np.all(weights >= 0) and np.all(np.abs(sums - 1) < TOLERANCE)):  # NaN fails too
             raise ValueError("weights must not be negative, and each row must sum to one")
         object.__setattr__(self, "weights", weights)
 
@@ -142,9 +142,9 @@ class Alignment(WrittenOutput):
         rows = first_tokens(target_starts, len(self.target_tokens))
         sizes = np.diff([*rows, len(self.target_tokens)])
 
-        def merged(weights: Weights) -> Weights:
+        def merged(weights: Doubles) -> Doubles:
             weights = np.add.reduceat(weights, columns, axis=-1)  # (…, T, source words)
-            mean: Weights = np.add.reduceat(weights, rows, axis=-2) / sizes[:, None]
+            mean: Doubles = np.add.reduceat(weights, rows, axis=-2) / sizes[:, None]
             return mean  # (…, target words, source words)
 
         return replace(
@@ -161,7 +161,7 @@ class Alignment(WrittenOutput):
         looking = [repr(token) for token in self.target_tokens]
         looked_at = [repr(self.source_tokens[column]) for column in best]
         shares = [self.weights[row, column] for row, column in enumerate(best)]
-        left, right = (max(map(_width, each), default=0) for each in (looking, looked_at))
+        left, right = (max(map(_width, words), default=0) for words in (looking, looked_at))
         return "\n".join(
             f"{_padded(token, left)}  →  {_padded(source, right)}  {share:6.1%}"
             for token, source, share in zip(looking, looked_at, shares, strict=True)
@@ -190,14 +190,7 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - _width(text))
 
 
-# --- word places ---
-# Word places: which part of an image each word of its caption looked at.
-#
-# "dog"   0.01 0.02 0.01            one grid of weights for each word, over the whole image;
-#         0.03 0.80 0.05            the weights of a grid are shares of attention and sum to one
-#         0.02 0.04 0.02
-
-Pixels = npt.NDArray[np.uint8]
+# --- which part of an image each word of its caption looked at ---
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,11 +202,11 @@ class WordPlaces(WrittenOutput):
     """The name of the image."""
     caption: str
     pixels: Pixels
-    """(height, width, 1 or 3): the image to draw them on, in any size."""
+    """The image to draw them on, in any size."""
     words: list[str]
-    weights: Weights
+    weights: Doubles
     """(W, rows, columns), each grid sums to one and covers the whole image."""
-    heads: Weights | None = None
+    heads: Doubles | None = None
     """(layers, heads, W, rows, columns)"""
 
     def __post_init__(self) -> None:
@@ -221,7 +214,7 @@ class WordPlaces(WrittenOutput):
             raise ValueError(
                 f"weights are {self.weights.shape}, but {len(self.words)} words need as many grids"
             )
-        if not np.allclose(self.weights.sum(axis=(1, 2)), 1, atol=1e-3):  # NaN fails too
+        if not np.allclose(self.weights.sum(axis=(1, 2)), 1, atol=TOLERANCE):  # NaN fails too
             raise ValueError("the weights of each word must sum to one")
 
     @property
@@ -231,7 +224,7 @@ class WordPlaces(WrittenOutput):
 
     def peaks(self) -> list[tuple[int, int]]:
         """The row and the column that each word looked at most."""
-        return [divmod(int(each.argmax()), self.grid[1]) for each in self.weights]
+        return [divmod(int(weights.argmax()), self.grid[1]) for weights in self.weights]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -241,6 +234,23 @@ class WordPlaces(WrittenOutput):
             "grid": list(self.grid),
             "attention": self.weights.tolist(),
         }
+
+    def in_words(self, starts: Sequence[bool]) -> "WordPlaces":
+        """The same for whole words, where `words` are tokens; the starts are True for tokens that
+        begin a word. A word looks where its tokens look on average."""
+        first = first_tokens(starts, len(self.words))
+        sizes = np.diff([*first, len(self.words)])[:, None, None]
+
+        def merged(weights: Doubles) -> Doubles:
+            mean: Doubles = np.add.reduceat(weights, first, axis=-3) / sizes
+            return mean  # (…, W, rows, columns)
+
+        return replace(
+            self,
+            words=spelled(self.words, first),
+            weights=merged(self.weights),
+            heads=None if self.heads is None else merged(self.heads),
+        )
 
     def text(self) -> str:
         """One line for each word: where it looked most, and its share there."""
@@ -254,28 +264,7 @@ class WordPlaces(WrittenOutput):
         return "\n".join(lines)
 
 
-def in_words(found: WordPlaces, starts: Sequence[bool]) -> WordPlaces:
-    """The same for whole words, where `words` are tokens; the starts are True for tokens that begin
-    a word. A word looks where its tokens look on average."""
-    first = first_tokens(starts, len(found.words))
-    sizes = np.diff([*first, len(found.words)])[:, None, None]
-
-    def merged(weights: Weights) -> Weights:
-        mean: Weights = np.add.reduceat(weights, first, axis=-3) / sizes
-        return mean  # (…, W, rows, columns)
-
-    return replace(
-        found,
-        words=spelled(found.words, first),
-        weights=merged(found.weights),
-        heads=None if found.heads is None else merged(found.heads),
-    )
-
-
-# --- image attention ---
-# Where a model looked in an image, for pictures and programs.
-
-Array = npt.NDArray[np.floating[Any]]
+# --- which part of an image a label rests on ---
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,14 +276,14 @@ class ImageAttention(Looking):
     image: str
     """The name of the image."""
     pixels: Pixels
-    """(H, W, C): the image in its own size."""
-    weights: Array
+    """The image in its own size."""
+    weights: Floats
     """(rows, columns), all of which sum to one."""
     label: str
     """The label that the model gave it."""
     score: float
     """The probability of that label."""
-    heads: list[Array] | None = None
+    heads: list[Floats] | None = None
     """(H, rows, columns) of every layer, if they are known."""
     notes: tuple[str, ...] = ()
 

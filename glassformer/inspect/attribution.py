@@ -1,7 +1,7 @@
 """Which tokens a prediction rests on: attention, and opinions that do not rest on attention.
 
     attention               mean of A over layers and heads, at the place of the prediction
-    rollout                 A followed from the last layer to the first (`rollout.py`)
+    rollout                 A followed from the last layer to the first (`places.py`)
     attention × gradient    Σ A · ∂f/∂A over layers, heads and queries
     integrated gradients    (x − b) · ∫ ∂f(b + α (x − b))/∂x dα        α from 0 to 1
     left out                f(x) − f(x with b in place of this token)
@@ -11,6 +11,9 @@ before the first layer, and b, the baseline, is the mean of all vectors of the v
 that is none in particular. Positions stay. Of an image, x are the pixels, the tokens its patches,
 and b has the mean colour of the image everywhere. The integrated gradients of all tokens sum to
 f(x) − f(b); how far the numerical integral is from that is its error (Sundararajan et al., 2017).
+
+A model is asked about other inputs: `Inputs` runs it on vectors or pixels in place of its own, and
+is all that the methods know of it.
 """
 
 from abc import ABC, abstractmethod
@@ -21,27 +24,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from glassformer.errors import UsageError
+from glassformer.inspect import Flags, Floats
 from glassformer.inspect.inspection import CROSS, Inspection, Stream, Subject
 from glassformer.inspect.places import rolled_out
 from glassformer.nn.observe import Change, Tap, changing
 
-# --- token vectors ---
-# A model as a function of what its tokens are made of: their vectors before the first layer, or
-# the pixels of an image.
+# --- a model as a function of what its tokens are made of ---
 #
 #     f: (B, T, D) of each stream → log-probabilities of all predictions      (B, P, C)
 #     f: (B, C, H, W)             → the same
-#
-# Vectors that are put in place of those that the model looks up let it be asked what it would
-# predict
-# for something between two tokens, or for no token in particular.
 
 AT_ONCE = 2048  # tokens in one pass
+MEAN_VECTOR, MEAN_COLOUR = "the mean of all token vectors", "the mean colour of the image"
+
 
 Explained = Sequence[tuple[int, int]]
 """Predictions and the token of each whose log-probability is explained."""
@@ -57,20 +56,16 @@ class Inputs(ABC):
     """b, in the same shape."""
 
     @property
-    def streams(self) -> Sequence[Stream]:
-        return self.subject.streams
-
-    @property
     def num_tokens(self) -> int:
-        """Of all streams."""
-        return sum(len(stream.tokens) for stream in self.streams)
+        """The number of tokens of all streams."""
+        return sum(len(stream.tokens) for stream in self.subject.streams)
 
     @abstractmethod
     def logprobs(self, vectors: Sequence[Tensor]) -> Tensor:
         """Other inputs, of several rows → (B, P, C)."""
 
     @abstractmethod
-    def by_token(self, values: Sequence[Tensor]) -> NDArray[np.floating[Any]]:
+    def by_token(self, values: Sequence[Tensor]) -> Floats:
         """(T,): the sum of values in the shape of the inputs, over rows and for each token."""
 
     @abstractmethod
@@ -85,11 +80,17 @@ class TokenVectors(Inputs):
     """f: the vectors of the tokens → log-probabilities."""
 
     def __init__(self, subject: Subject) -> None:
-        _check(subject)
-        self.subject = subject
-        tables = [stream.embedding.weight.detach() for stream in self.streams if stream.embedding]
+        streams = subject.streams
+        tables = [stream.embedding.weight.detach() for stream in streams if stream.embedding]
+        if subject.run_rows is None or len(tables) < len(streams):
+            remarks = "".join(f" ({remark})" for remark in subject.remarks)
+            raise UsageError(
+                f"{subject.model} does not read tokens only as a sequence of vectors, so nothing "
+                f"can be attributed to them{remarks}."
+            )
+        self.subject, self.run_rows = subject, subject.run_rows
         self.vectors = [
-            table[stream.ids][None] for table, stream in zip(tables, self.streams, strict=True)
+            table[stream.ids][None] for table, stream in zip(tables, streams, strict=True)
         ]  # (1, T, D) of each stream
         means = [table.double().mean(0).to(table) for table in tables]  # (D,)
         self.baseline = [
@@ -98,23 +99,21 @@ class TokenVectors(Inputs):
 
     def logprobs(self, vectors: Sequence[Tensor]) -> Tensor:
         """(B, T, D) of each stream → (B, P, C)."""
-        if self.subject.run_rows is None:
-            raise TypeError("the subject cannot run several rows")
-        with changing(feeding(self.streams, vectors)):
-            logits = self.subject.run_rows().double()
+        with changing(feeding(self.subject.streams, vectors)):
+            logits = self.run_rows().double()
         return logsigmoid(logits) if self.subject.has_several_labels else logits.log_softmax(-1)
 
-    def by_token(self, values: Sequence[Tensor]) -> NDArray[np.floating[Any]]:
-        return np.concatenate([each.sum(dim=(0, 2)).cpu().numpy() for each in values])
+    def by_token(self, values: Sequence[Tensor]) -> Floats:
+        return np.concatenate([of_stream.sum(dim=(0, 2)).cpu().numpy() for of_stream in values])
 
     def without(self, places: Tensor) -> list[Tensor]:
-        found, first = [], 0
+        inputs, first = [], 0
         for x, b in zip(self.vectors, self.baseline, strict=True):
             own = torch.arange(first, first + x.size(1), device=places.device)  # (T,)
             is_left_out = (places[:, None] == own)[..., None]  # (B, T, 1)
-            found.append(torch.where(is_left_out, b, x))  # (B, T, D)
+            inputs.append(torch.where(is_left_out, b, x))  # (B, T, D)
             first += x.size(1)
-        return found
+        return inputs
 
 
 class PixelPatches(Inputs):
@@ -139,21 +138,17 @@ class PixelPatches(Inputs):
         (images,) = vectors
         return self.input.run(images).double().log_softmax(-1)
 
-    def by_token(self, values: Sequence[Tensor]) -> NDArray[np.floating[Any]]:
+    def by_token(self, values: Sequence[Tensor]) -> Floats:
         (of_pixels,) = values  # (B, C, H, W)
         sums = of_pixels.sum(dim=(0, 1)).double()  # (H, W)
-        found = sums.new_zeros(self.num_tokens)
-        tokens: NDArray[np.floating[Any]]
-        tokens = found.index_add(0, self.patch.flatten(), sums.flatten()).cpu().numpy()
-        return tokens
+        tokens = sums.new_zeros(self.num_tokens)
+        of_tokens: Floats
+        of_tokens = tokens.index_add(0, self.patch.flatten(), sums.flatten()).cpu().numpy()
+        return of_tokens
 
     def without(self, places: Tensor) -> list[Tensor]:
         is_left_out = self.patch == places[:, None, None]  # (B, H, W)
         return [torch.where(is_left_out[:, None], self.baseline[0], self.vectors[0])]
-
-
-def inputs_of(subject: Subject) -> Inputs:
-    return TokenVectors(subject) if subject.pixels is None else PixelPatches(subject)
 
 
 def feeding(streams: Sequence[Stream], vectors: Sequence[Tensor]) -> dict[Tap, Change]:
@@ -166,40 +161,23 @@ def feeding(streams: Sequence[Stream], vectors: Sequence[Tensor]) -> dict[Tap, C
         tap = stream.embedding.tap
         rows[tap] = own if tap not in rows else torch.cat([rows[tap], own], dim=1)
 
-    def change_of(given: Tensor) -> Change:
-        place = 0
+    def reading(vectors: Tensor) -> Change:
+        position = 0
 
         def change(looked_up: Tensor) -> Tensor:  # (1, n, D), or (1, D) for a single token
-            nonlocal place
-            first, is_single = place, looked_up.dim() == 2
-            place += 1 if is_single else looked_up.size(1)
-            return given[:, first] if is_single else given[:, first:place]
+            nonlocal position
+            first, is_single = position, looked_up.dim() == 2
+            position += 1 if is_single else looked_up.size(1)
+            return vectors[:, first] if is_single else vectors[:, first:position]
 
         return change
 
-    return {tap: change_of(given) for tap, given in rows.items()}
+    return {tap: reading(vectors) for tap, vectors in rows.items()}
 
 
-def _check(subject: Subject) -> None:
-    has_vectors = all(stream.embedding is not None for stream in subject.streams)
-    if subject.run_rows is None or not has_vectors:
-        raise UsageError(
-            f"{subject.model} does not read tokens only as a sequence of vectors, so nothing can "
-            f"be attributed to them{''.join(f' ({each})' for each in subject.remarks)}."
-        )
-
-
-# --- attended tokens ---
-# How much a prediction attends to each token, and what that attention contributes to it.
-#
-#     attention               mean of A over layers and heads, at the place of the prediction
-#     rollout                 A followed from the last layer to the first (`rollout.py`)
-#     attention × gradient    Σ A · ∂f/∂A over layers, heads and queries
-#
+# --- attention, rollout, attention × gradient ---
 # The weights A are computed by the equation instead of the fused kernel, so that they have
 # gradients.
-
-Values = NDArray[np.floating[Any]]
 
 
 def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
@@ -214,7 +192,7 @@ def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
         return change
 
     layers = call.subject.head_groups.items()
-    groups = {name: [each.tap for each in group] for name, group in layers}
+    groups = {name: [attention.tap for attention in group] for name, group in layers}
     taps = [tap for group in groups.values() for tap in group]
     inputs = [x.clone().requires_grad_() for x in call.vectors]
     with torch.enable_grad(), changing({tap: keeping(tap) for tap in taps}):
@@ -223,7 +201,8 @@ def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
         name: torch.cat([weights[tap].detach() for tap in group]).double().cpu().numpy()
         for name, group in groups.items()
     }  # (L, H, T, S)
-    found: list[dict[str, Any]] = []
+    streams = call.subject.streams
+    results: list[dict[str, Any]] = []
     for place, id in explained:
         gradients = torch.autograd.grad(
             logprobs[place, id],
@@ -239,20 +218,19 @@ def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
             .numpy()
             for name, group in groups.items()
         }  # (L, H, S)
-        found.append(
+        products = {name: values.sum((0, 1)) for name, values in heads.items()}
+        results.append(
             {
-                "attention": _joined(call.streams, _at_once(call.subject, attention, place)),
-                "rollout": _joined(call.streams, _rolled_out(call.subject, attention, place)),
-                "attention_gradient": _joined(
-                    call.streams, {name: values.sum((0, 1)) for name, values in heads.items()}
-                ),
+                "attention": _joined(streams, _at_once(call.subject, attention, place)),
+                "rollout": _joined(streams, _rolled_out(call.subject, attention, place)),
+                "attention_gradient": _joined(streams, products),
                 "heads": heads,
             }
         )
-    return found
+    return results
 
 
-def _joined(streams: Sequence[Stream], values: dict[str, Values]) -> Values:
+def _joined(streams: Sequence[Stream], values: dict[str, Floats]) -> Floats:
     """(T,) of all streams: what is known of a stream, and of the attention of another to it."""
     parts = []
     memory = streams[-1].memory
@@ -270,30 +248,28 @@ def _rows_of(subject: Subject, place: int) -> list[int]:
     return positions if subject.read_at is None else [positions[at] for at in subject.read_at]
 
 
-def _at_once(subject: Subject, attention: dict[str, Values], place: int) -> dict[str, Values]:
+def _at_once(subject: Subject, attention: dict[str, Floats], place: int) -> dict[str, Floats]:
     """Where these positions look, on average over layers and heads; the last stream only."""
     rows, name = _rows_of(subject, place), subject.streams[-1].name
     shown = {key: attention[key] for key in (name, CROSS) if key in attention}
     return {key: weights[:, :, rows].mean((0, 1, 2)) for key, weights in shown.items()}
 
 
-def _rolled_out(subject: Subject, attention: dict[str, Values], place: int) -> dict[str, Values]:
+def _rolled_out(subject: Subject, attention: dict[str, Floats], place: int) -> dict[str, Floats]:
     means = {name: weights.mean(1) for name, weights in attention.items()}  # (L, T, S)
-    last = subject.streams[-1]
+    last, rows = subject.streams[-1], _rows_of(subject, place)
     shares = np.zeros(len(last.tokens))
-    shares[_rows_of(subject, place)] = 1 / len(_rows_of(subject, place))
+    shares[rows] = 1 / len(rows)
     own, memory = rolled_out(shares, means[last.name], means.get(CROSS))
-    found = {last.name: own}
+    contributions = {last.name: own}
     if memory is not None and last.memory is not None:
         within = means.get(last.memory)
-        found[last.memory] = memory if within is None else rolled_out(memory, within)[0]
-    return found
+        contributions[last.memory] = memory if within is None else rolled_out(memory, within)[0]
+    return contributions
 
 
-# --- attribution ---
+# --- attribution by all methods ---
 
-FEWEST_STEPS, MOST_STEPS = 16, 512  # of an integral: doubled until it is exact enough
-TOLERANCE = 1e-3  # of f(x) − f(b), or of one nat if that is less
 METHODS = {
     "attention": "mean attention",
     "rollout": "attention rollout",
@@ -305,7 +281,7 @@ METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """How much each token counts for one prediction, by each method. Values are those of the tokens
+    """How much each token counts for one prediction, by each method. Floats are those of the tokens
     of all streams, one stream after the other; (T,) each."""
 
     prediction: int
@@ -316,15 +292,15 @@ class Attribution:
     """f(x), its log-probability."""
     baseline_logprob: float
     """f(b)"""
-    integrated_gradients: Values
-    left_out: Values
+    integrated_gradients: Floats
+    left_out: Floats
     num_steps: int
     """Gradients in its integral."""
-    attention: Values | None = None
+    attention: Floats | None = None
     """None, like the next two, without layers of attention."""
-    rollout: Values | None = None
-    attention_gradient: Values | None = None
-    heads: dict[str, Values] | None = None
+    rollout: Floats | None = None
+    attention_gradient: Floats | None = None
+    heads: dict[str, Floats] | None = None
     """A · ∂f/∂A of each head, summed over the queries: (layers, heads, tokens attended to), by
     stream; "cross" is the attention to the source."""
 
@@ -334,13 +310,13 @@ class Attribution:
         return float(self.integrated_gradients.sum() - (self.logprob - self.baseline_logprob))
 
     @property
-    def methods(self) -> dict[str, Values]:
+    def methods(self) -> dict[str, Floats]:
         """The values by the name of their method, in the order of `METHODS`."""
-        found = {name: getattr(self, name) for name in METHODS}
-        return {name: values for name, values in found.items() if values is not None}
+        all_values = {name: getattr(self, name) for name in METHODS}
+        return {name: values for name, values in all_values.items() if values is not None}
 
     @property
-    def is_read(self) -> NDArray[np.bool_]:
+    def is_read(self) -> Flags:
         """(T,): tokens that the prediction can depend on. Those that come later have gradients of
         exactly zero."""
         return self.integrated_gradients != 0
@@ -354,16 +330,14 @@ class Attribution:
 
 
 def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> list[Attribution]:
-    """What each of these predictions rests on (default: the one in focus). What is found for one of
-    them does not depend on the others."""
+    """What each of these predictions rests on (default: the one in focus). The values of one do not
+    depend on the others."""
     subject = seen.subject
-    call = inputs_of(subject)
+    call = TokenVectors(subject) if subject.pixels is None else PixelPatches(subject)
     places = [subject.focus] if predictions is None else list(predictions)
     places = [place % len(seen.logits) for place in places]
     with torch.no_grad():
-        whole, baseline = (
-            call.logprobs(each)[0] for each in (call.vectors, call.baseline)
-        )  # (P, C)
+        whole, baseline = call.logprobs(call.vectors)[0], call.logprobs(call.baseline)[0]  # (P, C)
     explained = [(place, int(whole[place].argmax())) for place in places]
     integrals = _integrated_gradients(call, explained, whole - baseline)
     left_out = _left_out(call, explained, whole)
@@ -383,7 +357,7 @@ def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> 
     ]
 
 
-def _of_image(subject: Subject) -> dict[str, Values]:
+def _of_image(subject: Subject) -> dict[str, Floats]:
     """The rollout of a classifier of images, which knows how its vectors are pooled."""
     picture = subject.streams[0].picture
     if subject.rollout is None or picture is None:
@@ -393,16 +367,19 @@ def _of_image(subject: Subject) -> dict[str, Values]:
 
 # --- integrated gradients ---
 
+FEWEST_STEPS, MOST_STEPS = 16, 512  # of an integral: doubled until it is exact enough
+TOLERANCE = 1e-3  # of f(x) − f(b), or of one nat if that is less
+
 
 def _integrated_gradients(
     call: Inputs, explained: Explained, difference: Tensor
-) -> list[tuple[Values, int]]:
+) -> list[tuple[Floats, int]]:
     """(T,) for each prediction, and its number of steps. `difference` is f(x) − f(b), (P, C)."""
-    found: dict[int, tuple[Values, int]] = {}
+    results: dict[int, tuple[Floats, int]] = {}
     inexact, num_steps = list(range(len(explained))), FEWEST_STEPS
     while inexact:
         integrals = _integrals(call, [explained[number] for number in inexact], num_steps)
-        found |= {
+        results |= {
             number: (values, num_steps) for number, values in zip(inexact, integrals, strict=True)
         }
         num_steps *= 2
@@ -412,13 +389,13 @@ def _integrated_gradients(
         inexact = [
             number
             for number, total in totals.items()
-            if abs(found[number][0].sum() - total) > TOLERANCE * max(1.0, abs(total))
+            if abs(results[number][0].sum() - total) > TOLERANCE * max(1.0, abs(total))
         ]
-    return [found[number] for number in range(len(explained))]
+    return [results[number] for number in range(len(explained))]
 
 
-def _integrals(call: Inputs, explained: Explained, num_steps: int) -> list[Values]:
-    found: list[Values] = [np.zeros(call.num_tokens) for _ in explained]
+def _integrals(call: Inputs, explained: Explained, num_steps: int) -> list[Floats]:
+    integrals: list[Floats] = [np.zeros(call.num_tokens) for _ in explained]
     ways = [
         x - b for x, b in zip(call.vectors, call.baseline, strict=True)
     ]  # (1, T, D), or (1, C, H, W)
@@ -433,16 +410,16 @@ def _integrals(call: Inputs, explained: Explained, num_steps: int) -> list[Value
         ]
         with torch.enable_grad():
             logprobs = call.logprobs(inputs)  # (K, P, C)
-        for values, (place, id) in zip(found, explained, strict=True):
+        for values, (place, id) in zip(integrals, explained, strict=True):
             gradients = torch.autograd.grad(
                 (share * logprobs[:, place, id]).sum(), inputs, retain_graph=True
             )
             pairs = zip(gradients, ways, strict=True)
             values += call.by_token([gradient.double() * way for gradient, way in pairs])
-    return found
+    return integrals
 
 
-def _nodes(num_steps: int) -> tuple[Values, Values]:
+def _nodes(num_steps: int) -> tuple[Floats, Floats]:
     """Places α between 0 and 1, and the share of each in the integral: Gauss–Legendre for α = t³.
     Near b, where vectors are short and norms enlarge them, a model changes fastest."""
     nodes, weights = np.polynomial.legendre.leggauss(num_steps)
@@ -457,22 +434,21 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 # --- leaving a token out ---
 
 
-def _left_out(call: Inputs, explained: Explained, whole: Tensor) -> list[Values]:
-    found: Values = np.zeros((len(explained), call.num_tokens))
-    chosen = torch.tensor(explained, device=whole.device)  # (E, 2)
-    kept = whole[chosen[:, 0], chosen[:, 1]]  # (E,)
+def _left_out(call: Inputs, explained: Explained, whole: Tensor) -> list[Floats]:
+    differences: Floats = np.zeros((len(explained), call.num_tokens))
+    at, ids = torch.tensor(explained, device=whole.device).T  # (E,)
     for rows in _parts(call.num_tokens, call.rows_at_once()):
         places = torch.arange(rows.start, rows.stop, device=whole.device)  # (K,)
         with torch.no_grad():
-            logprobs = call.logprobs(call.without(places))[:, chosen[:, 0], chosen[:, 1]]  # (K, E)
-        found[:, rows] = (kept - logprobs).T.cpu().numpy()
-    return list(found)
+            logprobs = call.logprobs(call.without(places))[:, at, ids]  # (K, E)
+        differences[:, rows] = (whole[at, ids] - logprobs).T.cpu().numpy()
+    return list(differences)
 
 
-# --- comparing ---
+# --- comparing methods ---
 
 
-def rank_correlation(a: Values, b: Values) -> float | None:
+def rank_correlation(a: Floats, b: Floats) -> float | None:
     """Spearman's: 1 if both order alike, −1 if one reverses the other. None if one of them has no
     order."""
     first, second = _ranks(a), _ranks(b)
@@ -481,8 +457,8 @@ def rank_correlation(a: Values, b: Values) -> float | None:
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def _ranks(values: Values) -> Values:
+def _ranks(values: Floats) -> Floats:
     """From 1 for the smallest; equal values share the mean of their ranks."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Values = (counts.cumsum() - (counts - 1) / 2)[where]
+    ranks: Floats = (counts.cumsum() - (counts - 1) / 2)[where]
     return ranks

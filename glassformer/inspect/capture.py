@@ -1,11 +1,16 @@
-"""What a stack of blocks computes on an input, layer by layer, as plain arrays.
+"""What the layers of a model compute on an input, as plain arrays.
 
     with capturing(model.blocks) as seen:
         model(ids)
     seen.attention, seen.hidden                 (L, H, T, S), (N + 1, T, D)
 
+    with capturing_windows(model.layers) as seen:
+        model(pixels)
+    seen[2].weights, seen[2].places             (W, H, T, T), (W, T)
+
 The model runs as always. The weights are computed beside it, only for the layers asked for, and
-only the heads asked for are kept.
+only the heads asked for are kept. `map_of` shows vectors on a map of the two directions in which
+they differ most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,27 +19,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.errors import UsageError
+from glassformer.inspect import Array, Doubles, Floats, Ids
 from glassformer.nn.blocks import Stack
 from glassformer.nn.observe import listening
 from glassformer.nn.patches import Grid
 from glassformer.nn.windows import WindowAttention
 
-# --- capture ---
-
-Array = NDArray[np.float32]
-
 
 class Capture:
-    """What was heard, for the first row of the batch; L and H are the layers and heads asked for,
-    N all layers, G heads of keys and values."""
+    """What was heard, for the first row of the batch; L and H are the layers and heads asked
+    for."""
 
     def __init__(self, stack: Stack, layers: Sequence[int] | None, heads: Sequence[int] | None):
-        self.layers = chosen("layer", layers, len(stack))
-        self.heads = chosen("head", heads, stack.attentions[0].num_heads)
+        self.layers = select("layer", layers, len(stack))
+        self.heads = select("head", heads, stack.attentions[0].num_heads)
         self.weights: list[list[Tensor]] = []
         self.cross_weights: list[list[Tensor]] = []
         self.vectors: list[list[Tensor]] = []
@@ -96,16 +97,19 @@ def capturing(
     all_cross = stack.cross_attentions
     cross = [all_cross[layer] for layer in seen.layers] if all_cross else []
 
-    def some(weights: Tensor) -> Tensor:
+    def of_heads(weights: Tensor) -> Tensor:
         return weights[0, seen.heads].clone()  # a view would keep all heads in memory
 
+    def first_row(values: Tensor) -> Tensor:
+        return values[0]
+
     with (
-        listening([each.tap for each in own], some) as weights,
-        listening([each.tap for each in cross], some) as cross_weights,
-        listening([each.vectors for each in own], lambda each: each[0]) as vectors,
-        listening([each.vectors for each in cross], lambda each: each[0]) as cross_vectors,
-        listening([each.bias_tap for each in own[:1]]) as biases,
-        listening([stack.tap], lambda states: states[0]) as (states,),
+        listening([attention.tap for attention in own], of_heads) as weights,
+        listening([attention.tap for attention in cross], of_heads) as cross_weights,
+        listening([attention.vectors for attention in own], first_row) as vectors,
+        listening([attention.vectors for attention in cross], first_row) as cross_vectors,
+        listening([attention.bias_tap for attention in own[:1]]) as biases,
+        listening([stack.tap], first_row) as (states,),
     ):
         yield seen
     seen.weights, seen.cross_weights = weights, cross_weights
@@ -114,7 +118,7 @@ def capturing(
     seen.states = states[-len(stack) - 1 :]
 
 
-def chosen(what: str, numbers: Sequence[int] | None, count: int) -> list[int]:
+def select(what: str, numbers: Sequence[int] | None, count: int) -> list[int]:
     """The layers or heads asked for; None: all of them."""
     for number in numbers or ():
         if not 0 <= number < count:
@@ -129,24 +133,17 @@ def layer_names(count: int) -> list[str]:
 
 def stacks_of(model: nn.Module) -> dict[str, Stack]:
     """The stacks of blocks in a model, by the names of their places in it."""
-    return {name: each for name, each in model.named_modules() if isinstance(each, Stack)}
+    return {name: module for name, module in model.named_modules() if isinstance(module, Stack)}
 
 
 def _stacked(tensors: Sequence[Tensor]) -> Array:
-    return np.stack([each.float().cpu().numpy() for each in tensors])
+    return np.stack([tensor.float().cpu().numpy() for tensor in tensors])
 
 
-# --- window capture ---
-# What attention in windows computes on an image, layer by layer, as plain arrays.
-#
-#     with capturing_windows(model.layers) as seen:
-#         model(pixels)
-#     seen[2].weights, seen[2].places                 (W, H, T, T), (W, T)
-#
+# --- attention in windows of an image ---
 # Layers may have grids of different sizes. Queries, keys and values are in the order of the grid;
 # weights are kept window by window, since all others are zero.
 
-Numbers = NDArray[np.int64]
 WindowedLayer = tuple[WindowAttention, Grid]
 
 
@@ -158,9 +155,9 @@ class WindowLayer:
     """Which layer of the model it is."""
     heads: list[int]
     grid: Grid
-    places: Numbers
+    places: Ids
     """(W, T) the place of the grid at each position of each window; -1 is padding."""
-    regions: Numbers
+    regions: Ids
     """(W, T) positions of a window attend to each other if these numbers are equal."""
     weights: Array
     """(W, H, T, T), rows sum to one."""
@@ -188,27 +185,29 @@ def capturing_windows(
     heads: Sequence[int] | None = None,
 ) -> Iterator[list[WindowLayer]]:
     """Observe one call of a model inside the `with` block; the list is filled when it ends."""
-    numbers = chosen("layer", layers, len(model))
-    some = [model[number] for number in numbers]
-    chosen("head", heads, min(attention.num_heads for attention, _ in some))
-    found: list[WindowLayer] = []
+    numbers = select("layer", layers, len(model))
+    observed = [model[number] for number in numbers]
+    select("head", heads, min(attention.num_heads for attention, _ in observed))
+    captured: list[WindowLayer] = []
     with (
-        listening([attention.tap for attention, _ in some]) as weights,
-        listening([attention.vectors for attention, _ in some]) as vectors,
-        listening([attention.bias_tap for attention, _ in some]) as biases,
+        listening([attention.tap for attention, _ in observed]) as weights,
+        listening([attention.vectors for attention, _ in observed]) as vectors,
+        listening([attention.bias_tap for attention, _ in observed]) as biases,
     ):
-        yield found
-    for number, (attention, grid), seen, parts, bias in zip(
-        numbers, some, weights, vectors, biases, strict=True
+        yield captured
+    for number, (attention, grid), heard, parts, bias in zip(
+        numbers, observed, weights, vectors, biases, strict=True
     ):
-        if not seen:
+        if not heard:
             raise UsageError("the model did not run: there is nothing to show.")
-        own = chosen("head", heads, attention.num_heads)
-        kept = (seen[-1][0], *(each[0] for each in parts[-3:]), bias[-1])
-        found.append(_layer(number, own, attention, grid, *kept))
+        own = select("head", heads, attention.num_heads)
+        query, key, value = (part[0] for part in parts[-3:])
+        captured.append(
+            _window_layer(number, own, attention, grid, heard[-1][0], query, key, value, bias[-1])
+        )
 
 
-def _layer(
+def _window_layer(
     number: int,
     heads: list[int],
     attention: WindowAttention,
@@ -219,7 +218,8 @@ def _layer(
     value: Tensor,
     bias: Tensor,
 ) -> WindowLayer:
-    """From what was heard, in which windows are further heads: (W·H, T, …)."""
+    """The arrays of a layer from what was heard, in which windows are further heads:
+    (W·H, T, …)."""
     places = attention.places(grid).numpy()  # (W, T)
 
     def split(x: Tensor) -> Array:
@@ -249,14 +249,10 @@ def _layer(
     )
 
 
-# --- directions ---
-# The directions in which vectors differ most (PCA), and a map of the first two.
-
-Floats = NDArray[np.floating[Any]]
-Values = NDArray[np.float64]
+# --- a map of vectors (PCA) ---
 
 
-def main_directions(vectors: Floats) -> tuple[Values, float]:
+def main_directions(vectors: Floats) -> tuple[Doubles, float]:
     """The two directions (2, D) in which vectors (N, D) differ most, and their share of it all."""
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
     _, scales, directions = np.linalg.svd(centred, full_matrices=False)
@@ -266,7 +262,7 @@ def main_directions(vectors: Floats) -> tuple[Values, float]:
     return np.pad(directions[:2], [(0, missing), (0, 0)]), share
 
 
-def map_of(vectors: Floats) -> tuple[Values, float]:
+def map_of(vectors: Floats) -> tuple[Doubles, float]:
     """Vectors (…, D) on a map of these directions, (…, 2), and the share that it holds."""
     flat = vectors.reshape(-1, vectors.shape[-1]).astype(np.float64)
     directions, share = main_directions(flat)

@@ -1,7 +1,10 @@
-"""How much each head matters: switch it off and watch the output change.
+"""What heads and layers contribute: the effect of each head, the prediction of each layer (the
+lens), and the rules that the attention of a head follows.
 
-effect = KL(p with all heads ‖ p without this head)             of a prediction
-effect = 1 − cosine(v with all heads, v without this head)      of the vector of a text
+    effect = KL(p with all heads ‖ p without this head)             of a prediction
+    effect = 1 − cosine(v with all heads, v without this head)      of the vector of a text
+
+    logits = read_out(state after layer n)          (T, V)          the lens
 """
 
 from collections.abc import Callable, Sequence
@@ -9,17 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid, normalize
 
-from glassformer.inspect.capture import Array
+from glassformer.inspect import Array, Flags, Ids
+from glassformer.inspect.capture import WindowedLayer
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.observe import Tap, without_heads
-from glassformer.nn.patches import Grid
-from glassformer.nn.windows import WindowAttention
 
-# --- ablation ---
+# --- the effect of each head ---
 
 Heads = Sequence[Sequence[tuple[Tap, list[int]]]]
 """For each layer and head, what has to be switched off."""
@@ -41,15 +42,18 @@ def heads_of(attentions: Sequence[MultiHeadAttention]) -> Heads:
     return [[(each.tap, [head]) for head in range(each.num_heads)] for each in attentions]
 
 
-def heads_in_windows(layers: Sequence[tuple[WindowAttention, Grid]]) -> Heads:
+def heads_in_windows(layers: Sequence[WindowedLayer]) -> Heads:
     """Windows are computed as further heads: a head is switched off in all of them."""
-    found = []
+    switches = []
     for attention, grid in layers:
-        count, heads = len(attention.places(grid)), attention.num_heads
-        found.append(
-            [(attention.tap, list(range(head, count * heads, heads))) for head in range(heads)]
+        num_windows, heads = len(attention.places(grid)), attention.num_heads
+        switches.append(
+            [
+                (attention.tap, list(range(head, num_windows * heads, heads)))
+                for head in range(heads)
+            ]
         )
-    return found
+    return switches
 
 
 def head_effects(
@@ -97,38 +101,32 @@ def vector_effects(heads: Heads, vector_of: Callable[[], Tensor]) -> HeadEffects
 
 def _without_each(heads: Heads, measure: Callable[[], tuple[Tensor, ...]]) -> list[Array]:
     """(…, N, H) of each result (…) that is measured with one head switched off."""
-    rows = []
+    layers = []
     for switches in heads:
-        found = []
+        results = []
         for tap, places in switches:
             with without_heads({tap: places}):
-                found.append(torch.stack(measure()).float().cpu().numpy())  # (results, …)
-        rows.append(found)
-    table = np.full((len(rows), max(map(len, rows)), *rows[0][0].shape), np.nan, np.float32)
-    for layer, found in enumerate(rows):
-        table[layer, : len(found)] = found
+                results.append(torch.stack(measure()).float().cpu().numpy())  # (results, …)
+        layers.append(results)
+    table = np.full((len(layers), max(map(len, layers)), *layers[0][0].shape), np.nan, np.float32)
+    for layer, results in enumerate(layers):
+        table[layer, : len(results)] = results
     return list(np.moveaxis(table, (0, 1), (-2, -1)))
 
 
-# --- lens ---
-# The lens: what a model would predict if it stopped after each layer.
-#
-#     logits = read_out(state after layer n)          (T, V)
-#
+# --- the lens ---
 # The states of all layers live in one space, to which each block adds a little: so the part of the
 # model that turns the last state into a prediction can read the earlier ones too.
-
-ReadOut = Callable[[Tensor], Tensor]
 
 
 @torch.inference_mode()
 def lens(
     hidden: Array,
-    read_out: ReadOut,
+    read_out: Callable[[Tensor], Tensor],
     top: int,
     device: torch.device,
     has_several_labels: bool = False,
-) -> tuple[NDArray[np.int64], Array, Array]:
+) -> tuple[Ids, Array, Array]:
     """The `top` likeliest tokens after each layer, at each position, and their probabilities:
     two arrays (N + 1, T, top); and log Σ e^logit, (N + 1, T). `hidden` are the states
     (N + 1, T, D). `read_out` may return one prediction for all positions of a layer; then T is 1.
@@ -144,19 +142,14 @@ def lens(
     return np.stack(ids), np.stack(probabilities), np.stack(totals)
 
 
-# --- head patterns ---
-# What a head attends to, in a few numbers: how much of its attention follows a simple rule.
+# --- what a head attends to ---
+# How much of its attention follows a simple rule:
 #
-#     previous token     the one before            first token     the beginning of the text
-#     itself             the one that looks        next token      the one after, if it may look
-#     there
+#     previous token     the one before
+#     itself             the one that looks
+#     first token        the beginning of the text
 #     after the same     what followed the same token when it occurred before (an induction head)
-#
-# A number is a mean over the tokens for which the rule has an answer. `evenly` is what the same
-# rule
-# would give to a head that attends to everything it may see alike.
-
-Places = NDArray[np.bool_]
+#     next token         the one after, unless the model is causal
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +158,12 @@ class Pattern:
 
     name: str
     shares: Array
-    """(L, H) from 0 to 1."""
+    """(L, H) from 0 to 1: means over the tokens for which the rule has an answer."""
     evenly: float
+    """What the rule gives to a head that attends alike to everything it may see."""
 
 
-def rules_for(ids: Sequence[int], is_causal: bool) -> dict[str, Places]:
+def rules_for(ids: Sequence[int], is_causal: bool) -> dict[str, Flags]:
     """(T, T) for each rule: which keys it names for each query. Rules that have no answer for any
     token of the text are left out."""
     length = len(ids)
@@ -193,10 +187,10 @@ def head_patterns(attention: Array, ids: Sequence[int], is_causal: bool) -> list
     length = len(ids)
     seen = np.tri(length) if is_causal else np.ones((length, length))
     evenly = seen / seen.sum(-1, keepdims=True)
-    found = []
+    patterns = []
     for name, places in rules_for(ids, is_causal).items():
         has_answer = places.any(-1)  # (T)
         shares = (attention * places).sum(-1)[..., has_answer].mean(-1)  # (L, H)
         even = float((evenly * places).sum(-1)[has_answer].mean())
-        found.append(Pattern(name, shares.astype(np.float32), even))
-    return found
+        patterns.append(Pattern(name, shares.astype(np.float32), even))
+    return patterns

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from glassformer import __version__
 from glassformer.errors import UsageError
-from glassformer.inspect.capture import Array
+from glassformer.inspect import Array
 from glassformer.inspect.figures import (
     COLOURS,
     INK,

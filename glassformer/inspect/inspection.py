@@ -1,9 +1,10 @@
 """An input and what a model made of it, looked at from every side.
 
-    tokens → states after every layer → attention of every head → predictions
+    Subject → Inspection: tokens → states after every layer → attention of every head → predictions
 
-A predictor describes its model and its input as a `Subject`. The rest is the same for all models:
-GPT, BERT, translators, taggers and classifiers, of texts and of images.
+A predictor describes its model and its input as a `Subject`: what to run, and the sequences it
+reads or writes, each a `Stream` with its tokens and the blocks that read it. The rest is the same
+for all models: GPT, BERT, translators, taggers and classifiers, of texts and of images.
 """
 
 import math
@@ -16,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from glassformer.errors import UsageError
+from glassformer.inspect import Array, Ids
 from glassformer.inspect.capture import (
-    Array,
     Capture,
     WindowedLayer,
     WindowLayer,
@@ -43,6 +43,7 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Block, Stack
 from glassformer.nn.layers import Embedding
 from glassformer.nn.observe import Tap, listening
+from glassformer.nn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from glassformer.tables import aligned, html_notes, html_table
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted, percent, shortened
@@ -51,8 +52,7 @@ if TYPE_CHECKING:
     from glassformer.inspect.over_time import OverTime
 
 
-# --- subject ---
-# A model with an input, as a predictor describes it to those who look inside.
+# --- a model with an input ---
 
 CROSS = "cross"  # attention of a decoder to its source
 Predicts = Literal["next", "same", "whole", "vector"]
@@ -117,7 +117,7 @@ class PixelInput:
     run: Callable[[Tensor], Tensor]
     """The logits of all predictions, (B, P, C), for other images (B, C, H, W)."""
     num_weights: int
-    """Of the model, to foresee how long that takes."""
+    """The parameters of the model, to foresee how long that takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +204,13 @@ class Subject:
     def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
         """The layers of attention within each stream, by its name, and those of the last stream to
         another one (CROSS)."""
-        found = {
-            each.name: each.stack.attentions for each in self.streams if each.stack is not None
+        groups = {
+            stream.name: stream.stack.attentions
+            for stream in self.streams
+            if stream.stack is not None
         }
         last = self.streams[-1].stack
-        return found | ({CROSS: last.cross_attentions} if last and last.cross_attentions else {})
+        return groups | ({CROSS: last.cross_attentions} if last and last.cross_attentions else {})
 
     @property
     def name_of_token(self) -> Callable[[int], str]:
@@ -250,13 +252,36 @@ class Subject:
 
 def _unknown_words(stream: Stream) -> str:
     unknown = None if stream.tokenizer is None else stream.tokenizer.unknown
-    number = 0 if unknown is None else stream.ids.count(unknown)
-    if not number:
+    count = 0 if unknown is None else stream.ids.count(unknown)
+    if not count:
         return ""
-    return f"{number} of the {len(stream.ids)} tokens of the {stream.name} are unknown to the model"
+    return f"{count} of the {len(stream.ids)} tokens of the {stream.name} are unknown to the model"
 
 
-# --- inspection ---
+@torch.inference_mode()
+def position_vectors(
+    positions: nn.Module | None, length: int, width: int, device: torch.device
+) -> Tensor | None:
+    """(T, D) what is added at each position; None: nothing, as for rotary positions."""
+    add = getattr(positions, "add", None)
+    if add is None:
+        return None
+    places = torch.arange(length, device=device)
+    vectors: Tensor = add(torch.zeros(length, width, device=device), places).float()
+    return vectors if vectors.any() else None
+
+
+def adds_vectors(positions: nn.Module | None) -> bool:
+    """Whether the vector of a position is added to its token."""
+    return isinstance(positions, LearnedPositions | SinusoidalPositions)
+
+
+def is_rotary(model: nn.Module) -> bool:
+    """Whether positions rotate queries and keys."""
+    return any(isinstance(module, RotaryPositions) for module in model.modules())
+
+
+# --- what the model computed ---
 
 TOP = 10  # likely tokens or labels of each prediction
 
@@ -279,7 +304,7 @@ class Prediction:
     actual: str | None = None
     """The token that is there; None if that is not known."""
     logprob: float | None = None
-    """Of that token."""
+    """The log-probability of that token."""
 
 
 class Inspection:
@@ -293,7 +318,7 @@ class Inspection:
         heads: Sequence[int] | None = None,
     ) -> None:
         """`layers` and `heads` limit the attention that is kept (default: all)."""
-        layers, heads = _numbers(layers, "layers"), _numbers(heads, "heads")
+        layers, heads = _listed(layers, "layers"), _listed(heads, "heads")
         self.subject = subject
         self._captures: dict[str, Capture] = {}
         self._windows: dict[str, list[WindowLayer]] = {}
@@ -365,8 +390,8 @@ class Inspection:
         if not self._memory:
             return None
         # A recurrent decoder is heard once for every token, and has one head: (B, 1, S) each.
-        layers = [torch.cat([each[0] for each in heard]) for heard in self._memory]  # (T, S)
-        return np.stack([each[None].float().cpu().numpy() for each in layers])
+        layers = [torch.cat([step[0] for step in heard]) for heard in self._memory]  # (T, S)
+        return np.stack([weights[None].float().cpu().numpy() for weights in layers])
 
     @property
     def hidden(self) -> Array:
@@ -380,16 +405,19 @@ class Inspection:
         """One for each position, or one for the whole input."""
         logprobs = self.logprobs
         best = logprobs.topk(min(TOP, logprobs.size(-1)))
-        found = []
+        name_of = self.subject.name_of
+        predictions = []
         for row, (ids, values) in enumerate(
             zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
         ):
-            options = [
-                Likely(self.subject.name_of(id), p) for id, p in zip(ids, values, strict=True)
-            ]
+            options = [Likely(name_of(id), p) for id, p in zip(ids, values, strict=True)]
             position = None if self.subject.predicts == "whole" else row
-            found.append(Prediction(position, options, *self._actual(row, logprobs[row])))
-        return found
+            actual = self.subject.actual[row]
+            is_there = (
+                (None, None) if actual is None else (name_of(actual), float(logprobs[row, actual]))
+            )
+            predictions.append(Prediction(position, options, *is_there))
+        return predictions
 
     @property
     def logprobs(self) -> Tensor:
@@ -404,10 +432,6 @@ class Inspection:
         if not self.predictions:
             raise UsageError(f"this {self.subject.model} has no output layer and predicts nothing.")
         return self.predictions[self.subject.focus]
-
-    def _actual(self, row: int, logprobs: Tensor) -> tuple[str | None, float | None]:
-        id = self.subject.actual[row]
-        return (None, None) if id is None else (self.subject.name_of(id), float(logprobs[id]))
 
     @cached_property
     def lens(self) -> list[list[list[Likely]]]:
@@ -429,12 +453,12 @@ class Inspection:
         return self._lens[2]
 
     @cached_property
-    def _lens(self) -> tuple[NDArray[np.int64], Array, Array]:
+    def _lens(self) -> tuple[Ids, Array, Array]:
         read_out = self.subject.read_out
         if read_out is None:
             raise UsageError(f"the layers of {self.subject.model} cannot be read out one by one.")
-        several = self.subject.has_several_labels
-        return lens(self.hidden, read_out, TOP, self._stack_device, several)
+        device = next(self._stack.parameters()).device
+        return lens(self.hidden, read_out, TOP, device, self.subject.has_several_labels)
 
     @property
     def _stack(self) -> Stack:
@@ -443,16 +467,12 @@ class Inspection:
             raise TypeError("a stream with a capture has a stack")
         return self.stream.stack
 
-    @property
-    def _stack_device(self) -> torch.device:
-        return next(self._stack.parameters()).device
-
     def effects(self, prediction: int | slice | None = None, of: str | None = None) -> HeadEffects:
         """How one prediction changes without each head (default: the one in focus), or each of a
         slice of them, or the vector of the input, if nothing is predicted. `of` is the stream whose
         heads are meant, or "cross" (default: the last stream)."""
         subject = self.subject
-        place = subject.focus if prediction is None else prediction
+        rows = subject.focus if prediction is None else prediction
         if of is not None:
             heads = heads_of(self.head_groups[of])
         elif self.stream.windows:
@@ -461,7 +481,7 @@ class Inspection:
             heads = heads_of(self._stack.attentions)
         if self.vector is not None:
             return vector_effects(heads, lambda: subject.run()[0])
-        return head_effects(heads, lambda: subject.run()[place], subject.has_several_labels)
+        return head_effects(heads, lambda: subject.run()[rows], subject.has_several_labels)
 
     @property
     def head_groups(self) -> dict[str, list[MultiHeadAttention]]:
@@ -471,31 +491,31 @@ class Inspection:
 
     def as_json(self) -> dict[str, Any]:
         """Every number behind the pictures, unrounded."""
-        found = self.subject.as_json()
-        found["predictions"] = [asdict(prediction) for prediction in self.predictions]
+        data = self.subject.as_json()
+        data["predictions"] = [asdict(prediction) for prediction in self.predictions]
         if self.vector is not None:
-            found["vector"] = self.vector.tolist()
+            data["vector"] = self.vector.tolist()
         if self.has_layers:
             capture = self.capture()
-            found |= {"layers": capture.layers, "heads": capture.heads}
-            found["attention"] = capture.attention.tolist()
+            data |= {"layers": capture.layers, "heads": capture.heads}
+            data["attention"] = capture.attention.tolist()
         elif windows := self.windows():
-            found["windows"] = [each.as_json() for each in windows]
+            data["windows"] = [layer.as_json() for layer in windows]
         if self.subject.rollout is not None:
-            found["rollout"] = self.subject.rollout().tolist()
+            data["rollout"] = self.subject.rollout().tolist()
         if self.subject.contributions is not None:
-            found["contributions"] = self.subject.contributions.tolist()
+            data["contributions"] = self.subject.contributions.tolist()
         for stream in self.subject.streams:
-            found |= {} if stream.picture is None else stream.picture.as_json()
+            data |= {} if stream.picture is None else stream.picture.as_json()
         for stream in self.subject.streams[:-1]:
-            found[f"{stream.name}_tokens"] = stream.tokens
+            data[f"{stream.name}_tokens"] = stream.tokens
             if stream.name in self._captures:
-                found[f"{stream.name}_attention"] = self._captures[stream.name].attention.tolist()
+                data[f"{stream.name}_attention"] = self._captures[stream.name].attention.tolist()
         if (cross := self.cross_attention) is not None:
-            found["cross_attention"] = cross.tolist()
+            data["cross_attention"] = cross.tolist()
         if self.contexts is not None:
-            found["contexts"] = self.contexts.as_json()
-        return found
+            data["contexts"] = self.contexts.as_json()
+        return data
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -509,11 +529,11 @@ class Inspection:
 
     def __repr__(self) -> str:
         """What there is, in a line, and the notes."""
-        number = len(self.tokens)
-        parts = [repr(shortened(self.subject.text, 60)), counted(number, "token")]
+        length = len(self.tokens)
+        parts = [repr(shortened(self.subject.text, 60)), counted(length, "token")]
         if self.has_layers:
             capture = self.capture()
-            parts.append(f"attention {(len(capture.layers), len(capture.heads), number, number)}")
+            parts.append(f"attention {(len(capture.layers), len(capture.heads), length, length)}")
             parts.append(f"hidden {(len(capture.states), *capture.states[0].shape)}")
         if self.vector is not None:
             parts.append(f"vector {self.vector.shape}")
@@ -521,7 +541,7 @@ class Inspection:
             best = self.focused.options[0]
             parts.append(counted(len(self.predictions), "prediction"))
             parts.append(f"likeliest {best.token!r} {percent(best.probability)}")
-        notes = (f"\nnote: {each}" for each in self.notes)
+        notes = (f"\nnote: {note}" for note in self.notes)
         return f"Inspection({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
 
     def _repr_html_(self) -> str:
@@ -542,30 +562,29 @@ class Inspection:
             pairs = zip(self.tokens, alike, strict=True)
             names = ["token", "cosine of its last state and the vector of the text"]
             return names, [[repr(token), f"{value:.3f}"] for token, value in pairs]
-        known_as = {"next": "what comes next, and its probability"}
-        names = [
-            "token",
-            "prediction",
-            known_as.get(self.subject.predicts, "what is there, and its probability"),
-        ]
+        what = "comes next" if self.subject.predicts == "next" else "is there"
+        names = ["token", "prediction", f"what {what}, and its probability"]
         rows = []
-        for each in self.predictions:
+        for prediction in self.predictions:
+            position, logprob = prediction.position, prediction.logprob
             whole = f"the whole {self.subject.input_name}"
-            place = whole if each.position is None else repr(self.tokens[each.position])
+            place = whole if position is None else repr(self.tokens[position])
             best = ", ".join(
-                f"{one.token!r} {percent(one.probability)}" for one in each.options[:3]
+                f"{option.token!r} {percent(option.probability)}"
+                for option in prediction.options[:3]
             )
-            known = (
-                "" if each.logprob is None else f"{each.actual!r} {percent(math.exp(each.logprob))}"
+            actual = (
+                "" if logprob is None else f"{prediction.actual!r} {percent(math.exp(logprob))}"
             )
-            rows.append([place, best, known])
+            rows.append([place, best, actual])
         return names, rows
 
 
-def _numbers(chosen: Sequence[int] | int | None, what: str) -> list[int] | None:
-    if chosen is None:
+def _listed(numbers: Sequence[int] | int | None, what: str) -> list[int] | None:
+    """Layers or heads as a user may pass them: a number, a list, or None for all."""
+    if numbers is None:
         return None
-    found = [chosen] if isinstance(chosen, int) else list(chosen)
-    if not found or not all(isinstance(each, int) for each in found):
+    listed = [numbers] if isinstance(numbers, int) else list(numbers)
+    if not listed or not all(isinstance(number, int) for number in listed):
         raise UsageError(f"{what} is a list of numbers, counted from 0, or None for all of them.")
-    return found
+    return listed

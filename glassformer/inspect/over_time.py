@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from glassformer.errors import UsageError
-from glassformer.inspect.capture import Array
+from glassformer.inspect import Array
 from glassformer.inspect.heads import Pattern, head_patterns
 from glassformer.inspect.inspection import Inspection, Prediction, Subject
 from glassformer.tables import aligned, html_notes, html_table

@@ -1,4 +1,4 @@
-"""Where a model looked: attention of one layer, or rolled out over all of them.
+"""The places of an image: where a model looked, which tokens they are, and images that it painted.
 
     attention   a = p · A                              one layer: what its places take from others
     rollout     p ← (p + p · A) / 2   layer by layer   from the last layer to the first
@@ -11,9 +11,6 @@ at the first layer is how much each patch of the image contributed.
 A text is followed in the same way, from the position of a prediction to the tokens (`rolled_out`).
 A decoder passes on half of what reaches its attention to the source, which the encoder's layers
 follow further.
-
-In an image, attention may be confined to windows; `LayerAttention.places` says which place is
-where. All arrays are plain numpy.
 """
 
 from collections.abc import Sequence
@@ -22,25 +19,20 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from glassformer.inspect import Floats, Ids, Pixels
 from glassformer.nn.patches import Grid
 from glassformer.wording import counted
-
-# --- rollout ---
-
-Array = npt.NDArray[np.floating[Any]]
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class LayerAttention:
     """The attention of a layer for one image, in windows; a layer without windows has one."""
 
-    weights: Array
+    weights: Floats
     """(W, H, T, T): of each window and head; rows sum to one."""
-    places: Numbers
+    places: Ids
     """(W, T): the place of each position of a window; -1 is padding."""
     grid: Grid
     """Rows and columns of its places."""
@@ -51,30 +43,30 @@ class LayerAttention:
     def num_places(self) -> int:
         return self.num_extra + self.grid[0] * self.grid[1]
 
-    def attended(self, shares: Array) -> Array:
+    def attended(self, shares: Floats) -> Floats:
         """(H, N): how much of each place the others take, if they count by `shares` (N,)."""
-        counted = np.where(self.places < 0, 0, shares[self.places])  # (W, T)
-        taken = np.einsum("wq,whqk->hwk", counted, self.weights)  # (H, W, T)
-        found = np.zeros((self.weights.shape[1], self.num_places + 1))
-        for head, values in zip(found, taken, strict=True):
-            np.add.at(head, self.places, values)  # padding is at -1, the last one
-        return found[:, :-1]
+        queries = np.where(self.places < 0, 0, shares[self.places])  # (W, T)
+        keys = np.einsum("wq,whqk->hwk", queries, self.weights)  # (H, W, T)
+        totals = np.zeros((self.weights.shape[1], self.num_places + 1))
+        for total, values in zip(totals, keys, strict=True):
+            np.add.at(total, self.places, values)  # padding is at -1, the last one
+        return totals[:, :-1]
 
 
-def attention_maps(layers: Sequence[LayerAttention], pooled: Array) -> list[Array]:
+def attention_maps(layers: Sequence[LayerAttention], pooled: Floats) -> list[Floats]:
     """(H, rows, columns) for each layer: what is looked at by the places that count. In the last
     grid these are the pooled ones; in finer grids all places count the same."""
-    found = []
+    maps = []
     for layer in layers:
         is_last = layer.num_places == len(pooled)
         shares = pooled if is_last else np.full(layer.num_places, 1 / layer.num_places)
-        found.append(np.stack([_on_grid(head, layer) for head in layer.attended(shares)]))
-    return found
+        maps.append(np.stack([_on_grid(head, layer) for head in layer.attended(shares)]))
+    return maps
 
 
-def rollout(layers: Sequence[LayerAttention], pooled: Array) -> Array:
+def rollout(layers: Sequence[LayerAttention], pooled: Floats) -> Floats:
     """(rows, columns) of the first layer: how much each place contributed to the pooled vector."""
-    shares: Array = np.asarray(pooled, dtype=np.float64)
+    shares: Floats = np.asarray(pooled, dtype=np.float64)
     for number in reversed(range(len(layers))):
         layer = layers[number]
         shares = (shares + layer.attended(shares).mean(axis=0)) / 2
@@ -84,12 +76,12 @@ def rollout(layers: Sequence[LayerAttention], pooled: Array) -> Array:
 
 
 def rolled_out(
-    shares: Array, attention: Array, cross: Array | None = None
-) -> tuple[Array, Array | None]:
+    shares: Floats, attention: Floats, cross: Floats | None = None
+) -> tuple[Floats, Floats | None]:
     """How much each token contributed to the last states of a text, which count by `shares` (T,),
     and how much each position of a source, if there is one. The weights, (L, T, T) and (L, T, S),
     are means over the heads; all contributions together sum to one."""
-    own: Array = np.asarray(shares, dtype=np.float64)
+    own: Floats = np.asarray(shares, dtype=np.float64)
     memory = None if cross is None else np.zeros(cross.shape[-1])
     for number in reversed(range(len(attention))):
         if cross is not None and memory is not None:  # comes after self-attention in a block
@@ -99,32 +91,34 @@ def rolled_out(
     return own, memory
 
 
-def spread(coarse: Array, grid: Grid) -> Array:
+def spread(coarse: Floats, grid: Grid) -> Floats:
     """What counts on a coarse grid, divided equally among the places of a finer one."""
     rows, columns = (
-        np.arange(fine) // -(-fine // side) for fine, side in zip(grid, coarse.shape, strict=True)
+        np.arange(count) // -(-count // side)
+        for count, side in zip(grid, coarse.shape, strict=True)
     )  # merging pads at the end, so the last coarse place may stand for fewer
     sizes = np.outer(*map(np.bincount, (rows, columns)))
-    found: Array = (coarse / sizes)[np.ix_(rows, columns)]
-    return found
+    fine: Floats = (coarse / sizes)[np.ix_(rows, columns)]
+    return fine
 
 
-def _on_grid(values: Array, layer: LayerAttention) -> Array:
+def _on_grid(values: Floats, layer: LayerAttention) -> Floats:
     """(rows, columns), without the extra positions; the sum is one."""
     places = values[layer.num_extra :].reshape(layer.grid)
     return places / max(float(places.sum()), 1e-300)
 
 
-# --- picture ---
-# An image whose places are the tokens of a model: patches, or single pixels.
-#
-# class  0   1   2      tokens before the places (`num_extra`), then the places in raster order
-#        3   4   5
+# --- an image whose places are tokens ---
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """An image as a page shows it, and how its places and tokens belong together."""
+    """An image as a page shows it, and how its places and tokens belong together. A stream that has
+    one is drawn as maps over the image.
+
+        class  0   1   2      tokens before the places (`num_extra`), then the places: patches or
+               3   4   5      single pixels, row by row
+    """
 
     name: str
     """What the user calls it: the name of a file."""
@@ -166,10 +160,7 @@ class Picture:
         return {"size": list(self.size), "grid": list(self.grid)}
 
 
-# --- paintings ---
-# Images that a model painted, for pictures and programs.
-
-Pixels = npt.NDArray[np.uint8]
+# --- painted images ---
 
 
 @dataclass(frozen=True)
@@ -187,16 +178,16 @@ class Completed:
     @property
     def given(self) -> Pixels:
         """The original without the rows that were to be painted: they are grey."""
-        kept = self.original.copy()
-        kept[self.num_rows :] = 128
-        return kept
+        pixels = self.original.copy()
+        pixels[self.num_rows :] = 128
+        return pixels
 
     def as_json(self) -> dict[str, Any]:
         return {
             "image": self.name,
             "num_rows": self.num_rows,
             "original": self.original.tolist(),
-            "completions": [each.tolist() for each in self.paintings],
+            "completions": [painting.tolist() for painting in self.paintings],
         }
 
 
@@ -213,16 +204,17 @@ class Paintings:
     def rows(self) -> list[tuple[str, list[Pixels]]]:
         """For a picture of completions: a name, the original, what was given, the paintings."""
         return [
-            (each.name, [each.original, each.given, *each.paintings]) for each in self.completed
+            (image.name, [image.original, image.given, *image.paintings])
+            for image in self.completed
         ]
 
     def as_json(self) -> dict[str, Any]:
         if self.completed:
-            return {"completed": [each.as_json() for each in self.completed]}
-        return {"images": [each.tolist() for each in self.images]}
+            return {"completed": [image.as_json() for image in self.completed]}
+        return {"images": [image.tolist() for image in self.images]}
 
     def text(self) -> str:
         if self.completed:
-            each = len(self.completed[0].paintings)
-            return f"{counted(len(self.completed), 'image')}, {counted(each, 'completion')} each"
+            per_image = counted(len(self.completed[0].paintings), "completion")
+            return f"{counted(len(self.completed), 'image')}, {per_image} each"
         return counted(len(self.images), "image")

@@ -13,7 +13,8 @@ from torch import nn
 
 from glassformer import __version__
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.inspect.capture import Array, Capture, WindowLayer, map_of
+from glassformer.inspect import Array
+from glassformer.inspect.capture import Capture, WindowLayer, map_of
 from glassformer.inspect.history import history_data
 from glassformer.inspect.inspection import Inspection, Stream
 from glassformer.inspect.live import LIVE_SCRIPTS, live
@@ -22,12 +23,13 @@ from glassformer.inspect.story_data import (
     attribution_data,
     contributions_of,
     effects_of,
-    embedding_facts,
+    embeddings_of,
     layer_in_windows,
     packed,
     picture_of,
+    spelling,
 )
-from glassformer.inspect.words import Contexts, spelling
+from glassformer.inspect.words import Contexts
 from glassformer.nn.blocks import Block
 from glassformer.wording import an
 
@@ -127,7 +129,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "predictions": [asdict(each) for each in seen.predictions],
         "distributions": _distributions(seen),
         "totals": _totals(seen),
-        "embeddings": _embeddings(seen),
+        "embeddings": embeddings_of(subject),
         "focus": subject.focus % max(1, len(seen.predictions)),
         "first_token": subject.first_token,
         "labels": list(subject.labels),
@@ -285,14 +287,6 @@ def _totals(seen: Inspection) -> list[float] | None:
         return None
     most = seen.logits.max(-1).astype(np.float64)  # (P,)
     return list(most + np.log(np.exp(seen.logits - most[:, None]).sum(-1)))
-
-
-def _embeddings(seen: Inspection) -> dict[str, Any] | None:
-    found = embedding_facts(seen.subject)
-    if found is not None:
-        found |= {name: packed(found[name]) for name in ("vectors", "mean", "directions")}
-        found["entry"] = asdict(seen.subject.entry)
-    return found
 
 
 def _path(hidden: Array) -> dict[str, Any]:

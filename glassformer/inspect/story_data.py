@@ -1,32 +1,118 @@
-"""What a page shows of an image: the picture with its grid, and attention in windows of it."""
+"""What the chapters of a story are drawn from: plain data, as small as a page needs it.
+
+    tokens         bytes and merges of a text, or the image whose places they are
+    embeddings     neighbours of each token, a map of them, their positions
+    layers         attention in windows of an image, the effect of each head
+    prediction     what each token contributes, and what predictions rest on
+
+What takes long is limited: long texts and large models get less of it, or nothing.
+"""
 
 import base64
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from glassformer.errors import UsageError
-from glassformer.inspect.attribution import METHODS, Attribution, attributions
-from glassformer.inspect.capture import Array, WindowLayer, main_directions, map_of
+from glassformer.inspect import Floats
+from glassformer.inspect.attribution import (
+    MEAN_COLOUR,
+    MEAN_VECTOR,
+    METHODS,
+    Attribution,
+    attributions,
+)
+from glassformer.inspect.capture import WindowLayer, main_directions, map_of
 from glassformer.inspect.heads import HeadEffects
-from glassformer.inspect.inspection import Inspection, Stream, Subject
-from glassformer.inspect.text_views import BASELINE
-from glassformer.nn.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from glassformer.inspect.inspection import Inspection, Stream, Subject, position_vectors
+from glassformer.inspect.places import Picture
+from glassformer.text.portable import does_merge, merges_of, num_merges
+from glassformer.text.tokenizers import Tokenizer, bytes_of, readable_bytes
 
-# --- embeddings ---
-# Where tokens lie before the first layer: their neighbours, a map of them, and their positions.
+# --- arrays as a page carries them ---
+# A page rounds JSON numbers to six digits. So what needs all its digits, or is large, is bytes in
+# base64.
+
+MOST_EXACT = 2**16  # numbers, up to which an array is carried as float32
+
+
+def packed(values: Floats, dtype: Any = None) -> dict[str, Any]:
+    """An array as the page reads it: float32, so that sums that are written out have the digits of
+    the model. Large arrays are float16, which keeps three digits and suffices for a picture,
+    unless they have extreme values."""
+    if dtype is None:
+        is_large = values.size > MOST_EXACT
+        fits = np.abs(values).max(initial=0) <= np.finfo(np.float16).max
+        dtype = np.float16 if is_large and fits else np.float32
+    data = as_text(values.astype(dtype))
+    return {"dtype": np.dtype(dtype).name, "shape": list(values.shape), "data": data}
+
+
+def as_text(values: np.ndarray) -> str:
+    """Every bit of some numbers, in the order of bytes that all browsers use."""
+    return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
+
+
+# --- tokens: their bytes, and the merges that made each word ---
+
+LONGEST_WORD = 48  # bytes: a longer one has more steps than a reader follows
+MOST_WORDS = 400  # different words whose merges are kept
+
+
+def spelling(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any] | None:
+    """For a byte-level vocabulary, the bytes of each token; if it merges bytes, also the words,
+    each with the place of its first token, and the merges of every different word. None for
+    others."""
+    if not tokenizer.is_byte_level:
+        return None
+    raw = [tokenizer.token_bytes(id) for id in ids]
+    merges = does_merge(tokenizer)
+    return {
+        "bytes": [list(token) for token in raw],
+        "words": _words(tokenizer, ids, raw) if merges else [],
+        "num_merges": num_merges(tokenizer) if merges else 0,
+    }
+
+
+def _words(tokenizer: Tokenizer, ids: Sequence[int], raw: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Words whose merges end with the tokens that are there: those of a word that was cut off where
+    the text was cut do not."""
+    token_at, offset = {}, 0  # the token that begins at each byte of the text
+    for number, own in enumerate(raw):
+        if own:
+            token_at[offset] = number
+            offset += len(own)
+    merges: dict[str, list[dict[str, Any]]] = {}
+    words, offset = [], 0
+    for word in tokenizer.parts(b"".join(raw).decode(errors="replace")):
+        first, offset = token_at.get(offset), offset + len(word)
+        if first is None or len(word) > LONGEST_WORD:
+            continue
+        if word not in merges and len(merges) < MOST_WORDS:
+            merges[word] = [asdict(merge) for merge in merges_of(tokenizer, word)]
+        steps = merges.get(word)
+        if steps is None:
+            continue
+        pieces = steps[-1]["pieces"] if steps else [tokenizer.token(ids[first])]
+        tokens = [tokenizer.token(id) for id in ids[first : first + len(pieces)]]
+        if pieces == tokens:
+            before = [readable_bytes(bytes_of(character)) for character in word]  # any merge
+            words.append({"first": first, "bytes": before, "steps": steps})
+    return words
+
+
+# --- embeddings: where tokens lie before the first layer ---
 
 NEIGHBOURS = 8
 MOST_POSITIONS = 64
 MOST_NUMBERS = 1_000_000  # in the vectors of all neighbours; beyond, only those of the map
-MOST_PLACES = 1024  # of an image, whose positions are compared with each other
 
 
 @torch.inference_mode()
-def embedding_facts(subject: Subject) -> dict[str, Any] | None:
+def embeddings_of(subject: Subject) -> dict[str, Any] | None:
     """Neighbours by cosine, and places on a map of two directions, for the tokens of the last
     stream, with the vectors of unit length behind both; the vectors of the positions, where
     they are added. None without a table of vectors."""
@@ -46,7 +132,7 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
     shown = list(dict.fromkeys([*ids, *best.indices[:, :3].flatten().tolist()]))
     vectors = unit[shown].cpu().numpy()
     directions, share = main_directions(vectors)
-    places = (vectors - vectors.mean(0)) @ directions.T
+    mean = vectors.mean(0)
     carried = list(dict.fromkeys([*shown, *best.indices.flatten().tolist()]))
     if len(carried) * unit.size(-1) > MOST_NUMBERS:
         carried = shown
@@ -56,13 +142,14 @@ def embedding_facts(subject: Subject) -> dict[str, Any] | None:
         "shown": shown,
         "names": [name_of(id) for id in shown],
         "is_in_text": [id in set(ids) for id in shown],
-        "places": places.tolist(),
+        "places": ((vectors - mean) @ directions.T).tolist(),
         "share": share,
         "carried": carried,
-        "vectors": unit[carried].cpu().numpy(),
-        "mean": vectors.mean(0),
-        "directions": directions,
+        "vectors": packed(unit[carried].cpu().numpy()),
+        "mean": packed(mean),
+        "directions": packed(directions),
         "positions": _positions(subject),
+        "entry": asdict(subject.entry),
     }
 
 
@@ -81,74 +168,9 @@ def _positions(subject: Subject) -> dict[str, Any] | None:
     return {"vectors": vectors.cpu().tolist(), "similar": (unit @ unit.T).cpu().tolist()}
 
 
-@torch.inference_mode()
-def position_vectors(
-    positions: nn.Module | None, length: int, width: int, device: torch.device
-) -> Tensor | None:
-    """(T, D) what is added at each position; None: nothing, as for rotary positions."""
-    add = getattr(positions, "add", None)
-    if add is None:
-        return None
-    places = torch.arange(length, device=device)
-    vectors: Tensor = add(torch.zeros(length, width, device=device), places).float()
-    return vectors if vectors.any() else None
+# --- the image whose places are tokens ---
 
-
-def adds_vectors(positions: nn.Module | None) -> bool:
-    """Whether the vector of a position is added to its token."""
-    return isinstance(positions, LearnedPositions | SinusoidalPositions)
-
-
-def is_rotary(model: nn.Module) -> bool:
-    """Whether positions rotate queries and keys."""
-    return any(isinstance(each, RotaryPositions) for each in model.modules())
-
-
-@torch.inference_mode()
-def place_facts(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
-    """The same for the places of an image: a map of their vectors before positions are added, and
-    how alike the positions of any two places are, (N, N). None if neither is known."""
-    picture = stream.picture
-    if picture is None:
-        return None
-    found: dict[str, Any] = {"places": None, "share": None, "similar": None}
-    added, first = picture.positions, picture.num_extra
-    if picture.unit == "patch" and seen.has_capture(stream):
-        vectors = seen.capture(stream).hidden[0].copy()  # (T, D)
-        if added is not None:
-            vectors -= added.cpu().numpy()
-        places, found["share"] = map_of(vectors[first:])
-        found["places"] = places.tolist()
-    if added is not None and len(added) - first <= MOST_PLACES:
-        unit = torch.nn.functional.normalize(added[first:].float(), dim=-1)
-        found["similar"] = (unit @ unit.T).cpu().numpy()
-    return None if found["places"] is None and found["similar"] is None else found
-
-
-# --- packed arrays ---
-# Arrays as a page carries them: binary, and as small as a picture allows.
-
-MOST_EXACT = 2**16  # numbers, up to which an array is carried as float32
-
-
-def packed(values: Array, dtype: Any = None) -> dict[str, Any]:
-    """An array as the page reads it: float32, so that sums that are written out have the digits of
-    the model. Large arrays are float16, which keeps three digits and suffices for a picture,
-    unless they have extreme values."""
-    if dtype is None:
-        is_large = values.size > MOST_EXACT
-        fits = np.abs(values).max(initial=0) <= np.finfo(np.float16).max
-        dtype = np.float16 if is_large and fits else np.float32
-    data = as_text(values.astype(dtype))
-    return {"dtype": np.dtype(dtype).name, "shape": list(values.shape), "data": data}
-
-
-def as_text(values: np.ndarray) -> str:
-    """Every bit of some numbers, in the order of bytes that all browsers use."""
-    return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
-
-
-# --- picture data ---
+MOST_PLACES = 1024  # of an image, whose positions are compared with each other
 
 
 def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
@@ -156,13 +178,28 @@ def picture_of(seen: Inspection, stream: Stream) -> dict[str, Any] | None:
     picture = stream.picture
     if picture is None:
         return None
-    places = place_facts(seen, stream)
-    if places is not None and places["similar"] is not None:
-        places["similar"] = packed(places["similar"])
-    shown = {each.name: getattr(picture, each.name) for each in fields(picture)}
+    shown = {field.name: getattr(picture, field.name) for field in fields(picture)}
     shown |= {name: list(shown[name]) for name in ("size", "seen_size", "grid")}
     shown["adds_positions"] = shown.pop("positions") is not None
-    return shown | {"places": places}
+    return shown | {"places": _places(seen, stream, picture)}
+
+
+@torch.inference_mode()
+def _places(seen: Inspection, stream: Stream, picture: Picture) -> dict[str, Any] | None:
+    """A map of the vectors of all places before positions are added, and how alike the positions of
+    any two places are, (places, places). None if neither is known."""
+    facts: dict[str, Any] = {"places": None, "share": None, "similar": None}
+    added, first = picture.positions, picture.num_extra
+    if picture.unit == "patch" and seen.has_capture(stream):
+        vectors = seen.capture(stream).hidden[0].copy()  # (T, D)
+        if added is not None:
+            vectors -= added.cpu().numpy()
+        places, facts["share"] = map_of(vectors[first:])
+        facts["places"] = places.tolist()
+    if added is not None and len(added) - first <= MOST_PLACES:
+        unit = torch.nn.functional.normalize(added[first:].float(), dim=-1)
+        facts["similar"] = packed((unit @ unit.T).cpu().numpy())
+    return None if facts["places"] is None and facts["similar"] is None else facts
 
 
 def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
@@ -177,6 +214,8 @@ def layer_in_windows(layer: WindowLayer) -> dict[str, Any]:
         "regions": layer.regions.tolist(),
     }
 
+
+# --- the effect of each head, and of each token ---
 
 MOST_COMPARED = 20_000_000  # logits of all predictions, once for each head
 
@@ -223,40 +262,42 @@ def contributions_of(seen: Inspection) -> dict[str, Any] | None:
 
 
 def _nested(values: Any) -> list[list[float | None]]:
-    return [[None if np.isnan(each) else float(each) for each in row] for row in values]
+    return [[None if np.isnan(value) else float(value) for value in row] for row in values]
 
 
-# --- attribution ---
-# What predictions rest on, for the page of a story: as many of them as can be computed quickly.
+# --- what predictions rest on: as many of them as can be computed quickly ---
 
-MEAN_COLOUR = "the mean colour of the image"
 MOST_WORK = 3e10  # weights × tokens × gradients: a few seconds
 USUAL_STEPS = 32  # of an integral
 
 
 def attribution_data(seen: Inspection) -> dict[str, Any] | None:
     """All predictions of a short text, else the one in focus; nothing is `explained` if that, too,
-    takes long. None if the model reads neither vectors nor pixels,
-    or predicts nothing."""
+    takes long. None if the model reads neither vectors nor pixels, or predicts nothing."""
     if not seen.subject.answers_other_inputs:
         return None
-    chosen = _affordable(seen)
-    if chosen is None:
+    predictions = _affordable(seen)
+    if predictions is None:
         return {"explained": None, "is_too_long": True}
     try:
-        found = attributions(seen, chosen)
+        explained = attributions(seen, predictions)
     except UsageError:
         return None
     return {
-        "baseline": BASELINE if seen.subject.pixels is None else MEAN_COLOUR,
-        "methods": [[name, METHODS[name]] for name in found[0].methods],
-        "explained": {str(each.prediction): _explained(each) for each in found},
+        "baseline": MEAN_VECTOR if seen.subject.pixels is None else MEAN_COLOUR,
+        "methods": [[name, METHODS[name]] for name in explained[0].methods],
+        "explained": {str(each.prediction): _explained(each) for each in explained},
     }
 
 
 def _affordable(seen: Inspection) -> list[int] | None:
     subject, count = seen.subject, len(seen.predictions)
-    num_weights = _num_weights(subject)
+    if subject.pixels is not None:
+        num_weights = subject.pixels.num_weights
+    else:
+        stacks = [stream.stack for stream in subject.streams]
+        modules = stacks if subject.module is None else [subject.module]
+        num_weights = sum(p.numel() for module in modules if module for p in module.parameters())
     num_tokens = sum(len(stream.tokens) for stream in subject.streams)
     one_pass = num_weights * num_tokens
     if one_pass * (USUAL_STEPS * count + num_tokens) <= MOST_WORK:
@@ -265,21 +306,13 @@ def _affordable(seen: Inspection) -> list[int] | None:
     return [subject.focus % count] if is_affordable else None
 
 
-def _num_weights(subject: Subject) -> int:
-    if subject.pixels is not None:
-        return subject.pixels.num_weights
-    stacks = [stream.stack for stream in subject.streams]
-    modules = stacks if subject.module is None else [subject.module]
-    return sum(each.numel() for module in modules if module for each in module.parameters())
-
-
-def _explained(found: Attribution) -> dict[str, Any]:
+def _explained(attribution: Attribution) -> dict[str, Any]:
     return {
-        "token": found.token,
-        "logprob": found.logprob,
-        "baseline_logprob": found.baseline_logprob,
-        "error": found.error,
-        "num_steps": found.num_steps,
-        "values": {name: values.tolist() for name, values in found.methods.items()},
-        "correlations": [[a, b, value] for (a, b), value in found.correlations.items()],
+        "token": attribution.token,
+        "logprob": attribution.logprob,
+        "baseline_logprob": attribution.baseline_logprob,
+        "error": attribution.error,
+        "num_steps": attribution.num_steps,
+        "values": {name: values.tolist() for name, values in attribution.methods.items()},
+        "correlations": [[a, b, value] for (a, b), value in attribution.correlations.items()],
     }

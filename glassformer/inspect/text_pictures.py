@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.errors import UsageError
 from glassformer.inspect.alignment import Alignment
-from glassformer.inspect.attribution import METHODS
+from glassformer.inspect.attribution import MEAN_VECTOR, METHODS
 from glassformer.inspect.capture import layer_names
 from glassformer.inspect.figures import (
     COLOURS,
@@ -21,7 +21,6 @@ from glassformer.inspect.figures import (
     visible,
 )
 from glassformer.inspect.text_views import (
-    BASELINE,
     AblationView,
     AttributionView,
     ContextsView,
@@ -167,7 +166,7 @@ def attribution_picture(view: AttributionView) -> Sheet:
         axes.set_title(about, fontsize=8)
     difference = attribution.logprob - attribution.baseline_logprob
     completeness = (
-        f"baseline: {BASELINE}; integrated gradients sum to "
+        f"baseline: {MEAN_VECTOR}; integrated gradients sum to "
         f"{attribution.integrated_gradients.sum():.3f} of {difference:.3f} nats "
         f"(error {abs(attribution.error):.1e})"
     )

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inspect.attribution import METHODS, Attribution
+from glassformer.inspect.attribution import MEAN_VECTOR, METHODS, Attribution
 from glassformer.inspect.capture import layer_names
 from glassformer.inspect.heads import HeadEffects
 from glassformer.inspect.inspection import Inspection, Likely
 from glassformer.inspect.words import Contexts
 from glassformer.tables import aligned, html_notes, html_text
 from glassformer.wording import percent
-
-BASELINE = "the mean of all token vectors"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,7 +180,7 @@ class AttributionView(TextView):
             "position": self.seen.predictions[found.prediction].position,
             "prediction": found.token,
             "logprob": found.logprob,
-            "baseline": BASELINE,
+            "baseline": MEAN_VECTOR,
             "baseline_logprob": found.baseline_logprob,
             "num_steps": found.num_steps,
             "completeness_error": found.error,
@@ -210,7 +208,7 @@ class AttributionView(TextView):
         return "\n".join(
             [
                 f"prediction: {found.token!r}, log-probability {found.logprob:.4f}; with "
-                f"{BASELINE} in place of every token {found.baseline_logprob:.4f}",
+                f"{MEAN_VECTOR} in place of every token {found.baseline_logprob:.4f}",
                 aligned(["token", *names], rows),
                 f"The integrated gradients sum to {total:.4f}; the difference of the "
                 f"log-probabilities is {found.logprob - found.baseline_logprob:.4f} (error "

@@ -1,29 +1,37 @@
-"""One word in several sentences: how its context changes its vector, layer by layer.
+"""The vectors of words: how a context changes them, and which words are near.
 
-    vector   = mean of the states of its tokens                     (N + 1, U, D)
-    cosine   = of each two uses of the word, after each layer       (N + 1, U, U)
+    vector of a use = mean of the states of its tokens              (N + 1, U, D)
+    similarity(a, b) = a · b / (|a| |b|)                            the cosine
 
-Before the first layer, the vectors of a word differ only by its position.
+Before the first layer, the vectors of a word in several sentences differ only by its position. A
+table of word vectors knows no sentence; there, attention without parameters weights the words
+around one:
+
+    score_i  = w_i · w_n / (√d · temperature)               how related word i is to word n
+    weight_i = exp(score_i) / Σ_j exp(score_j)              the softmax
+    ŵ_n      = Σ_i weight_i w_i                             word n in this sentence
+
+A Transformer computes the scores from queries W_Q w and keys W_K w, and sums values W_V w, in many
+heads and layers.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from glassformer.inspect.capture import Array, layer_names, map_of
+from glassformer.inspect import Array, Doubles, Flags, Ids
+from glassformer.inspect.capture import layer_names, map_of
 from glassformer.tables import aligned
-from glassformer.text.portable import does_merge, merges_of, num_merges
-from glassformer.text.tokenizers import Tokenizer, bytes_of, readable_bytes
 from glassformer.wording import beginning
 
-# --- contexts ---
+SMALLEST = 1e-12  # length of a vector; that of a word without a vector is 0
 
-Values = NDArray[np.float64]
+# --- one word in several sentences ---
+
 AROUND = 28  # characters of a sentence that are shown on each side of the word
 
 
@@ -53,27 +61,27 @@ class Contexts:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def _unit(self) -> Values:
+    def _unit(self) -> Doubles:
         vectors = self.hidden.astype(np.float64)
         lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-        unit: Values = vectors / np.maximum(lengths, 1e-12)
+        unit: Doubles = vectors / np.maximum(lengths, SMALLEST)
         return unit
 
     @cached_property
-    def cosine(self) -> Values:
+    def cosine(self) -> Doubles:
         """(N + 1, U, U): 1 if two vectors have the same direction."""
-        found: Values = self._unit @ self._unit.swapaxes(1, 2)
-        return found
+        cosine: Doubles = self._unit @ self._unit.swapaxes(1, 2)
+        return cosine
 
     @cached_property
-    def distance(self) -> Values:
+    def distance(self) -> Doubles:
         """(N + 1, U, U): between the ends of two vectors."""
         vectors = self.hidden.astype(np.float64)
-        found: Values = np.linalg.norm(vectors[:, :, None] - vectors[:, None], axis=-1)
-        return found
+        distance: Doubles = np.linalg.norm(vectors[:, :, None] - vectors[:, None], axis=-1)
+        return distance
 
     @cached_property
-    def places(self) -> tuple[Values, float]:
+    def places(self) -> tuple[Doubles, float]:
         """All directions on a map of the two in which they differ most, (N + 1, U, 2), and the
         share of their differences that it holds."""
         return map_of(self._unit)
@@ -142,23 +150,9 @@ def vectors_of(hidden: Array, uses: Sequence[Use]) -> Array:
     return np.stack([hidden[:, list(use.positions)].mean(1) for use in uses], axis=1)
 
 
-# --- neighbours ---
-# Which words are near a word, alone and in a sentence.
-#
-#     similarity(a, b) = a · b / (|a| |b|)                    the cosine
-#
-#     score_i  = w_i · w_n / (√d · temperature)               how related word i is to word n
-#     weight_i = exp(score_i) / Σ_j exp(score_j)              the softmax
-#     ŵ_n      = Σ_i weight_i w_i                             word n in this sentence
-#
-# This is attention without parameters: a Transformer computes the scores from queries W_Q w and
-# keys
-# W_K w, and sums values W_V w, in many heads and layers.
-
-Ids = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-_SMALLEST = 1e-12  # length of a vector; that of a word without a vector is 0
+# --- the neighbours of a word, alone and in a sentence ---
+# Neighbours need only a vector for each word: so the same search serves word vectors, GPT, BERT and
+# recurrent models.
 
 
 class Lexicon:
@@ -166,14 +160,14 @@ class Lexicon:
 
     def __init__(self, vectors: Array, is_candidate: Flags) -> None:
         self.vectors = np.asarray(vectors, dtype=np.float32)
-        self.lengths: Array = np.maximum(np.linalg.norm(self.vectors, axis=1), _SMALLEST)
+        self.lengths: Array = np.maximum(np.linalg.norm(self.vectors, axis=1), SMALLEST)
         self.candidates: Ids = np.flatnonzero(is_candidate)
 
     def similarities(self, vector: Array) -> Array:
         """(V,) the cosine of `vector` with each word."""
-        length = max(float(np.linalg.norm(vector)), _SMALLEST)
-        found: Array = self.vectors @ np.asarray(vector, np.float32) / (self.lengths * length)
-        return found
+        length = max(float(np.linalg.norm(vector)), SMALLEST)
+        cosines: Array = self.vectors @ np.asarray(vector, np.float32) / (self.lengths * length)
+        return cosines
 
     def nearest(self, similarities: Array, top: int, without: Ids) -> Ids:
         """The `top` candidates with the largest similarities, the largest first; of equal ones, the
@@ -214,55 +208,3 @@ def attend(words: Array, vector: Array, temperature: float = 1.0) -> PlainAttent
         vector=(weights @ words).astype(np.float32),
         scale=scale,
     )
-
-
-# --- spelling ---
-# How the tokens of a text are spelled: their bytes, and the merges that made each word.
-
-LONGEST_WORD = 48  # bytes: a longer one has more steps than a reader follows
-MOST_WORDS = 400  # different words whose merges are kept
-
-
-def spelling(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any] | None:
-    """For a byte-level vocabulary, the bytes of each token; if it merges bytes, also the words,
-    each with the place of its first token, and the merges of every different word. None for
-    others."""
-    if not tokenizer.is_byte_level:
-        return None
-    raw = [tokenizer.token_bytes(id) for id in ids]
-    found: dict[str, Any] = {"bytes": [list(each) for each in raw], "words": [], "num_merges": 0}
-    if does_merge(tokenizer):
-        found["words"] = _words(tokenizer, ids, raw)
-        found["num_merges"] = num_merges(tokenizer)
-    return found
-
-
-def _words(tokenizer: Tokenizer, ids: Sequence[int], raw: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Words whose merges end with the tokens that are there: those of a word that was cut off where
-    the text was cut do not."""
-    starts, place = {}, 0  # the token that begins at each byte of the text
-    for number, own in enumerate(raw):
-        if own:
-            starts[place] = number
-            place += len(own)
-    known: dict[str, list[dict[str, Any]]] = {}
-    found, place = [], 0
-    for word in tokenizer.parts(b"".join(raw).decode(errors="replace")):
-        first, place = starts.get(place), place + len(word)
-        if first is None or len(word) > LONGEST_WORD:
-            continue
-        if word not in known and len(known) < MOST_WORDS:
-            known[word] = [asdict(each) for each in merges_of(tokenizer, word)]
-        steps = known.get(word)
-        if steps is None:
-            continue
-        pieces = steps[-1]["pieces"] if steps else [tokenizer.token(ids[first])]
-        tokens = [tokenizer.token(id) for id in ids[first : first + len(pieces)]]
-        if pieces == tokens:
-            found.append({"first": first, "bytes": _bytes(word), "steps": steps})
-    return found
-
-
-def _bytes(word: str) -> list[str]:
-    """The pieces before the first merge."""
-    return [readable_bytes(bytes_of(each)) for each in word]

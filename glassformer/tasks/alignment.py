@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.errors import UsageError
 from glassformer.inspect.alignment import Alignment
-from glassformer.inspect.capture import chosen
+from glassformer.inspect.capture import select
 from glassformer.inspect.chapters import Chapter
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.sources import Translator
@@ -49,8 +49,8 @@ def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Te
 
 def chosen_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
     """(T, S): those of one layer and head; without `layer` or `head`, the mean of all."""
-    layers = chosen("layer", None if layer is None else [layer], heads.size(0))
-    own = chosen("head", None if head is None else [head], heads.size(1))
+    layers = select("layer", None if layer is None else [layer], heads.size(0))
+    own = select("head", None if head is None else [head], heads.size(1))
     return heads[layers][:, own].mean(dim=(0, 1))
 
 

@@ -8,10 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data.images import Pixels, at_most, data_uri, resized
-from glassformer.inspect.capture import chosen, stacks_of
-from glassformer.inspect.inspection import Entry, PixelInput, Stream, Subject
-from glassformer.inspect.places import Array, LayerAttention, Picture, rollout, spread
-from glassformer.inspect.story_data import adds_vectors, is_rotary, position_vectors
+from glassformer.inspect import Floats
+from glassformer.inspect.capture import select, stacks_of
+from glassformer.inspect.inspection import (
+    Entry,
+    PixelInput,
+    Stream,
+    Subject,
+    adds_vectors,
+    is_rotary,
+    position_vectors,
+)
+from glassformer.inspect.places import LayerAttention, Picture, rollout, spread
 from glassformer.models import name_of
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.models.sources import CaptionDecoder, ImageClassifier
@@ -35,7 +43,7 @@ from glassformer.tasks.subjects import Search, entry_of
 
 
 @torch.inference_mode()
-def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAttention], Array]:
+def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAttention], Floats]:
     """The logits (C,) of an image (1, C, H, W), the attention of every layer, and how much each
     place (N,) counts in the pooled vector."""
     layers, tap = model.layers, model.pooling_tap
@@ -48,7 +56,7 @@ def watch(model: ImageClassifier, pixels: Tensor) -> tuple[Tensor, list[LayerAtt
     ]
     number = found[-1].num_places
     if tap is not None:
-        pooled: Array = heard[-1][0][0].double().cpu().numpy()  # (N,)
+        pooled: Floats = heard[-1][0][0].double().cpu().numpy()  # (N,)
     elif model.num_extra:
         pooled = np.eye(1, number)[0]  # the class token
     else:
@@ -68,15 +76,15 @@ def _layer(
     return LayerAttention(heads[None], np.arange(heads.shape[-1])[None], grid, num_extra)
 
 
-def chosen_map(maps: Sequence[Array], layer: int | None, head: int | None) -> Array:
+def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> Floats:
     """(rows, columns): of one layer and head; without `layer` or `head`, the mean of all. Layers
     with a coarser grid are spread over the finest."""
-    layers = chosen("layer", None if layer is None else [layer], len(maps))
+    layers = select("layer", None if layer is None else [layer], len(maps))
     maps = [maps[number] for number in layers]
-    heads = None if head is None else chosen("head", [head], min(map(len, maps)))
+    heads = None if head is None else select("head", [head], min(map(len, maps)))
     grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
     means = [spread(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
-    mean: Array = np.mean(means, axis=0)
+    mean: Floats = np.mean(means, axis=0)
     return mean
 
 

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.inspect.capture import Array, capturing, stacks_of
-from glassformer.inspect.words import Flags, Lexicon, attend
+from glassformer.inspect import Array, Flags
+from glassformer.inspect.capture import capturing, stacks_of
+from glassformer.inspect.words import Lexicon, attend
 from glassformer.preprocessing.text import TextPreprocessing, are_words
 from glassformer.tables import aligned, html_table
 from glassformer.tasks.task import Predictor

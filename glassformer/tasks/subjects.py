@@ -13,9 +13,9 @@ from glassformer.generation.beam import Trace, beam_search
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.protocol import Decoder
-from glassformer.inspect.capture import Array, stacks_of
-from glassformer.inspect.inspection import Entry, Stream, Subject
-from glassformer.inspect.story_data import adds_vectors, is_rotary
+from glassformer.inspect import Array
+from glassformer.inspect.capture import stacks_of
+from glassformer.inspect.inspection import Entry, Stream, Subject, adds_vectors, is_rotary
 from glassformer.models import name_of
 from glassformer.models.bert import Bert
 from glassformer.models.ensemble import caveat

@@ -16,7 +16,7 @@ from translators import translator
 import glassformer
 from glassformer.inspect.page import part
 from glassformer.inspect.story import SCRIPTS, page, story_data
-from glassformer.inspect.words import spelling
+from glassformer.inspect.story_data import spelling
 from glassformer.text.portable import merges_of
 from glassformer.text.tokenizer_training import train_tokenizer
 

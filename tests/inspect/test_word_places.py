@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from glassformer.inspect.alignment import WordPlaces, in_words
+from glassformer.inspect.alignment import WordPlaces
 
 
 def found(words: list[str], seed: int = 0, **more: object) -> WordPlaces:
@@ -19,7 +19,7 @@ def test_a_word_looks_where_its_tokens_look_on_average() -> None:
     tokens = found(["a", " walk", "ing", " dog"])
     heads = np.stack([[tokens.weights, tokens.weights[::-1]]])  # (1 layer, 2 heads, T, 2, 3)
     tokens = found(["a", " walk", "ing", " dog"], heads=heads)
-    words = in_words(tokens, [True, True, False, True])
+    words = tokens.in_words([True, True, False, True])
     assert words.words == ["a", "walking", "dog"]
     np.testing.assert_allclose(words.weights[1], tokens.weights[1:3].mean(axis=0))
     np.testing.assert_allclose(words.weights.sum(axis=(1, 2)), 1)

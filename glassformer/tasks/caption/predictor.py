@@ -13,7 +13,7 @@ from glassformer.data.batches import ChosenImages
 from glassformer.data.image_sets import ImageExample, read_images
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
-from glassformer.inspect.alignment import WordPlaces, in_words
+from glassformer.inspect.alignment import WordPlaces
 from glassformer.inspect.inspection import Inspection, Subject
 from glassformer.models import name_of
 from glassformer.models.sources import CaptionDecoder
@@ -132,7 +132,7 @@ class CaptionPredictor(InspectsImages):
             inspect=lambda: Inspection(of_caption(self.model, preprocessing, image, original, ids)),
             pixels=at_most(original, LARGEST_PICTURE),
         )
-        return in_words(places, word_starts(preprocessing.tokenizer, ids[1:])) if words else places
+        return places.in_words(word_starts(preprocessing.tokenizer, ids[1:])) if words else places
 
     def _written(self, small: Pixels, target: str | None, settings: dict[str, Any]) -> list[int]:
         """A caption of an image (1, H, W, C), from its start to its end: `target`, or the model's

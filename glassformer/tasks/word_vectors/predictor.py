@@ -8,7 +8,7 @@ import torch
 from glassformer.data.text_files import collecting
 from glassformer.errors import UsageError
 from glassformer.generation.logits import refuse_nan
-from glassformer.inspect.words import Flags
+from glassformer.inspect import Flags
 from glassformer.models.word_vectors import WordVectors
 from glassformer.preprocessing.text import SkipGram, SkipGramPreprocessing
 from glassformer.tasks.neighbours import RARE, NeighbourFinder, Occurrence

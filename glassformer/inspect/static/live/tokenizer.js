@@ -59,7 +59,7 @@ function makeTokenizer(data) {
     }));
     return steps;
   }
-  // As inspect/words.py: the bytes of each token, and the words with their merges.
+  // As inspect/story_data.py: the bytes of each token, and the words with their merges.
   function spelling(ids) {
     if (!isBytes) return null;
     const raw = ids.map((id) => (hidden.has(id) || (pieces[id] ?? null) === null ? [] : Array.from(bytesOfPiece(pieces[id]))));
