@@ -22,8 +22,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.machine import describe
 from glassformer.corpus.build import build
 from glassformer.corpus.executors import Executor
-from glassformer.corpus.extractor import shared_extractor
-from glassformer.corpus.extractor_process import OPTIONS
+from glassformer.corpus.extractor import OPTIONS, shared_extractor
 from glassformer.corpus.http import parse_message
 from glassformer.corpus.pages import media_type
 from glassformer.corpus.quality import BuildSettings

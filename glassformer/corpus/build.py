@@ -22,32 +22,22 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.corpus import EXTRA, in_columns, near_duplicates, quality
 from glassformer.corpus.executors import Executor, check_packages
-from glassformer.corpus.extractor_process import OPTIONS
-from glassformer.corpus.fingerprints import Array, minhash_config
+from glassformer.corpus.extractor import OPTIONS
 from glassformer.corpus.http import has_brotli
-from glassformer.corpus.linked_pages import KEPT, RULES, STEPS, Outcomes, check_links, write_linked
-from glassformer.corpus.linked_pages import KEPT as KEPT_RULE
-from glassformer.corpus.links import LINKS, check_free
-from glassformer.corpus.near_duplicates import (
-    EXACT,
-    KEPT_TEXT,
-    VERDICT_ROW,
-    DropDuplicates,
-    read_index,
+from glassformer.corpus.links import LINKS, check_free, check_links, write_linked
+from glassformer.corpus.near_duplicates import KEPT_TEXT, VERDICT_ROW, Array, read_index
+from glassformer.corpus.pages import (
+    KEPT,
+    RULES,
+    STEPS,
+    ListRecords,
+    Outcomes,
+    ReadPages,
+    tasks_for,
 )
-from glassformer.corpus.pages import ListRecords, ReadPages, tasks_for
-from glassformer.corpus.quality import (
-    HASHES_PER_BUCKET,
-    NUM_BUCKETS,
-    SHINGLE_WORDS,
-    BuildSettings,
-    check_languages,
-    scrubbed,
-    scrubbed_in,
-)
-from glassformer.corpus.quality import RULES as QUALITY
-from glassformer.corpus.urls import EXTRA, in_columns
+from glassformer.corpus.quality import NUM_BUCKETS, BuildSettings
 from glassformer.corpus.warc import check_warc, warc_files
 from glassformer.data.folders import FORMAT, corpus_manifest
 from glassformer.errors import GlassformerError, UsageError
@@ -67,8 +57,7 @@ from glassformer.files import (
 from glassformer.inspect.page import page
 from glassformer.wording import counted, install, shortened
 
-# --- workspace ---
-# The working folder of a build, beside its output.
+# --- the working folder of a build, beside its output ---
 #
 # corpus/               the corpus, when it is finished
 # .corpus.partial/      what was done so far; deleted at the end
@@ -122,8 +111,7 @@ class Workspace:
             discard(self.folder)
 
 
-# --- shards ---
-# The files of a corpus: compressed tables, one document per row.
+# --- shards: the files of a corpus, compressed, with one document on each line ---
 #
 #     corpus-00000.jsonl.gz     {"text": …, "metadata": {"url": …, "title": …, "language": …}}
 #
@@ -139,11 +127,11 @@ def shard_name(number: int) -> str:
 
 def planned_shards(pages: Path, verdicts: Path, num_tasks: int, size: int) -> list[range]:
     """The tasks of each shard: as many as give so many bytes of text."""
-    found = np.fromfile(verdicts, dtype=VERDICT_ROW)["verdict"] == KEPT_TEXT
+    is_kept = np.fromfile(verdicts, dtype=VERDICT_ROW)["verdict"] == KEPT_TEXT
     shards, first, filled, start = list[range](), 0, 0, 0
     for task in range(num_tasks):
         sizes = read_index(pages, task)["num_bytes"]
-        filled += int(sizes[found[start : start + len(sizes)]].sum())
+        filled += int(sizes[is_kept[start : start + len(sizes)]].sum())
         start += len(sizes)
         if filled >= size or task == num_tasks - 1:
             shards.append(range(first, task + 1))
@@ -183,11 +171,11 @@ class WriteShards:
         about = document["metadata"]
         if row["verdict"] == KEPT_TEXT:
             if self.scrub_pii:
-                document["text"] = scrubbed(document["text"])
-                about["title"] = scrubbed(about["title"])
-            outcomes.add(KEPT_RULE, about["url"], document["text"], title=about["title"])
+                document["text"] = quality.scrubbed(document["text"])
+                about["title"] = quality.scrubbed(about["title"])
+            outcomes.add(KEPT, about["url"], document["text"], title=about["title"])
             return True
-        rule = "duplicates/exact" if row["verdict"] == EXACT else "duplicates/near"
+        rule = "duplicates/exact" if row["verdict"] == near_duplicates.EXACT else "duplicates/near"
         detail = f"similarity {row['similarity']:.2f}"
         outcomes.add(rule, about["url"], document["text"], detail, about["title"])
         return False
@@ -234,8 +222,7 @@ class _Statistics:
         }
 
 
-# --- clusters ---
-# The largest groups of texts of which only one was kept, for the report.
+# --- the largest groups of texts of which only one was kept, for the report ---
 
 _CLUSTERS, _MEMBERS = 12, 5  # that are shown
 _SHOWN = 300  # characters of a text
@@ -243,19 +230,19 @@ _SHOWN = 300  # characters of a text
 
 def largest_clusters(pages: Path, verdicts: Path, num_tasks: int) -> list[dict[str, Any]]:
     """The documents that were kept in place of most others, with some of these."""
-    found = np.fromfile(verdicts, dtype=VERDICT_ROW)
+    rows = np.fromfile(verdicts, dtype=VERDICT_ROW)
     lengths = [len(read_index(pages, task)) for task in range(num_tasks)]
     starts = np.cumsum([0, *lengths])
-    dropped = np.flatnonzero(found["verdict"] != KEPT_TEXT)
-    sizes = Counter(found["of"][dropped].tolist())
+    dropped = np.flatnonzero(rows["verdict"] != KEPT_TEXT)
+    sizes = Counter(rows["of"][dropped].tolist())
     largest = sorted(sizes, key=lambda number: (-sizes[number], number))[:_CLUSTERS]
     clusters = []
     for number in largest:
-        members = dropped[found["of"][dropped] == number]
+        members = dropped[rows["of"][dropped] == number]
         shown = [
-            _shown(document_at(pages, starts, int(each)))
-            | {"similarity": round(float(found["similarity"][each]), 4)}
-            for each in members[:_MEMBERS]
+            _shown(document_at(pages, starts, int(member)))
+            | {"similarity": round(float(rows["similarity"][member]), 4)}
+            for member in members[:_MEMBERS]
         ]
         kept = _shown(document_at(pages, starts, int(number)))
         clusters.append({"size": sizes[number] + 1, "kept": kept, "dropped": shown})
@@ -267,8 +254,7 @@ def _shown(document: dict[str, Any]) -> dict[str, Any]:
     return {"url": about["url"], "title": about["title"], "text": shortened(text, _SHOWN)}
 
 
-# --- report ---
-# The report of a corpus: what was kept and dropped by each step, with examples.
+# --- the report: what was kept and dropped by each step, with examples ---
 
 DETAILS = "details.json"
 PAGE = "report.html"
@@ -339,14 +325,15 @@ def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str
 
 
 def _meaning(rule: str) -> str:
-    quality = {f"quality/{name}": about for name, about in QUALITY.values()}
-    return RULES.get(rule) or quality.get(rule, "")
+    of_quality = {f"quality/{name}": about for name, about in quality.RULES.values()}
+    return RULES.get(rule) or of_quality.get(rule, "")
 
 
-# --- build ---
+# --- the build: its steps are datatrove's tasks, and are marked as they are finished ---
 
 _PACKAGES = ("glassformer", "trafilatura", "py3langid", "datatrove")
 _MOST_DOMAINS = 50
+_ABOUT_INPUTS = ("name", "bytes", "sha256", "num_records", "num_pages")
 
 
 @dataclass(frozen=True)
@@ -379,7 +366,7 @@ def build(
     """Build a corpus from WARC files in the folder `out`, or continue a build that was killed."""
     settings = settings or BuildSettings()
     check_packages()
-    check_languages(settings.language)
+    quality.check_languages(settings.language)
     check_free(out, force, FORMAT)
     if links is not None:
         check_links(links)
@@ -391,9 +378,9 @@ def build(
         work = Workspace(out)
         work.begin(_request(files, links, settings))
         with explained(out), executor or Executor() as running:
-            found = _Build(files, links, settings, running, work).run()
+            corpus = _Build(files, links, settings, running, work).run()
         work.publish()
-    return found
+    return corpus
 
 
 def _request(
@@ -459,11 +446,16 @@ class _Build:
 
         signatures, pairs = self._work.part("signatures"), self._work.part("pairs")
         find = MinhashDedupBuckets(
-            str(signatures), str(pairs), config=minhash_config(), lines_to_buffer=1000
+            str(signatures),
+            str(pairs),
+            config=near_duplicates.minhash_config(),
+            lines_to_buffer=1000,
         )
         self._step("candidates", find, NUM_BUCKETS)
         threshold = self._settings.similarity
-        drop = DropDuplicates(self._pages, pairs, num_tasks, threshold, self._verdicts)
+        drop = near_duplicates.DropDuplicates(
+            self._pages, pairs, num_tasks, threshold, self._verdicts
+        )
         self._step("duplicates", drop, 1)
 
     def _write_shards(self, num_tasks: int) -> int:
@@ -497,19 +489,16 @@ class _Build:
                 for number, name in enumerate(names)
             },
             "recipe": self._recipe(),
-            "inputs": [
-                {key: each[key] for key in ("name", "bytes", "sha256", "num_records", "num_pages")}
-                for each in listings
-            ],
+            "inputs": [{name: listing[name] for name in _ABOUT_INPUTS} for listing in listings],
         }
         clusters = largest_clusters(self._pages, self._verdicts, num_tasks)
         details = statistics | outcomes.as_json() | {"clusters": clusters}
         if self._settings.scrub_pii:  # also in the examples of what was dropped
-            details = scrubbed_in(details)
+            details = quality.scrubbed_in(details)
         write_json(ready / DETAILS, details)
         write_report(ready, manifest)
         write_json(ready / MANIFEST, manifest)  # last: without it, the folder is not a corpus
-        notes = [note for each in listings for note in each["notes"]]
+        notes = [note for listing in listings for note in listing["notes"]]
         if number := outcomes.counts["page/brotli"]:
             notes.append(
                 f"{counted(number, 'page')} could not be decompressed. Run "
@@ -539,12 +528,12 @@ class _Build:
 
     def _recipe(self) -> dict[str, Any]:
         links = None if self._links is None else file_digest(self._links / LINKS)
-        minhash = {"shingle_words": SHINGLE_WORDS, "num_buckets": NUM_BUCKETS}
+        minhash = {"shingle_words": quality.SHINGLE_WORDS, "num_buckets": NUM_BUCKETS}
         return {
             **self._settings.model_dump(mode="json"),
             "links_sha256": links,
             "trafilatura": OPTIONS,
-            "minhash": minhash | {"hashes_per_bucket": HASHES_PER_BUCKET},
+            "minhash": minhash | {"hashes_per_bucket": quality.HASHES_PER_BUCKET},
             "versions": _versions(),
         }
 

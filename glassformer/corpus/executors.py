@@ -19,11 +19,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.corpus.urls import EXTRA
+from glassformer.corpus import EXTRA
 from glassformer.errors import GlassformerError, UsageError, require
 
-# --- local tasks ---
-# Running the tasks of a datatrove executor in processes of this machine.
+# --- processes of this machine ---
 #
 # datatrove's own pool leaves processes behind when the program is killed, and waits forever for a
 # worker that was. Here, a worker ends with the program, and a worker that is lost is an error.
@@ -90,7 +89,7 @@ def _follow(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-# --- executors ---
+# --- datatrove's executors ---
 
 Kind = Literal["local", "slurm", "ray"]
 Progress = Callable[[str, int, int], None]
@@ -152,19 +151,19 @@ class Executor:
 
     def prepared(self, step: Any, num_tasks: int, folder: Path) -> Any:
         """The executor of datatrove, ready to run."""
-        given = {"pipeline": [step], "tasks": num_tasks, "logging_dir": str(folder)}
-        given["workers"] = self.workers
+        arguments = {"pipeline": [step], "tasks": num_tasks, "logging_dir": str(folder)}
+        arguments["workers"] = self.workers
         if self.kind == "slurm":
             from datatrove.executor.slurm import SlurmPipelineExecutor
 
-            return SlurmPipelineExecutor(**given | {"job_name": folder.name} | self.options)
+            return SlurmPipelineExecutor(**arguments | {"job_name": folder.name} | self.options)
         if self.kind == "ray":
             from datatrove.executor.ray import RayPipelineExecutor
 
-            return RayPipelineExecutor(**given | self.options)
+            return RayPipelineExecutor(**arguments | self.options)
         from datatrove.executor.local import LocalPipelineExecutor
 
-        return LocalPipelineExecutor(**given)
+        return LocalPipelineExecutor(**arguments)
 
 
 def make_executor(
@@ -175,17 +174,21 @@ def make_executor(
 ) -> Executor:
     """An executor from options of the command line. Raises if it cannot run here."""
     kind, workers = kind or "local", workers or os.cpu_count() or 1
-    known: dict[str, Any] = _OPTIONS.get(kind, {})
+    types: dict[str, Any] = _OPTIONS.get(kind, {})
     options: dict[str, Any] = {}
-    for each in assignments or ():
-        name, is_pair, value = each.partition("=")
-        if not is_pair or name not in known:
-            names = ", ".join(known) or "none for local"
-            raise UsageError(f"--executor-options {each}: pass KEY=VALUE, with KEY one of {names}.")
+    for assignment in assignments or ():
+        name, is_pair, value = assignment.partition("=")
+        if not is_pair or name not in types:
+            names = ", ".join(types) or "none for local"
+            raise UsageError(
+                f"--executor-options {assignment}: pass KEY=VALUE, with KEY one of {names}."
+            )
         try:
-            options[name] = known[name](value)
+            options[name] = types[name](value)
         except ValueError:
-            raise UsageError(f"--executor-options {each}: the value must be a number.") from None
+            raise UsageError(
+                f"--executor-options {assignment}: the value must be a number."
+            ) from None
     if kind == "slurm":
         if missing := [name for name in ("partition", "time") if name not in options]:
             raise UsageError(f"--executor slurm needs --executor-options {missing[0]}=….")
@@ -201,8 +204,8 @@ def make_executor(
 
 def _is_queued(job: Any) -> bool:
     """Whether Slurm still has a job, waiting or running."""
-    found = subprocess.run(["squeue", "-h", "-j", str(job)], capture_output=True, check=False)
-    return bool(found.stdout.strip())
+    listing = subprocess.run(["squeue", "-h", "-j", str(job)], capture_output=True, check=False)
+    return bool(listing.stdout.strip())
 
 
 def _num_finished(folder: Path) -> int:

@@ -20,31 +20,19 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from glassformer import __version__
-from glassformer.corpus.http import PAGES, REDIRECTS, Client
+from glassformer.corpus import EXTRA, http, in_columns
+from glassformer.corpus.http import HTTP, FetchError
 from glassformer.corpus.links import LINKS, link_in
 from glassformer.corpus.page_store import LARGEST_FILE, PageStore
 from glassformer.corpus.politeness import MOST_REDIRECTS, Politeness, Turns, redirected
-from glassformer.corpus.urls import (
-    EXTRA,
-    HTTP,
-    OUTCOMES,
-    UNREACHABLE,
-    BadUrlError,
-    FetchError,
-    Network,
-    Url,
-    described,
-    in_columns,
-    parse_url,
-)
+from glassformer.corpus.urls import BadUrlError, Url, parse_url
 from glassformer.corpus.warc import Page
 from glassformer.errors import GlassformerError, UsageError, require
 from glassformer.files import MANIFEST, locked
 from glassformer.progress import ProgressLine, bar
 from glassformer.wording import cause, clock
 
-# --- frontier ---
-# The links that wait to be fetched, one host at a time.
+# --- the frontier: links that wait to be fetched, one host at a time ---
 #
 # Workers take the next link of a host whose turn has come. A host has one worker at most, so that
 # many workers are busy with many hosts, and none waits for its turn behind another.
@@ -121,7 +109,7 @@ class Frontier:
             self._waiting[host].append(link)
 
 
-# --- fetch ---
+# --- the fetch ---
 
 _GRACE = 3.0  # seconds for workers to end
 _FEW = 5  # links that say the same, if there are no more
@@ -169,7 +157,7 @@ class Fetched:
     outcomes: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        counts = {name: self.outcomes.get(name, 0) for name in OUTCOMES}
+        counts = {name: self.outcomes.get(name, 0) for name in http.OUTCOMES}
         statuses = {name: count for name, count in self.outcomes.items() if name.startswith(HTTP)}
         return {
             "links": self.links,
@@ -179,7 +167,7 @@ class Fetched:
 
     def text(self) -> str:
         outcomes: dict[str, int] = self.as_json()["outcomes"]
-        rows = ((name, count, described(name)) for name, count in outcomes.items() if count)
+        rows = ((name, count, http.described(name)) for name, count in outcomes.items() if count)
         return in_columns(("links", self.links, ""), *rows)
 
 
@@ -188,7 +176,7 @@ def fetch_pages(
     out: Path,
     settings: FetchSettings,
     retry: bool = False,
-    network: Network | None = None,
+    network: http.Network | None = None,
     stream: TextIO | None = None,
 ) -> Fetched:
     """Fetch the pages of the links in a folder into the folder `out`, or continue with it. With
@@ -210,7 +198,7 @@ def fetch_pages(
             with ProgressLine(stream or sys.stderr, keeps_last=True) as line:
                 if done := sum(store.done):
                     line.say(f"continuing: {done:,} of {total:,} links are done.")
-                _Fetch(file, total, settings, network or Network(), store).run(line)
+                _Fetch(file, total, settings, network or http.Network(), store).run(line)
         finally:
             store.close()
         store.complete()
@@ -262,11 +250,16 @@ class _Fetch:
     """Workers, and what they share."""
 
     def __init__(
-        self, file: Path, total: int, settings: FetchSettings, network: Network, store: PageStore
+        self,
+        file: Path,
+        total: int,
+        settings: FetchSettings,
+        network: http.Network,
+        store: PageStore,
     ) -> None:
         self._file, self._total, self._settings, self._store = file, total, settings, store
         self._stopping = threading.Event()
-        self._client = Client(
+        self._client = http.Client(
             settings.signature, network, ssl.create_default_context(), self._stopping
         )
         self._politeness = Politeness(self._client, settings.delay, settings.timeout)
@@ -339,9 +332,9 @@ class _Fetch:
         for _ in range(MOST_REDIRECTS + 1):
             self._politeness.wait_for(url)
             begin = time.monotonic()
-            response = self._client.get(url, left, self._settings.max_page_size, PAGES)
+            response = self._client.get(url, left, self._settings.max_page_size, http.PAGES)
             left -= time.monotonic() - begin
-            if response.status in REDIRECTS:
+            if response.status in http.REDIRECTS:
                 url = redirected(url, response)
                 continue
             if response.status != 200:
@@ -352,7 +345,7 @@ class _Fetch:
 
 def _check_online(counts: Counter[str], enough: int = _ENOUGH) -> None:
     total = sum(counts.values())
-    if total >= enough and total == sum(counts[each] for each in UNREACHABLE):
+    if total >= enough and total == sum(counts[outcome] for outcome in http.UNREACHABLE):
         raise GlassformerError(
             f"none of {total:,} links can be reached. Check the connection of this "
             "machine, then run the same command with --retry."

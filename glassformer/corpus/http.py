@@ -1,13 +1,16 @@
-"""One HTTP request to a checked address, with a limit on everything that comes back.
+"""HTTP: one request to a checked address, and responses as crawlers store them.
 
-The standard library's `http.client` parses responses. It reads through a stream that ends at a
-deadline, however slowly the bytes drip, and pages are decompressed no further than they may be
-large.
+    host → addresses, all public → connection → response → body, within a limit
+
+Python's `http.client` parses responses. Libraries for HTTP have no deadline for a response as a
+whole: here, they are read through a stream that ends at a deadline, however slowly the bytes drip,
+and pages are decompressed no further than they may be large.
 """
 
 import http.client
 import importlib.util
 import io
+import ipaddress
 import re
 import socket
 import ssl
@@ -18,57 +21,128 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.corpus.urls import EXTRA, Endpoint, FetchError, Network, Url
+from glassformer.corpus import EXTRA
+from glassformer.corpus.urls import Url
 from glassformer.wording import cause, counted, install, readable_size
 
-# --- brotli body ---
-# Bodies that are compressed by brotli, unpacked within a limit.
+# --- what became of a link: each one ends in exactly one outcome ---
+
+OUTCOMES = {
+    "fetched": "pages in the WARC files",
+    "robots": "forbidden by the site's robots.txt",
+    "robots_unreachable": "the site's robots.txt could not be read, which forbids everything",
+    "crawl_delay": "robots.txt asks for a longer delay than a minute",
+    "bad_url": "URLs that cannot lead to a page on the public web",
+    "bad_redirect": "redirected to a URL that cannot lead to a page on the public web",
+    "redirects": "redirected more than five times",
+    "port": "other ports than 80 and 443",
+    "not_public": "hosts whose address is not public",
+    "dns": "hosts whose name cannot be resolved",
+    "connection": "connections that were refused or broke",
+    "tls": "invalid certificates and other errors of encryption",
+    "timed_out": "took longer than --timeout",
+    "too_large": "larger than --max-page-size",
+    "bad_type": "neither HTML nor plain text",
+    "broken": "responses that do not follow the rules of HTTP",
+}
+HTTP = "http_"  # followed by the status, such as http_404
+UNREACHABLE = ("dns", "connection", "timed_out")
+_PASSING = (*UNREACHABLE, "robots_unreachable", "broken", f"{HTTP}408", f"{HTTP}429")
+
+
+def described(outcome: str) -> str:
+    return OUTCOMES.get(outcome) or f"the site answered with status {outcome.removeprefix(HTTP)}"
+
+
+def may_pass(outcome: str) -> bool:
+    """Whether another try may end differently."""
+    return outcome in _PASSING or outcome.startswith(f"{HTTP}5")
+
+
+class FetchError(Exception):
+    """A page was not fetched."""
+
+    def __init__(self, outcome: str, detail: str = "") -> None:
+        super().__init__(detail)
+        self.outcome, self.detail = outcome, detail
+
+
+# --- addresses: pages are fetched from the public internet only ---
 #
-# Browsers ask for brotli, and crawlers that act like them store what they got. `brotli` is
-# optional:
-# without it, such pages are counted under a rule of their own.
+# A name is resolved once for a request, every address is checked, and the connection goes to a
+# checked address. So neither a redirect nor a name server can lead a fetch to this machine or into
+# a private network, not even a name server that answers differently the second time.
+
+Endpoint = tuple[str, int]  # an address and a port
+
+_PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")  # all that has been allocated
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")  # of 6to4
 
 
-class DamagedBrotliError(ValueError):
-    """Bytes that are not brotli, or are damaged."""
+def is_public(text: str) -> bool:
+    """Whether an address belongs to the public internet, by whichever form it is written in."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:  # fe80::1%eth0, for example
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast and address not in _RELAYS
+    if inner := _inner(address):
+        return all(is_public(str(part)) for part in inner)
+    return address.is_global and address in _PUBLIC_IPV6
 
 
-def has_brotli() -> bool:
-    return importlib.util.find_spec("brotli") is not None
+def _inner(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
+    """The IPv4 addresses inside an IPv6 address: mapped, 6to4, Teredo, NAT64."""
+    if address in _NAT64:
+        return (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF),)
+    mapped = address.ipv4_mapped or address.sixtofour
+    return (mapped,) if mapped else address.teredo or ()
 
 
-class BrotliBody:
-    """The bytes of a body, in the order in which they arrive."""
+class Network:
+    """The public internet. Tests replace it by a server on their own machine."""
 
-    def __init__(self) -> None:
-        import brotli
+    ports = (80, 443)
 
-        self._unpacker, self._error = brotli.Decompressor(), brotli.error
+    def endpoints(self, host: str, port: int, timeout: float) -> list[Endpoint]:
+        """Where to connect for a host; a FetchError unless all of its addresses are public."""
+        if port not in self.ports:
+            raise FetchError("port", f"port {port}")
+        addresses = resolve(host, port, timeout)
+        if private := [address for address in addresses if not is_public(address)]:
+            raise FetchError("not_public", f"{host} is {private[0]}")
+        return [(address, port) for address in addresses]
 
-    @property
-    def is_whole(self) -> bool:
-        return bool(self._unpacker.is_finished())
 
-    def decode(self, block: bytes, most: int) -> bytes:
-        """At most so many bytes, even if there are more."""
-        found = b""
+def resolve(host: str, port: int, timeout: float) -> list[str]:
+    """The addresses of a host name. The system's resolver knows no time limit, so it gets a thread
+    that may be left behind."""
+    answers: list[Any] = []
+
+    def ask() -> None:
         try:
-            while len(found) < most and not self.is_whole:
-                if not block and self._unpacker.can_accept_more_data():
-                    break
-                # It may give twice as many bytes, and waits with the rest until it is called again.
-                found += self._unpacker.process(block, output_buffer_limit=most - len(found))
-                block = b""
-        except self._error:
-            raise DamagedBrotliError from None
-        return found[:most]
+            answers.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if not answers:
+        raise FetchError("timed_out", f"{host} was not resolved")
+    if isinstance(answers[0], Exception):
+        raise FetchError("dns", f"{host} cannot be resolved")
+    return list(dict.fromkeys(str(info[4][0]) for info in answers[0]))
 
 
-# --- http request ---
+# --- the request ---
 
 PAGES = ("text/html", "application/xhtml+xml", "text/plain")
 REDIRECTS = (301, 302, 303, 307, 308)
 _AT_ONCE = 2**16  # bytes
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # how such bodies begin
 _GLANCE = 0.5  # seconds after which a waiting stream looks whether the program is ending
 
 
@@ -225,7 +299,7 @@ class _TimedReader(io.RawIOBase):
                 continue
 
 
-# --- what is received ---
+# --- the body, as it arrives ---
 
 
 def _body(answer: http.client.HTTPResponse, encoding: str, largest: int, cut: bool) -> bytes:
@@ -283,31 +357,69 @@ class _Inflating:
         """At most so many bytes, even if there are more."""
         try:
             try:
-                found = self._decompress(block, most)
+                content = self._decompress(block, most)
             except zlib.error:
                 if not (self._is_deflate and self._is_first):
                     raise
                 self._part = zlib.decompressobj(-zlib.MAX_WBITS)
-                found = self._decompress(block, most)
+                content = self._decompress(block, most)
         except zlib.error:
             raise FetchError("broken", "the page cannot be decompressed") from None
         self._is_first = False
-        return found
+        return content
 
     def _decompress(self, block: bytes, most: int) -> bytes:
-        found = b""
-        while block and len(found) < most:
+        content = b""
+        while block and len(content) < most:
             if self._part.eof:
-                if self._is_deflate or not block.startswith(b"\x1f\x8b"):
-                    return found  # padding after the end
+                if self._is_deflate or not block.startswith(_GZIP):
+                    return content  # padding after the end
                 self._part = zlib.decompressobj(zlib.MAX_WBITS + 16)
-            found += self._part.decompress(block, most - len(found))
+            content += self._part.decompress(block, most - len(content))
             block = self._part.unused_data if self._part.eof else b""
-        return found
+        return content
 
 
-# --- http message ---
-# The HTTP message in a WARC record: status, headers, and a body of bounded size.
+# Browsers ask for brotli, and crawlers that act like them store what they got. `brotli` is
+# optional: without it, such pages are counted under a rule of their own.
+
+
+class DamagedBrotliError(ValueError):
+    """Bytes that are not brotli, or are damaged."""
+
+
+def has_brotli() -> bool:
+    return importlib.util.find_spec("brotli") is not None
+
+
+class BrotliBody:
+    """The bytes of a body, in the order in which they arrive."""
+
+    def __init__(self) -> None:
+        import brotli
+
+        self._unpacker, self._error = brotli.Decompressor(), brotli.error
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self._unpacker.is_finished())
+
+    def decode(self, block: bytes, most: int) -> bytes:
+        """At most so many bytes, even if there are more."""
+        content = b""
+        try:
+            while len(content) < most and not self.is_whole:
+                if not block and self._unpacker.can_accept_more_data():
+                    break
+                # It may give twice as many bytes, and waits with the rest until it is called again.
+                content += self._unpacker.process(block, output_buffer_limit=most - len(content))
+                block = b""
+        except self._error:
+            raise DamagedBrotliError from None
+        return content[:most]
+
+
+# --- the message in a WARC record: status, headers, and a body of bounded size ---
 #
 # Bodies may be sent in chunks and compressed. Both are undone here, within a limit on decompressed
 # bytes. Crawlers often store a body already decoded and leave the header as it was: what does not
@@ -317,7 +429,6 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/\S+\s+(\d{3})")
 _CHUNK = re.compile(rb"\s*([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
 _WINDOW = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class BodyError(Exception):
@@ -372,7 +483,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     """A body without its compression; never more than one byte beyond the limit is unpacked."""
     if encoding in ("", "identity", "none", "utf-8"):
         return body
-    if encoding in ("gzip", "x-gzip") and not body.startswith(b"\x1f\x8b"):
+    if encoding in ("gzip", "x-gzip") and not body.startswith(_GZIP):
         return body
     if encoding == "deflate":
         return _inflated(body, 15, most) if body[:1] == b"x" else _inflated(body, -15, most)
@@ -380,8 +491,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         return _inflated(body, _WINDOW[encoding], most)
     if encoding == "zstd" and body.startswith(_ZSTD):
         return _from_zstd(body, most)
-    if encoding == "br" and (found := _from_brotli(body, most)) is not None:
-        return found
+    if encoding == "br" and (content := _from_brotli(body, most)) is not None:
+        return content
     if body.lstrip()[:1] == b"<":  # markup that was stored decoded
         return body
     if encoding == "br" and not has_brotli():
@@ -415,10 +526,10 @@ def _from_brotli(body: bytes, most: int) -> bytes | None:
         return None
     unpacker = BrotliBody()
     try:
-        found = unpacker.decode(body, most + 1)
+        content = unpacker.decode(body, most + 1)
     except DamagedBrotliError:
         return None
-    return found if unpacker.is_whole or len(found) > most else None
+    return content if unpacker.is_whole or len(content) > most else None
 
 
 def _without_chunks(body: bytes) -> bytes:

@@ -3,272 +3,49 @@
     links/links.jsonl       {"url": …, "score": …, "title": …, "domain": …, "subreddit": …}
     links/manifest.json     how many posts were read and dropped, by which rules and settings
 
-Posts are read once. Links that pass the rules are written to disk as they come; only 32 bytes of
-each stay in memory, by which duplicates are found. The order of the list is that of a hash of the
-URLs: it does not depend on the order of the files, spreads the pages of a site over the list, and
-makes the first part of the list a sample of the whole.
+A link is judged once, by named rules, and counted under the first one that it breaks. Posts are
+read once. Links that pass the rules are written to disk as they come; only 32 bytes of each stay in
+memory, and duplicates are found by sorting arrays of hashes. The order of the list is that of a
+hash of the URLs: it does not depend on the order of the files, spreads the pages of a site over the
+list, and makes the first part of the list a sample of the whole.
 """
 
-import csv
 import hashlib
-import html
-import io
 import json
 import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urljoin
 
-from glassformer.corpus.dump_files import (
-    LONGEST_LINE,
-    TABLES,
-    dump_files,
-    kind_of,
-    numbered_lines,
-    open_dump,
-)
-from glassformer.corpus.urls import BadUrlError, NotHttpError, Url, in_columns, is_within, parse_url
-from glassformer.data.tables import declared_separator
+import numpy as np
+
+from glassformer.corpus import in_columns
+from glassformer.corpus.posts import Post, dump_files, read_posts
+from glassformer.corpus.urls import BadUrlError, NotHttpError, Url, is_within, parse_url
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.files import MANIFEST, file_digest, new_folder, read_manifest, write_json
-from glassformer.wording import cause, counted, readable_size
+from glassformer.files import (
+    MANIFEST,
+    file_digest,
+    json_line,
+    new_folder,
+    read_manifest,
+    write_file,
+    write_json,
+)
+from glassformer.wording import cause, counted
 
-# --- posts ---
-# Posts in Reddit-style dumps: what was linked, and how many people recommended it.
-#
-# Dumps of different years and tools have their quirks: scores as strings, as fractions ("12.0") or
-# null, `ups` instead of `score`, `&amp;` inside URLs, self posts whose URL is their own page, and
-# crossposts whose URL is the page of the other post.
+# --- the rules: what people recommended, and what can be a page of text ---
 
-Row = dict[str, Any]
-Malformed = Callable[[str], None]  # is given the place and the problem
-Numbered = Iterator[tuple[int, Row]]  # the line on which a row begins
-
-SCORES = ("score", "ups")
-_ENOUGH = 1_000  # posts among which some must have a URL and a score
-_LARGEST_JSON = 2**30  # bytes of a .json file, which is read as a whole
-_ESCAPED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&amp;": "&"}
-_HALF = re.compile("[\ud800-\udfff]")  # of a character
-_REDDIT = "https://www.reddit.com"
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """One post of a dump."""
-
-    url: str
-    """Empty if there is none."""
-    score: float | None
-    title: str
-    subreddit: str
-    is_self: bool
-    over_18: bool
-
-
-def read_posts(path: DataPath, malformed: Malformed) -> Iterator[Post]:
-    """The posts of a file, one at a time. What cannot be read is passed to `malformed`, which may
-    raise; a file without URLs or scores is an error."""
-    columns: set[str] = set()
-    count = 0
-    for row in _rows(path, malformed):
-        post = _post(row)
-        if count < _ENOUGH and not post.is_self:
-            count += 1
-            columns.update(map(str, row))
-            if count == _ENOUGH:
-                _check_columns(path, columns)
-        yield post
-    if count:
-        _check_columns(path, columns)
-
-
-def _check_columns(path: DataPath, columns: set[str]) -> None:
-    if "url" not in columns or not columns & {*SCORES}:
-        name = "score (or ups)" if "url" in columns else "url"
-        raise GlassformerError(
-            f"{path} has no column {name} (columns: {', '.join(sorted(columns)) or 'none'}). "
-            "Pass a dump of posts, not of comments."
-        )
-
-
-# --- from a row to a post ---
-
-
-def _post(row: Row) -> Post:
-    parents = row.get("crosspost_parent_list")
-    origin = parents[0] if isinstance(parents, list) and parents else row
-    origin = origin if isinstance(origin, dict) else row
-    is_self = _is_true(origin.get("is_self")) or _text(origin.get("domain")).startswith("self.")
-    return Post(
-        _url(origin.get("url")),
-        next((found for name in SCORES if (found := _number(row.get(name))) is not None), None),
-        " ".join(html.unescape(_text(row.get("title"))).split()),
-        _text(row.get("subreddit")) or _subreddit_in(_text(row.get("permalink"))),
-        is_self,
-        _is_true(row.get("over_18")) or _is_true(origin.get("over_18")),
-    )
-
-
-def _subreddit_in(permalink: str) -> str:
-    found = re.search(r"/r/(\w+)/", permalink)
-    return found[1] if found else ""
-
-
-def _url(value: Any) -> str:
-    """Only the characters that HTML must escape: `&copy=1` in a URL is a parameter."""
-    text = _text(value).strip()
-    while "&amp;amp;" in text:
-        text = text.replace("&amp;amp;", "&amp;")
-    for escaped, character in _ESCAPED.items():
-        text = text.replace(escaped, character)
-    return f"{_REDDIT}{text}" if text.startswith(("/r/", "/u/", "/user/")) else text
-
-
-def _number(value: Any) -> float | None:
-    if value is None or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).strip().lower() in ("true", "1", "1.0")
-
-
-def _text(value: Any) -> str:
-    """A string that can be written as UTF-8: JSON can express half a character."""
-    return _HALF.sub("\ufffd", value) if isinstance(value, str) else ""
-
-
-# --- from a file to rows ---
-
-
-def _rows(path: DataPath, malformed: Malformed) -> Iterator[Row]:
-    kind = kind_of(path)
-    with open_dump(path) as stream:
-        if kind in TABLES:
-            yield from _table(path, stream, malformed)
-        elif kind == ".json":
-            yield from _json(path, stream, malformed)
-        else:
-            yield from _json_lines(path, stream, malformed)
-
-
-def _json_lines(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[Row]:
-    for number, line in numbered_lines(stream):
-        place = f"{path}:{number}"
-        if line is None:
-            malformed(f"{place}: longer than {readable_size(LONGEST_LINE)}")
-            continue
-        text = line.removeprefix(b"\xef\xbb\xbf").strip()
-        if not text:
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            reason = str(error).replace("line 1 ", "")
-            malformed(f"{place}: invalid JSON ({reason})")
-            continue
-        if isinstance(row, dict):
-            yield row
-        else:
-            malformed(f"{place}: not a JSON object")
-
-
-def _json(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[Row]:
-    """An array of posts, a listing of Reddit's API, or an object on each line."""
-    content = stream.read(_LARGEST_JSON + 1)
-    if len(content) > _LARGEST_JSON:
-        raise GlassformerError(
-            f"{path} has more than {readable_size(_LARGEST_JSON)}. Write it as .jsonl, with a "
-            "post on each line."
-        )
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        yield from _json_lines(path, io.BytesIO(content), malformed)
-        return
-    for number, each in enumerate(_posts_in(value), 1):
-        inner = each.get("data") if isinstance(each, dict) else None
-        row = inner if isinstance(inner, dict) else each
-        if isinstance(row, dict):
-            yield row
-        else:
-            malformed(f"{path}, post {number:,}: not a JSON object")
-
-
-def _posts_in(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    inner = value.get("data") if isinstance(value, dict) else None
-    children = inner.get("children") if isinstance(inner, dict) else inner
-    return children if isinstance(children, list) else [value]
-
-
-def _table(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[Row]:
-    csv.field_size_limit(LONGEST_LINE)
-    lines = _decoded_lines(path, stream, malformed)
-    header, first = next(lines, ""), 1
-    separator = declared_separator(header)
-    if separator is None:
-        separator = max(",;\t|", key=header.count)
-    else:
-        header, first = next(lines, ""), 2
-    reader = csv.reader(chain((header,), lines), delimiter=separator, strict=True)
-    names: list[str] = []
-    while True:
-        begin = reader.line_num + first
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "expected after" not in str(error):  # an open quote, which swallowed what follows
-                raise GlassformerError(
-                    f"{path}:{begin}: invalid CSV ({error}). Close the quoted field, and double "
-                    "each quote inside it."
-                ) from None
-            malformed(f"{path}:{begin}: invalid CSV ({error})")
-            continue
-        if not names:
-            names = [name.strip().lower() for name in fields]
-            _check_columns(path, set(names))
-        elif len(fields) == len(names):
-            yield dict(zip(names, fields, strict=True))
-        elif any(fields):
-            malformed(f"{path}:{begin}: expected {len(names)} columns, found {len(fields)}")
-
-
-def _decoded_lines(path: DataPath, stream: BinaryIO, malformed: Malformed) -> Iterator[str]:
-    """Lines of a table. One that is not UTF-8 is read as Windows-1252, as browsers do."""
-    for number, line in numbered_lines(stream):
-        if line is None:
-            malformed(f"{path}:{number}: longer than {readable_size(LONGEST_LINE)}")
-            continue
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            yield line.decode("windows-1252", "replace")
-
-
-# --- link rules ---
-# The rules by which links are kept: what people recommended, and what can be a page of text.
-#
-# A post is dropped by the first rule that it breaks, in the order of `RULES`, and counted there.
-
-RULES = {
+RULES = {  # in the order in which they are tried
     "malformed": "lines that cannot be read",
     "no_score": "posts without a score",
     "low_score": "score below --min-score",
@@ -342,12 +119,12 @@ def _is_adult(host: str) -> bool:
 
 def _file_kind(url: Url) -> str | None:
     """The rule for what the ending of a path shows. The article about Node.js is a page."""
-    found = _ENDING.search(url.path.lower())
-    if found is None or _ARTICLE.search(url.path):
+    ending = _ENDING.search(url.path.lower())
+    if ending is None or _ARTICLE.search(url.path):
         return None
-    if found[1] in _lists()["media endings"]:
+    if ending[1] in _lists()["media endings"]:
         return "media"
-    return "not_a_page" if found[1] in _lists()["file endings"] else None
+    return "not_a_page" if ending[1] in _lists()["file endings"] else None
 
 
 @cache
@@ -367,13 +144,13 @@ def read_domains(path: Path) -> frozenset[str]:
         raise GlassformerError(f"{path} is not UTF-8. Save it as UTF-8.") from None
     except OSError as error:
         raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
-    found = frozenset(_domains(path, lines))
-    if not found:
+    domains = frozenset(_domains(path, lines))
+    if not domains:
         raise GlassformerError(f"{path} contains no domains. Write one on each line.")
-    return found
+    return domains
 
 
-def _domains(path: Path, lines: Iterable[str]) -> Iterable[str]:
+def _domains(path: Path, lines: list[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         if not text:
@@ -392,7 +169,7 @@ def _domains(path: Path, lines: Iterable[str]) -> Iterable[str]:
         yield url.domain
 
 
-# --- links ---
+# --- from posts to links.jsonl ---
 
 LINKS = "links.jsonl"
 FORMAT = "glassformer links"
@@ -443,19 +220,10 @@ def collect_links(
         if not reading.num_read:
             raise GlassformerError(f"{', '.join(posts)} contains no posts. Pass other --posts.")
         with candidates.open("rb", buffering=2**12) as stream:  # lines here and there
-            found = reading.write_best(stream, folder / LINKS)
+            links = reading.write_best(stream, folder / LINKS)
         candidates.unlink()
-        _write_manifest(folder, found, rules, sources)
-    return found
-
-
-def link_in(line: bytes | str, place: str) -> dict[str, Any]:
-    """A link from a line of links.jsonl."""
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
-        link: dict[str, Any] = json.loads(line)
-        if isinstance(link["url"], str):
-            return link
-    raise GlassformerError(f'{place}: not a link. Write each line as {{"url": "…"}}.')
+        _write_manifest(folder, links, rules, sources)
+    return links
 
 
 def check_free(out: Path, force: bool, made: str) -> None:
@@ -481,7 +249,7 @@ class _Reading:
         self.num_read = 0
         self._dropped: Counter[str] = Counter()
         self._keys, self._scores = array("Q"), array("d")
-        self._ties, self._places = array("Q"), array("Q")
+        self._ties, self._offsets = array("Q"), array("Q")
         self._end = 0  # of the candidates, in bytes
 
     def read(self, path: DataPath) -> int:
@@ -523,25 +291,23 @@ class _Reading:
         self._keys.append(_hash(url.key.encode()))
         self._scores.append(score)
         self._ties.append(_hash(line))
-        self._places.append(self._end)
+        self._offsets.append(self._end)
         self._end += self._candidates.write(line)
 
     def write_best(self, candidates: BinaryIO, path: Path) -> Links:
         """Write the best of each group of equal links."""
-        import numpy as np
-
         keys, scores = np.asarray(self._keys), np.asarray(self._scores)
         order = np.lexsort((np.asarray(self._ties), -scores, keys))
         is_first = np.ones(len(keys), dtype=bool)
         is_first[1:] = keys[order][1:] != keys[order][:-1]
-        kept = order[is_first]
+        best = order[is_first]
         with path.open("wb") as target:
-            for place in np.asarray(self._places)[kept].tolist():
-                candidates.seek(place)
+            for offset in np.asarray(self._offsets)[best].tolist():
+                candidates.seek(offset)
                 target.write(candidates.readline())
-        self._dropped["duplicate"] = len(keys) - len(kept)
+        self._dropped["duplicate"] = len(keys) - len(best)
         dropped = {rule: self._dropped[rule] for rule in RULES}
-        return Links(self.num_read, len(kept), dropped)
+        return Links(self.num_read, len(best), dropped)
 
 
 def _hash(content: bytes) -> int:
@@ -549,7 +315,7 @@ def _hash(content: bytes) -> int:
 
 
 def _write_manifest(
-    folder: Path, found: Links, rules: LinkRules, sources: list[dict[str, Any]]
+    folder: Path, links: Links, rules: LinkRules, sources: list[dict[str, Any]]
 ) -> None:
     file = folder / LINKS
     settings = {
@@ -561,9 +327,85 @@ def _write_manifest(
         folder / MANIFEST,
         {
             "format": FORMAT,
-            **found.as_json(),
+            **links.as_json(),
             "settings": settings,
             "sources": sources,
             "files": {LINKS: {"bytes": file.stat().st_size, "sha256": file_digest(file)}},
         },
     )
+
+
+# --- from links.jsonl to the pages that are among the links ---
+#
+# links.jsonl                   a.org/1  score 12
+# WARC: a.org/1 → 301 → b.org/x          so b.org/x is linked, with score 12
+
+_MOST_REDIRECTS = 10
+_SAVED = ("score", "title")
+
+Linked = dict[str, dict[str, Any]]
+"""What is known about the pages that are linked, by their keys."""
+
+
+def link_in(line: bytes | str, where: str) -> dict[str, Any]:
+    """A link from a line of links.jsonl."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        link: dict[str, Any] = json.loads(line)
+        if isinstance(link["url"], str):
+            return link
+    raise GlassformerError(f'{where}: not a link. Write each line as {{"url": "…"}}.')
+
+
+def key_of(url: str) -> str:
+    """Equal for URLs of the same page; a URL that is none is its own key."""
+    try:
+        return parse_url(url).key
+    except BadUrlError:
+        return url
+
+
+def redirect(url: str, location: str) -> tuple[str, str]:
+    """The keys of a page and of the one that it leads to."""
+    try:
+        return key_of(url), key_of(urljoin(url, location))
+    except ValueError:
+        return key_of(url), location
+
+
+def write_linked(links: Path, redirects: dict[str, str], path: Path) -> None:
+    """Write the pages that the links in a folder lead to, with what is known about them."""
+    pages: Linked = {}
+    for link in _read_links(links / LINKS):
+        about = {name: link[name] for name in _SAVED if link.get(name) is not None}
+        key = key_of(link["url"])
+        for _ in range(_MOST_REDIRECTS + 1):
+            pages.setdefault(key, about)
+            if key not in redirects:
+                break
+            key = redirects[key]
+    rows = ({"key": key, **about} for key, about in sorted(pages.items()))
+    write_file(path, b"".join(map(json_line, rows)))
+
+
+@cache
+def read_linked(path: Path) -> Linked:
+    """The pages that are linked, by key. Each process reads them once."""
+    with path.open(encoding="utf-8") as file:
+        rows = (json.loads(line) for line in file)
+        return {row.pop("key"): row for row in rows}
+
+
+def check_links(links: Path) -> None:
+    if not (links / LINKS).is_file():
+        raise GlassformerError(
+            f"{links} contains no {LINKS}. Pass the folder that glassformer corpus links wrote."
+        )
+
+
+def _read_links(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                yield link_in(line, f"{path}:{number}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None

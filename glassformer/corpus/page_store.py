@@ -6,7 +6,8 @@
     pages/manifest.json                  the settings, and in the end the counts and hashes
 
 A page is written first, then the line that names its place. After a kill, the lines up to the last
-one whose page is whole are what counts: what follows is cut off, and those links are fetched again.
+one whose page is whole are what counts, whatever a kill or a power failure left: what follows is
+cut off, and those links are fetched again.
 """
 
 import json
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.corpus.urls import may_pass
+from glassformer.corpus.http import may_pass
 from glassformer.corpus.warc import Page, page_records, warcinfo
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import (
@@ -66,7 +67,7 @@ class PageStore:
     def _check_manifest(self) -> None:
         path = self.folder / MANIFEST
         if not path.exists():
-            if any(each for each in self.folder.iterdir() if each.name != f".{MANIFEST}.partial"):
+            if any(path.name != f".{MANIFEST}.partial" for path in self.folder.iterdir()):
                 raise UsageError(f"{self.folder} contains something else. Pass another --out.")
             write_json(path, {"format": FORMAT, **self._about})
             return
@@ -81,22 +82,22 @@ class PageStore:
         path = self.folder / OUTCOMES_FILE
         path.touch()
         partials = sorted(self.folder.glob(".pages-*.warc.gz.partial"))
-        whole = {_name_of(each): _whole_length(each) for each in partials}
+        whole = {_name_of(partial): _whole_length(partial) for partial in partials}
         ends: dict[str, int] = {}
-        kept = 0
+        length = 0
         for end, line in _lines(path):
             if not self._is_there(line, whole):
                 break
-            kept = end
+            length = end
             self._count(line)
             if "file" in line:
                 ends[line["file"]] = line["offset"] + line["length"]
         with path.open("r+b") as stream:
-            stream.truncate(kept)
+            stream.truncate(length)
         for partial in partials:
             self._finish(partial, ends.get(_name_of(partial), 0))
-        found = [int(each.name[6:11]) for each in self.folder.glob("pages-*.warc.gz")]
-        return max(found, default=-1) + 1
+        numbers = [int(path.name[6:11]) for path in self.folder.glob("pages-*.warc.gz")]
+        return max(numbers, default=-1) + 1
 
     def _forget_failures(self) -> None:
         """Drop the outcomes that another try may change."""
@@ -199,7 +200,7 @@ class PageStore:
 
     def complete(self) -> None:
         """All links have an outcome: say so in the manifest, with the hashes of all files."""
-        names = sorted(each.name for each in self.folder.glob("pages-*.warc.gz"))
+        names = sorted(path.name for path in self.folder.glob("pages-*.warc.gz"))
         files = {
             name: {
                 "bytes": (self.folder / name).stat().st_size,

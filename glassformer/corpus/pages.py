@@ -1,4 +1,9 @@
-"""The step that does most of the work: from the records of a task to texts that pass all rules.
+"""From WARC records to texts that pass all rules: the step that does most of the work.
+
+    ListRecords   the records of each file, and where work can be divided
+    ReadPages     record → page → text → language and quality → fingerprints
+
+The files of a task:
 
 pages/00000.jsonl       the texts, one document per line
 pages/00000.index       where each begins, its digest, and where its shingles are
@@ -7,8 +12,10 @@ pages/00000.json        what became of the pages
 signatures/bucket_…     the MinHash of all texts, sorted, as datatrove reads it
 """
 
+import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,18 +25,17 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.corpus import near_duplicates
 from glassformer.corpus.extractor import shared_extractor
-from glassformer.corpus.fingerprints import SIGNATURE_ROW, digest, shingles, signature
 from glassformer.corpus.http import BodyError, parse_message, within
-from glassformer.corpus.linked_pages import Linked, Outcomes, key_of, read_linked, redirect
+from glassformer.corpus.links import Linked, key_of, read_linked, redirect
 from glassformer.corpus.quality import ANY, NUM_BUCKETS, BuildSettings, judge, language_of
 from glassformer.corpus.urls import BadUrlError, parse_url
 from glassformer.corpus.warc import BrokenWarcError, Record, read_records
 from glassformer.files import file_digest, write_json_line
-from glassformer.wording import counted
+from glassformer.wording import counted, shortened
 
-# --- pages ---
-# From a WARC record to the bytes of a page, or the rule by which it is none.
+# --- from a record to a page, or the rule by which it is none ---
 
 _HEADERS = 2**16  # bytes of an HTTP message before its body
 _HTML = ("text/html", "application/xhtml+xml")
@@ -105,8 +111,7 @@ def _guessed(body: bytes) -> str:
     return "text/html" if body.lstrip()[:1] == b"<" else ""
 
 
-# --- record listing ---
-# The first pass over WARC files: how many records there are, and where work can be divided.
+# --- the first pass: how many records there are, and where work can be divided ---
 #
 # A file is divided into slices of whole records, which later tasks read on their own. How it is
 # divided follows from the files alone, never from the number of workers.
@@ -141,30 +146,30 @@ class ListRecords:
 
 def listed(path: Path) -> dict[str, Any]:
     """The slices of a file, its redirects, and where it is damaged."""
-    found: dict[str, Any] = {"num_records": 0, "num_pages": 0, "slices": [], "redirects": {}}
-    found |= {"notes": [], "num_damaged": 0, "hidden": {}}
-    for record in read_records(path, damage=partial(_note_damage, found)):
-        _add(found, record)
+    listing: dict[str, Any] = {"num_records": 0, "num_pages": 0, "slices": [], "redirects": {}}
+    listing |= {"notes": [], "num_damaged": 0, "hidden": {}}
+    for record in read_records(path, damage=partial(_note_damage, listing)):
+        _add(listing, record)
         if record.kind == "response":
-            _note_redirect(found["redirects"], record)
-    if (more := found["num_damaged"] - _NOTES) > 0:
-        found["notes"].append(f"{path}: {counted(more, 'more damaged place')}.")
+            _note_redirect(listing["redirects"], record)
+    if (more := listing["num_damaged"] - _NOTES) > 0:
+        listing["notes"].append(f"{path}: {counted(more, 'more damaged place')}.")
     about = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
-    return about | found
+    return about | listing
 
 
-def _note_damage(found: dict[str, Any], error: BrokenWarcError) -> None:
-    found["num_damaged"] += 1
-    if found["num_damaged"] <= _NOTES:
-        found["notes"].append(str(error))
+def _note_damage(listing: dict[str, Any], error: BrokenWarcError) -> None:
+    listing["num_damaged"] += 1
+    if listing["num_damaged"] <= _NOTES:
+        listing["notes"].append(str(error))
     if error.hides_record:  # one that was given is counted when its page is read
-        found["hidden"][error.rule] = found["hidden"].get(error.rule, 0) + 1
+        listing["hidden"][error.rule] = listing["hidden"].get(error.rule, 0) + 1
 
 
-def _add(found: dict[str, Any], record: Record) -> None:
-    found["num_records"] += 1
-    found["num_pages"] += record.may_be_page
-    slices = found["slices"]
+def _add(listing: dict[str, Any], record: Record) -> None:
+    listing["num_records"] += 1
+    listing["num_pages"] += record.may_be_page
+    slices = listing["slices"]
     if not slices or (slices[-1][2] >= _PAGES and record.is_seekable):
         slices.append([record.offset, 0, 0])
     slices[-1][1] += 1
@@ -183,7 +188,7 @@ def _note_redirect(redirects: dict[str, str], record: Record) -> None:
 
 def tasks_for(listings: list[dict[str, Any]]) -> list[list[Slice]]:
     """The slices of all files in tasks of similar size: enough to share, few enough to merge."""
-    total = sum(each["num_pages"] for each in listings)
+    total = sum(listing["num_pages"] for listing in listings)
     size = max(_LEAST, -(-total // _TASKS))
     tasks: list[list[Slice]] = [[]]
     filled = 0
@@ -197,15 +202,100 @@ def tasks_for(listings: list[dict[str, Any]]) -> list[list[Slice]]:
     return tasks
 
 
-# --- page step ---
+# --- what became of pages: counts by rule, and a few examples of each ---
+#
+# Every page that was read is either kept or counted under exactly one rule, named step/rule.
+# Examples are those whose hash is smallest, so that they depend neither on the order of the pages
+# nor on how the work was divided.
 
-INDEX_ROW = np.dtype(
-    [
-        *(("begin", "<u8"), ("num_bytes", "<u8"), ("digest", "<u8", (2,))),
-        *(("first_shingle", "<u8"), ("num_shingles", "<u8")),
-    ]
-)
-SHINGLE = np.dtype("<u4")  # enough to compare two texts
+EXAMPLES = 4  # of each rule
+_SHOWN = 400  # characters of a text
+KEPT = "kept"
+
+# The steps in their order, and what their rules mean. The rules of quality are in quality.py.
+STEPS = {
+    "record": "Whole records",
+    "page": "Pages of HTML or text",
+    "extraction": "Pages with text",
+    "language": "Texts in the right language",
+    "quality": "Texts that pass the quality rules",
+    "duplicates": "Texts that are kept",
+}
+RULES = {
+    "record/truncated": "the file ends in the middle of the record",
+    "record/damaged": "the record cannot be read",
+    "page/not_http": "no HTTP response, such as a DNS answer",
+    "page/status": "the server did not answer with 200 OK",
+    "page/robots_txt": "the robots.txt of a site, not a page",
+    "page/type": "neither HTML nor plain text",
+    "page/not_linked": "not among the links",
+    "page/too_large": "larger than the limit",
+    "page/compression": "compressed in a way that cannot be undone",
+    "page/brotli": "compressed by brotli, which is not installed",
+    "extraction/no_text": "no running text",
+    "extraction/time_limit": "extraction took too long or crashed",
+    "extraction/failed": "extraction failed",
+    "language/other": "another language",
+    "language/unsure": "a language that is not certain",
+    "duplicates/exact": "the same text as an earlier page",
+    "duplicates/near": "almost the same text as an earlier page",
+}
+
+
+class Outcomes:
+    """Counts and examples of some pages."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.counts: Counter[str] = Counter()
+        self.languages: Counter[str] = Counter()
+        self.examples: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, rule: str, url: str, text: str = "", detail: str = "", title: str = "") -> None:
+        """A page was dropped by a rule, or kept."""
+        self.counts[rule] += 1
+        key = hashlib.sha256(f"{rule} {url} {text[:200]}".encode(errors="replace")).hexdigest()
+        examples = self.examples.setdefault(rule, [])
+        if len(examples) >= EXAMPLES and key >= examples[-1]["key"]:
+            return
+        example = {
+            "key": key,
+            "url": shortened(url, 300),
+            "title": title,
+            "detail": detail,
+            "text": shortened(text[: 4 * _SHOWN], _SHOWN),
+        }
+        examples.append(example)
+        self._keep_smallest(rule)
+
+    def merge(self, other: dict[str, Any]) -> None:
+        self.read += other["read"]
+        self.counts.update(other["counts"])
+        self.languages.update(other["languages"])
+        for rule, examples in other["examples"].items():
+            self.examples.setdefault(rule, []).extend(examples)
+            self._keep_smallest(rule)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "read": self.read,
+            "counts": dict(sorted(self.counts.items(), key=_in_order)),
+            "languages": dict(sorted(self.languages.items())),
+            "examples": dict(sorted(self.examples.items())),
+        }
+
+    def _keep_smallest(self, rule: str) -> None:
+        self.examples[rule] = sorted(self.examples[rule], key=lambda example: str(example["key"]))
+        del self.examples[rule][EXAMPLES:]
+
+
+def _in_order(count: tuple[str, int]) -> tuple[int, str]:
+    """Rules in the order of the steps."""
+    step = count[0].partition("/")[0]
+    return [*STEPS, step].index(step), count[0]
+
+
+# --- the second pass: from the records of a task to texts ---
 
 
 @dataclass(frozen=True)
@@ -232,9 +322,9 @@ class ReadPages:
 
     def _records(self, slices: list[Slice]) -> Iterator[Record]:
         """The records that may be pages."""
-        for each in slices:
-            records = read_records(self.files[each.file], each.offset)  # damage was listed
-            for record in islice(records, each.num_records):
+        for part in slices:
+            records = read_records(self.files[part.file], part.offset)  # damage was listed
+            for record in islice(records, part.num_records):
                 if record.may_be_page:
                     yield record
 
@@ -244,16 +334,17 @@ class ReadPages:
             page = page_of(record, linked, self.settings.max_page_bytes)
         except BrokenWarcError as error:
             raise DroppedError(f"record/{error.rule}", str(error)) from None
-        found = shared_extractor(self.settings.page_seconds).extract(
+        extracted = shared_extractor(self.settings.page_seconds).extract(
             page.body, page.content_type, page.is_html
         )
-        if found.rule:
-            raise DroppedError(f"extraction/{found.rule}", found.detail, title=found.title)
-        language, probability = language_of(found.text)
+        text, title = extracted.text, extracted.title
+        if extracted.rule:
+            raise DroppedError(f"extraction/{extracted.rule}", extracted.detail, title=title)
+        language, probability = language_of(text)
         outcomes.languages[language] += 1
-        self._check(found.text, found.title, language, probability)
-        title = found.title or page.about.get("title", "")
-        return {"text": found.text, "metadata": _about(page, title, language, probability)}
+        self._check(text, title, language, probability)
+        title = title or page.about.get("title", "")
+        return {"text": text, "metadata": _about(page, title, language, probability)}
 
     def _check(self, text: str, title: str, language: str, probability: float) -> None:
         detail = f"{language}, probability {probability:.2f}"
@@ -283,7 +374,7 @@ class _Writer:
         self._stem, self._signatures, self._rank = stem, signatures, rank
         self._index: list[tuple[Any, ...]] = []
         self._minima: list[list[list[int]]] = []
-        self._place = self._num_shingles = 0
+        self._end = self._num_shingles = 0  # of the texts, in bytes; of all of them
 
     def __enter__(self) -> "_Writer":
         self._texts = self._stem.with_suffix(".jsonl").open("wb")
@@ -293,28 +384,29 @@ class _Writer:
     def add(self, document: dict[str, Any]) -> None:
         text = document["text"]
         line = json.dumps(document, ensure_ascii=False).encode(errors="replace") + b"\n"
-        hashed = shingles(text)
-        stored = np.unique(hashed.astype(SHINGLE))
+        hashed = near_duplicates.shingles(text)
+        stored = np.unique(hashed.astype(near_duplicates.SHINGLE))
         self._texts.write(line)
         self._shingles.write(stored.tobytes())
-        size = len(text.encode(errors="replace"))
-        self._index.append((self._place, size, digest(text), self._num_shingles, len(stored)))
-        self._minima.append(signature(hashed))
-        self._place += len(line)
+        size, digest = len(text.encode(errors="replace")), near_duplicates.digest(text)
+        self._index.append((self._end, size, digest, self._num_shingles, len(stored)))
+        self._minima.append(near_duplicates.signature(hashed))
+        self._end += len(line)
         self._num_shingles += len(stored)
 
     def __exit__(self, *error: Any) -> None:
         self._texts.close()
         self._shingles.close()
         if error[0] is None:
-            index = np.array(self._index, dtype=INDEX_ROW)
+            index = np.array(self._index, dtype=near_duplicates.INDEX_ROW)
             self._stem.with_suffix(".index").write_bytes(index.tobytes())
             self._write_signatures()
 
     def _write_signatures(self) -> None:
+        kind = near_duplicates.SIGNATURE_ROW
         for bucket in range(NUM_BUCKETS):
             rows = [(*minima[bucket], number) for number, minima in enumerate(self._minima)]
-            found = np.sort(np.array(rows, dtype=SIGNATURE_ROW), order=SIGNATURE_ROW.names)
+            ordered = np.sort(np.array(rows, dtype=kind), order=kind.names)
             folder = self._signatures / f"bucket_{bucket:03}"
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{self._rank:05}.minhash.sig").write_bytes(found.tobytes())
+            (folder / f"{self._rank:05}.minhash.sig").write_bytes(ordered.tobytes())

@@ -8,17 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-from glassformer.corpus.http import REDIRECTS, Client, Response
-from glassformer.corpus.urls import BadUrlError, FetchError, Url, parse_url, respelled
+from glassformer.corpus.http import REDIRECTS, Client, FetchError, Response
+from glassformer.corpus.urls import BadUrlError, Url, parse_url, respelled
 
-# --- robots ---
-# robots.txt: what a site forbids, by RFC 9309.
+# --- robots.txt: what a site forbids, by RFC 9309 ---
 #
-#     User-agent: *           a group of rules for all programs; one that names ours takes
-#     precedence
+#     User-agent: *           rules for all programs; a group that names ours takes precedence
 #     Disallow: /private/
-#     Allow: /private/open$   the longest rule that matches a path decides; $ is its end, *
-#     anything
+#     Allow: /private/open$   the longest rule that matches a path decides; $ is its end, * anything
 #     Disallow: /~joe         and /%7Ejoe: both sides are compared in the same spelling
 #     Crawl-delay: 10         not in the RFC, but widely used
 #
@@ -63,9 +60,9 @@ class Robots:
         """Whether a path with its query may be fetched."""
         if target == "/robots.txt":
             return True
-        targets = [_spelled(each) for each in _spellings(target)]
-        found = [rule.precedence for rule in self.rules if rule.matches(targets)]
-        return max(found)[1] if found else True
+        targets = [_spelled(spelling) for spelling in _spellings(target)]
+        matching = [rule.precedence for rule in self.rules if rule.matches(targets)]
+        return max(matching)[1] if matching else True
 
 
 def parse_robots(content: bytes, program: str) -> Robots:
@@ -141,16 +138,16 @@ def _matches(pieces: Sequence[str], is_anchored: bool, target: str) -> bool:
         return False
     at = len(first)
     for piece in others:
-        found = target.find(piece, at)
-        if found < 0:
+        at = target.find(piece, at)
+        if at < 0:
             return False
-        at = found + len(piece)
+        at += len(piece)
     if not is_anchored or at == len(target):
         return True
     return bool(others) and target.endswith(others[-1])
 
 
-# --- politeness ---
+# --- turns ---
 
 LONGEST_DELAY = 60.0  # seconds that robots.txt may ask for
 MOST_REDIRECTS = 5

@@ -1,8 +1,14 @@
-"""Rules that tell prose from the rest of the web: those of Gopher and C4, as datatrove has them.
+"""What decides whether a text becomes part of a corpus, and what is replaced in it.
 
-Gopher's rules (Rae et al. 2021, tables A1 and A2) look at repetition, then at words and lines. Of
-C4's rules (Raffel et al. 2020) only those that judge a page are used: a text is kept or dropped as
-a whole, and no line of it is removed. Each rule has a name under which it is counted.
+    BuildSettings                     the settings of a build, with their defaults
+    language_of(text)                 "en", 0.98
+    judge(sets, language)             the first rule of Gopher or C4 that a text breaks
+    scrubbed(text)                    without e-mail and IP addresses
+
+The rules tell prose from the rest of the web; datatrove has them. Gopher's rules (Rae et al. 2021,
+tables A1 and A2) look at repetition, then at words and lines. Of C4's rules (Raffel et al. 2020)
+only those that judge a page are used: a text is kept or dropped as a whole, and no line of it is
+removed. Each rule has a name under which it is counted.
 """
 
 import ipaddress
@@ -16,11 +22,11 @@ from pydantic import Field, field_validator
 from glassformer.config import Config, Count, Names, parse
 from glassformer.errors import UsageError
 
-# --- words ---
-# The words and sentences of a text in any script, without models to download.
+# --- words and sentences in any script, for datatrove's filters ---
 #
-# Words are separated by spaces and punctuation. Scripts that write no spaces (Chinese, Japanese,
-# Thai, Lao, Khmer, Burmese) have no words that can be seen: there, each character counts as one.
+# Its own tokenizers need models to download. Words are separated by spaces and punctuation. Scripts
+# that write no spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) have no words that can be
+# seen: there, each character counts as one.
 
 # Words of scripts with spaces and without separate accents, where Python's own patterns suffice.
 _PLAIN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]+")
@@ -43,8 +49,8 @@ class Words:
 
     def word_tokenize(self, text: str) -> list[str]:
         pattern = _word() if _NOT_PLAIN.search(text) else _PLAIN
-        found = pattern.findall(text)
-        return [each for each in found if self._with_marks or _HAS_LETTER.search(each)]
+        tokens = pattern.findall(text)
+        return [token for token in tokens if self._with_marks or _HAS_LETTER.search(token)]
 
     def sent_tokenize(self, text: str) -> list[str]:
         return [text[start:end] for start, end in self.span_tokenize(text)]
@@ -84,7 +90,7 @@ def _sentence_end() -> Any:
     return regex.compile(r"[.!?…؟۔։।॥။።]+[\"'”’)\]]*(?=\s|$)|[。！？｡]+[”’」』）]*|\n+")
 
 
-# --- quality ---
+# --- quality: the rules of Gopher and C4 ---
 
 SETS = ("gopher", "c4")
 NONE = "none"
@@ -120,14 +126,14 @@ class Judge:
     """The rules for one language."""
 
     def __init__(self, sets: Sequence[str], language: str) -> None:
-        self._filters = [each for name in sets for each in _SETS.get(name, _none)(language)]
+        self._filters = [rule for name in sets if name in _SETS for rule in _SETS[name](language)]
 
     def rule_against(self, text: str) -> str | None:
         """The name of the first rule that a text breaks."""
         from datatrove.data import Document
 
-        for each in self._filters:
-            result = each.filter(Document(text=text, id=""))  # a copy, as filters may change it
+        for rule in self._filters:
+            result = rule.filter(Document(text=text, id=""))  # a copy, as filters may change it
             if isinstance(result, tuple) and not result[0]:
                 return _name(result[1])
         return None
@@ -144,10 +150,6 @@ def _name(reason: str) -> str:
     elif reason.startswith("duplicated_"):
         reason = "duplicated_n_grams"
     return RULES[reason][0] if reason in RULES else reason
-
-
-def _none(language: str) -> list[Any]:
-    return []
 
 
 def _gopher(language: str) -> list[Any]:
@@ -191,8 +193,7 @@ def _c4(language: str) -> list[Any]:
 _SETS: dict[str, Callable[[str], list[Any]]] = {"gopher": _gopher, "c4": _c4}
 
 
-# --- languages ---
-# The language of a text, by py3langid, whose model is part of its package.
+# --- languages, by py3langid, whose model is part of its package ---
 
 ANY = "any"
 _SAMPLE = 2000  # characters by which a language is recognised
@@ -213,7 +214,7 @@ def language_of(text: str) -> tuple[str, float]:
 
 
 def known_languages() -> tuple[str, ...]:
-    return tuple(sorted({str(each) for each in _identifier().nb_classes}))
+    return tuple(sorted({str(code) for code in _identifier().nb_classes}))
 
 
 def check_languages(codes: tuple[str, ...]) -> None:
@@ -224,11 +225,9 @@ def check_languages(codes: tuple[str, ...]) -> None:
             raise UsageError(f"unknown language {code!r}. Pass {ANY}, or one of {names}.")
 
 
-# --- personal data ---
-# Replacing e-mail addresses and public IP addresses in a text by addresses that belong to nobody.
-#
-# The replacements are those reserved for documentation (RFC 2606, 5737 and 3849).
+# --- personal data, replaced by addresses that belong to nobody ---
 
+# Reserved for documentation (RFC 2606, 5737 and 3849).
 EMAIL, IP4, IP6 = "email@example.com", "192.0.2.1", "2001:db8::1"
 
 # Bounded repetitions: a text of a million dots and dashes takes no longer than any other.
@@ -241,19 +240,19 @@ _IP6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:
 
 def scrubbed(text: str) -> str:
     text = _EMAIL.sub(EMAIL, text)
-    text = _IP4.sub(lambda found: IP4 if _is_public(found[0]) else found[0], text)
-    return _IP6.sub(lambda found: IP6 if _is_public(found[0]) else found[0], text)
+    text = _IP4.sub(lambda match: IP4 if _is_public(match[0]) else match[0], text)
+    return _IP6.sub(lambda match: IP6 if _is_public(match[0]) else match[0], text)
 
 
 def scrubbed_in(values: Any) -> Any:
     """Plain data in which all texts and titles are scrubbed."""
     if isinstance(values, list):
-        return [scrubbed_in(each) for each in values]
+        return [scrubbed_in(value) for value in values]
     if not isinstance(values, dict):
         return values
     return {
-        name: scrubbed(each) if name in ("text", "title") else scrubbed_in(each)
-        for name, each in values.items()
+        name: scrubbed(value) if name in ("text", "title") else scrubbed_in(value)
+        for name, value in values.items()
     }
 
 
@@ -264,8 +263,7 @@ def _is_public(address: str) -> bool:
         return False
 
 
-# --- build settings ---
-# The settings of a build. They are written into the manifest of the corpus.
+# --- the settings of a build, which its manifest holds ---
 
 NUM_BUCKETS, HASHES_PER_BUCKET, SHINGLE_WORDS = 20, 5, 5
 
@@ -309,7 +307,7 @@ class BuildSettings(Config):
         return (ANY,) if ANY in names else tuple(sorted({name.lower() for name in names}))
 
 
-def build_settings(chosen: dict[str, Any]) -> BuildSettings:
+def build_settings(options: dict[str, Any]) -> BuildSettings:
     """Settings from options of the command line; those that are None have their defaults."""
-    given = {name: value for name, value in chosen.items() if value is not None}
-    return parse(BuildSettings, given, error=UsageError)
+    values = {name: value for name, value in options.items() if value is not None}
+    return parse(BuildSettings, values, error=UsageError)

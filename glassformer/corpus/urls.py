@@ -3,72 +3,17 @@
 HTTP://www.Example.org:80/b/../%7ea/?utm_source=x&id=3#top     as posted
 http://www.example.org/~a/?id=3                                as it is fetched
 example.org/~a?id=3                                            the key: equal for the same page
+
+A URL has one spelling: duplicates, robots.txt and the requests themselves use the same function.
 """
 
-import ipaddress
 import re
-import socket
 import string
-import threading
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
+from glassformer.corpus import EXTRA
 from glassformer.errors import require
-
-# --- outcomes ---
-# What became of a link: each one ends in exactly one outcome.
-
-EXTRA = "glassformer[corpus]"  # what installs all packages of a corpus
-
-OUTCOMES = {
-    "fetched": "pages in the WARC files",
-    "robots": "forbidden by the site's robots.txt",
-    "robots_unreachable": "the site's robots.txt could not be read, which forbids everything",
-    "crawl_delay": "robots.txt asks for a longer delay than a minute",
-    "bad_url": "URLs that cannot lead to a page on the public web",
-    "bad_redirect": "redirected to a URL that cannot lead to a page on the public web",
-    "redirects": "redirected more than five times",
-    "port": "other ports than 80 and 443",
-    "not_public": "hosts whose address is not public",
-    "dns": "hosts whose name cannot be resolved",
-    "connection": "connections that were refused or broke",
-    "tls": "invalid certificates and other errors of encryption",
-    "timed_out": "took longer than --timeout",
-    "too_large": "larger than --max-page-size",
-    "bad_type": "neither HTML nor plain text",
-    "broken": "responses that do not follow the rules of HTTP",
-}
-HTTP = "http_"  # followed by the status, such as http_404
-UNREACHABLE = ("dns", "connection", "timed_out")
-_PASSING = (*UNREACHABLE, "robots_unreachable", "broken", f"{HTTP}408", f"{HTTP}429")
-
-
-def in_columns(*rows: tuple[str, int, str]) -> str:
-    """Names, numbers and what they count, below each other."""
-    width = max(20, *(len(name) + 2 for name, _, _ in rows))
-    lines = (f"{name.replace('_', ' '):<{width}}{n:>12,}  {about}" for name, n, about in rows)
-    return "\n".join(map(str.rstrip, lines))
-
-
-def described(outcome: str) -> str:
-    return OUTCOMES.get(outcome) or f"the site answered with status {outcome.removeprefix(HTTP)}"
-
-
-def may_pass(outcome: str) -> bool:
-    """Whether another try may end differently."""
-    return outcome in _PASSING or outcome.startswith(f"{HTTP}5")
-
-
-class FetchError(Exception):
-    """A page was not fetched."""
-
-    def __init__(self, outcome: str, detail: str = "") -> None:
-        super().__init__(detail)
-        self.outcome, self.detail = outcome, detail
-
-
-# --- urls ---
 
 LONGEST_URL = 2_000  # characters
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -81,9 +26,8 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff\ufffd]")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _TOP_LEVEL = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{2,59}")  # no number: 127.1 is an address
 # Names that never lead to the public web (RFC 2606, 6761, 6762, 7686, 8375).
-_PRIVATE = (
-    *("local", "localhost", "internal", "intranet", "lan", "home", "corp", "onion", "arpa"),
-    *("test", "invalid", "example"),
+_PRIVATE = re.compile(
+    r"local|localhost|internal|intranet|lan|home|corp|onion|arpa|test|invalid|example"
 )
 _UNRESERVED = f"{string.ascii_letters}{string.digits}-._~"
 _KEPT_IN_PATH = "/:@!$&'()*+,;="
@@ -173,8 +117,8 @@ def respelled(text: str, kept: str, unescaped: str = "") -> str:
     """
     plain, literal = _UNRESERVED + unescaped, _UNRESERVED + unescaped + kept
 
-    def respell(found: re.Match[str]) -> str:
-        part = found[0]
+    def respell(match: re.Match[str]) -> str:
+        part = match[0]
         if len(part) == 3:
             character = chr(int(part[1:], 16))
             return character if character in plain else part.upper()
@@ -211,7 +155,7 @@ def _host(name: str) -> str:
         raise BadUrlError("an address instead of a host name")
     if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
         raise BadUrlError("invalid host name")
-    if labels[-1] in _PRIVATE:
+    if _PRIVATE.fullmatch(labels[-1]):
         raise BadUrlError("a private host name")
     return host
 
@@ -247,76 +191,3 @@ def is_within(host: str, domains: frozenset[str]) -> bool:
         return True
     _, dot, rest = host.partition(".")
     return bool(domains and dot) and is_within(rest, domains)
-
-
-# --- addresses ---
-# Host names and addresses: pages are fetched from the public internet only.
-#
-# A name is resolved once for a request, every address is checked, and the connection goes to a
-# checked address. So neither a redirect nor a name server can lead a fetch to this machine or into
-# a
-# private network, not even a name server that answers differently the second time.
-
-Endpoint = tuple[str, int]  # an address and a port
-
-_PUBLIC_IPV6 = ipaddress.IPv6Network("2000::/3")  # all that has been allocated
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")  # of 6to4
-
-
-def is_public(text: str) -> bool:
-    """Whether an address belongs to the public internet, by whichever form it is written in."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:  # fe80::1%eth0, for example
-        return False
-    if isinstance(address, ipaddress.IPv4Address):
-        return address.is_global and not address.is_multicast and address not in _RELAYS
-    inner = _inner(address)
-    if inner:
-        return all(is_public(str(each)) for each in inner)
-    return address.is_global and address in _PUBLIC_IPV6
-
-
-def _inner(address: ipaddress.IPv6Address) -> tuple[ipaddress.IPv4Address, ...]:
-    """The IPv4 addresses inside an IPv6 address: mapped, 6to4, Teredo, NAT64."""
-    if address in _NAT64:
-        return (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF),)
-    found = address.ipv4_mapped or address.sixtofour
-    return (found,) if found else address.teredo or ()
-
-
-class Network:
-    """The public internet. Tests replace it by a server on their own machine."""
-
-    ports = (80, 443)
-
-    def endpoints(self, host: str, port: int, timeout: float) -> list[Endpoint]:
-        """Where to connect for a host; a FetchError unless all of its addresses are public."""
-        if port not in self.ports:
-            raise FetchError("port", f"port {port}")
-        addresses = resolve(host, port, timeout)
-        if private := [each for each in addresses if not is_public(each)]:
-            raise FetchError("not_public", f"{host} is {private[0]}")
-        return [(each, port) for each in addresses]
-
-
-def resolve(host: str, port: int, timeout: float) -> list[str]:
-    """The addresses of a host name. The system's resolver knows no time limit, so it gets a thread
-    that may be left behind."""
-    found: list[Any] = []
-
-    def ask() -> None:
-        try:
-            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            found.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if not found:
-        raise FetchError("timed_out", f"{host} was not resolved")
-    if isinstance(found[0], Exception):
-        raise FetchError("dns", f"{host} cannot be resolved")
-    return list(dict.fromkeys(str(each[4][0]) for each in found[0]))

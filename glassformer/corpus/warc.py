@@ -1,8 +1,12 @@
-"""WARC files: their records, one at a time, with limits on decompressed bytes.
+"""WARC files: reading records one by one, with limits on decompressed bytes, and writing pages.
+
+    page.warc       record, record, …
+    page.warc.gz    gzip member, gzip member, …              one record in each
+    page.warc.zst   a dictionary, perhaps; frame, frame, …   one record in one frame or several
 
 A record that is not read is skipped without being held in memory. Where a file is cut off or
 damaged, the records before that place are given, and those behind it if they are compressed one by
-one (`warc_stream.py`).
+one; a note names the byte.
 """
 
 import io
@@ -13,25 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glassformer import __version__
+from glassformer.corpus import EXTRA
 from glassformer.corpus.http import Response
-from glassformer.corpus.urls import EXTRA, Url
+from glassformer.corpus.urls import Url
 from glassformer.data.folders import every_file, is_group
 from glassformer.errors import GlassformerError, require
 from glassformer.wording import cause
 
-# --- warc stream ---
-# The decompressed bytes of a WARC file, which may be damaged.
-#
-#     page.warc       record, record, …
-#     page.warc.gz    gzip member, gzip member, …              one record in each
-#     page.warc.zst   a dictionary, perhaps; frame, frame, …   one record in one frame or several
+# --- the decompressed bytes of a file, which may be damaged ---
 #
 # A gzip member and a frame of Zstandard are both called a member here. Where one is damaged,
-# reading
-# goes on with the next member that begins with a record. Members are unpacked in slices that
-# depend
-# on nothing but where a member begins, so that a damaged one gives the same bytes whether reading
-# began with it or long before.
+# reading goes on with the next member that begins with a record. Members are unpacked in slices
+# that depend on nothing but where a member begins, so that a damaged one gives the same bytes
+# whether reading began with it or long before: to the listing, and to a task that starts in the
+# middle of a file.
 
 LONGEST_HEADER = 2**16  # bytes of all lines before the content
 RECORD = b"WARC/"
@@ -162,7 +162,7 @@ class WarcStream:
         self._line = offset  # where the first line of a record begins, in a plain file
         self._buffer = bytearray()
         self._begin = offset  # of the member that is being read
-        self._given = 0  # bytes of it, or of a plain file, that were handed out
+        self._num_out = 0  # bytes of it, or of a plain file, that were handed out
         self._member: _Member | None = None
         self._problem: BrokenWarcError | None = None
         self._num_tried = 0
@@ -173,7 +173,9 @@ class WarcStream:
     def record_offset(self, length_of_line: int) -> tuple[int, bool]:
         """Where the record whose first line was just read begins, and whether it is the first one
         of its member."""
-        return (self._begin, self._given == length_of_line) if self._format else (self._line, True)
+        return (
+            (self._begin, self._num_out == length_of_line) if self._format else (self._line, True)
+        )
 
     def begin_record(self, length: int) -> None:
         self._has_records = self._is_inside = True
@@ -231,9 +233,9 @@ class WarcStream:
 
     def cut_off(self) -> GlassformerError:
         end = self._file.tell()
-        if self._format and (found := self._next_member()):
+        if self._format and (next_member := self._next_member()):
             # Damage can make what is behind it look like a part of the same member.
-            return self._error(self._begin, "damaged compressed data", "damaged", found)
+            return self._error(self._begin, "damaged compressed data", "damaged", next_member)
         return self._error(end, "the file ends in the middle of a record", "truncated")
 
     def broken(self, problem: str) -> GlassformerError:
@@ -250,7 +252,7 @@ class WarcStream:
                 "that a crawler or glassformer corpus fetch wrote."
             )
         # Where a member ends behind its record, no record is missing.
-        is_behind = self._line_is_blank and not self._buffer.strip() and self._given > 0
+        is_behind = self._line_is_blank and not self._buffer.strip() and self._num_out > 0
         is_between = rule == "truncated" and is_behind
         hides = not self._is_inside and not is_between
         self._problem = BrokenWarcError(self._path, byte, problem, rule, hides, next_member)
@@ -267,51 +269,51 @@ class WarcStream:
 
     def _next_member(self) -> int | None:
         """The next member that begins with a record."""
-        place = self._begin
+        offset = self._begin
         while self._num_tried < _MOST_TRIED:
-            place = self._find_magic(place + 1)
-            if place < 0:
+            offset = self._find_magic(offset + 1)
+            if offset < 0:
                 return None
-            if self._begins_with_record(place):
-                return place
+            if self._begins_with_record(offset):
+                return offset
             self._num_tried += 1
         return None
 
-    def _find_magic(self, place: int) -> int:
+    def _find_magic(self, offset: int) -> int:
         """Where the next member may begin; -1 if nowhere."""
         if self._format is None:
             return -1
         magic = self._format.magic
-        self._file.seek(place)
+        self._file.seek(offset)
         while len(block := self._file.read(_PLAIN_AT_ONCE)) >= len(magic):
-            if (found := block.find(magic)) >= 0:
-                return place + found
-            place += len(block) - len(magic) + 1
-            self._file.seek(place)
+            if (at := block.find(magic)) >= 0:
+                return offset + at
+            offset += len(block) - len(magic) + 1
+            self._file.seek(offset)
         return -1
 
-    def _begins_with_record(self, place: int) -> bool:
+    def _begins_with_record(self, offset: int) -> bool:
         if self._format is None:
             return False
-        member, found = self._format.member(), b""
-        self._file.seek(place)
+        member, content = self._format.member(), b""
+        self._file.seek(offset)
         for _ in range(0, _LONGEST_TRIAL, member.at_once):
             packed = self._file.read(member.at_once)
-            if not packed or member.is_complete or len(found) >= len(RECORD):
+            if not packed or member.is_complete or len(content) >= len(RECORD):
                 break
             try:
-                found += member.unpacked(packed)
+                content += member.unpacked(packed)
             except _DamagedError:
                 break
-        return found.startswith(RECORD)
+        return content.startswith(RECORD)
 
     # --- bytes ---
 
     def _out(self, number: int) -> bytes:
-        found = bytes(self._buffer[:number])
+        content = bytes(self._buffer[:number])
         del self._buffer[:number]
-        self._given += number
-        return found
+        self._num_out += number
+        return content
 
     def _fill(self) -> bool:
         """Add to the buffer; False at the end of the file."""
@@ -324,8 +326,8 @@ class WarcStream:
         while True:
             if (self._member is None or self._member.is_complete) and not self._begin_member():
                 return False
-            if self._member is not None and (found := self._unpacked(self._member)):
-                self._buffer += found
+            if self._member is not None and (more := self._unpacked(self._member)):
+                self._buffer += more
                 return True
 
     def _unpacked(self, member: _Member) -> bytes:
@@ -334,12 +336,12 @@ class WarcStream:
         if not packed:
             raise self.cut_off()
         try:
-            found = member.unpacked(packed)
+            content = member.unpacked(packed)
         except _DamagedError:
             raise self.broken("damaged compressed data") from None
         if member.is_complete:
             self._file.seek(-member.num_unused, 1)
-        return found
+        return content
 
     def _begin_member(self) -> bool:
         """The next member; False at the end of the file or before padding."""
@@ -348,15 +350,15 @@ class WarcStream:
         self._begin = self._file.tell()
         while self._format.skipped(self._file):
             pass
-        place = self._file.tell()
+        offset = self._file.tell()
         is_member = self._file.read(len(self._format.magic)) == self._format.magic
-        self._file.seek(place)
+        self._file.seek(offset)
         if not is_member and self._is_padding():
             return False
-        self._given = -len(self._buffer)  # what the last member left comes first
+        self._num_out = -len(self._buffer)  # what the last member left comes first
         if not is_member:  # perhaps because too much was skipped
             raise self.broken(f"expected a {self._format.name} {self._format.unit} here")
-        self._begin = place
+        self._begin = offset
         self._member = self._format.member()
         return True
 
@@ -378,7 +380,7 @@ def _format_of(path: Path, file: BinaryIO) -> _Gzip | _Zstandard | None:
     return None
 
 
-# --- warc files ---
+# --- reading records ---
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst")
 PAGES = ("response", "resource", "conversion")  # types of records that may contain a page
@@ -387,14 +389,14 @@ _AT_ONCE = 2**17  # bytes
 
 def warc_files(names: list[str]) -> list[Path]:
     """The WARC files that names of files, folders and patterns stand for, in the order of paths."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for name in names:
         if not is_group(name):
             if not Path(name).is_file():
                 raise GlassformerError(
                     f"{name} does not exist. Pass WARC files or a folder of them."
                 )
-            found.add(Path(name))
+            paths.add(Path(name))
             continue
         inside = [Path(str(file)) for file in every_file(name)]
         files = {file for file in inside if file.name.lower().endswith(ENDINGS)}
@@ -403,8 +405,8 @@ def warc_files(names: list[str]) -> list[Path]:
                 f"{name} contains no WARC files. Their names must end in .warc, .warc.gz or "
                 ".warc.zst."
             )
-        found |= files
-    return sorted(found)
+        paths |= files
+    return sorted(paths)
 
 
 def check_warc(path: Path) -> None:
@@ -505,8 +507,7 @@ def _fields(stream: WarcStream) -> dict[str, str]:
     return fields
 
 
-# --- warc records ---
-# Fetched pages as WARC records, each a gzip member of its own.
+# --- writing fetched pages as records, each a gzip member of its own ---
 #
 # A page is a `response` and the `request` that led to it. As in Common Crawl's files, the body is
 # decompressed, and headers that described how it was sent are kept under names with X-Crawl-. The
@@ -570,8 +571,6 @@ def _ascii(text: str) -> str:
 def warcinfo(name: str, about: dict[str, Any]) -> bytes:
     """The record at the beginning of a file, which says who wrote it and how."""
     from warcio.warcwriter import WARCWriter
-
-    from glassformer import __version__
 
     buffer = io.BytesIO()
     writer = WARCWriter(buffer, gzip=True, warc_version="1.1")

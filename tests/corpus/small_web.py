@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.corpus.fetch import Fetched, FetchSettings, fetch_pages
-from glassformer.corpus.urls import Endpoint, Network
+from glassformer.corpus.http import Endpoint, Network
 
 Answer = bytes | Iterable[bytes]
 QUICK = {"delay": 0.0, "timeout": 5.0}

@@ -18,7 +18,7 @@ import pytest
 from small_web import SmallWeb, dripping, gzipped, outcomes, page, redirect, stored
 
 from glassformer.corpus.fetch import FetchSettings, fetch_pages
-from glassformer.corpus.urls import FetchError, Network, is_public
+from glassformer.corpus.http import FetchError, Network, is_public
 from glassformer.errors import UsageError
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"

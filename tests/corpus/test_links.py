@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from glassformer.corpus import dump_files
+from glassformer.corpus import posts as dumps
 from glassformer.corpus.links import RULES, LinkRules, Links, collect_links, read_domains
 from glassformer.errors import GlassformerError, UsageError
 
@@ -236,7 +236,7 @@ def test_a_file_of_another_kind_is_one_sentence(name: str, tmp_path: Path) -> No
 def test_a_line_without_end_is_skipped_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dump_files, "LONGEST_LINE", 10**5)
+    monkeypatch.setattr(dumps, "LONGEST_LINE", 10**5)
     content = as_lines(POSTS[5]) + b"[" * 10**7 + b"\n" + as_lines(POSTS[6])
     (tmp_path / "RS_x.zst").write_bytes(zstandard.compress(content))
     found = collect_links([str(tmp_path / "RS_x.zst")], tmp_path / "links", LinkRules())

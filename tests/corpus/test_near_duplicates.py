@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 from small_warcs import WORDS, prose
 
-from glassformer.corpus.fingerprints import Array, digest, shingles, signature, similarity
-from glassformer.corpus.near_duplicates import KEPT_TEXT, NEAR, VERDICT_ROW, drop_similar
+from glassformer.corpus.near_duplicates import (
+    KEPT_TEXT,
+    NEAR,
+    VERDICT_ROW,
+    Array,
+    digest,
+    drop_similar,
+    shingles,
+    signature,
+    similarity,
+)
 
 
 def edited(text: str, num_edits: int, seed: int) -> str:

@@ -5,8 +5,7 @@ from small_warcs import html, prose
 from vietnamese import TEXT as VIETNAMESE
 from vietnamese import windows_1258
 
-from glassformer.corpus.extractor import Extractor
-from glassformer.corpus.extractor_process import decoded
+from glassformer.corpus.extractor import Extractor, decoded
 from glassformer.corpus.quality import judge, language_of, scrubbed, words
 
 RUSSIAN = (
