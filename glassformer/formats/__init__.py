@@ -1,2 +1,6 @@
-"""Models in other formats: each format of a file is a file, and a row of the table in `formats.py`;
-each family of Hugging Face's models is a file, and a row of the table in `families`."""
+"""Models of other tools, in both directions.
+
+families/, family.py, links.py     how their configs and tensors correspond to ours
+open_model.py                      opening and importing; a format of files is a row there
+export.py                          exporting; a format is a row there and a file export_….py
+"""

@@ -1,4 +1,7 @@
-"""From a model to the files of another tool, loaded again and compared: a format is a row."""
+"""From a model to the files of another tool, loaded again and compared.
+
+A format is a file that writes and checks, `export_….py`, and a row of the table here.
+"""
 
 import os
 from collections.abc import Callable
@@ -12,17 +15,14 @@ from glassformer.checkpoint.open import ModelPath, located, open_model
 from glassformer.checkpoint.run_record import check_replaceable
 from glassformer.errors import UsageError
 from glassformer.files import new_folder, write_json
-from glassformer.formats import export_gguf
-from glassformer.formats import exporting as model_cards
+from glassformer.formats import export_gguf, exporting, peft_adapter
+from glassformer.formats.conversion import command_to_try
 from glassformer.formats.export_ctranslate2 import SIGN, check_ctranslate2, write_ctranslate2
 from glassformer.formats.export_gguf import check_gguf, write_gguf
 from glassformer.formats.export_hub import check_hub, write_hub
 from glassformer.formats.export_onnx import check_onnx, write_onnx
 from glassformer.formats.export_peft import check_peft, write_peft
-from glassformer.formats.exporting import refuse_if_wrong, trial
-from glassformer.formats.foreign_model import command_to_try
 from glassformer.formats.open_model import default_name, origin_of
-from glassformer.formats.peft_adapter import CONFIG as ADAPTER
 from glassformer.nn.int8 import is_quantized, quantize
 from glassformer.wording import an
 
@@ -42,7 +42,7 @@ class ExportFormat:
     dtypes: tuple[str, ...] = ()
     """How weights can be stored; the first is the default."""
     can_be_quantized: bool = False
-    """Whether it holds weights of 8 bits as `nn.quantized` has them."""
+    """Whether it holds weights of 8 bits as `nn/int8.py` has them."""
 
     def arguments(self, format: str, dtype: str | None) -> dict[str, str]:
         """What `write` is told about the type of weights."""
@@ -50,20 +50,20 @@ class ExportFormat:
             if dtype is not None:
                 raise UsageError(f"--dtype has no meaning for --format {format}. Leave it out.")
             return {}
-        chosen = self.dtypes[0] if dtype is None else dtype.upper()
-        if chosen not in self.dtypes:
+        name = self.dtypes[0] if dtype is None else dtype.upper()
+        if name not in self.dtypes:
             raise UsageError(
                 f'there is no dtype "{dtype}" for --format {format}. These are known: '
                 f"{', '.join(self.dtypes)}."
             )
-        return {"dtype": chosen}
+        return {"dtype": name}
 
 
 def write_own(saved: Saved, folder: Path, card: str) -> tuple[str, list[str]]:
     if saved.folder is None:  # the card of another tool has its commands, or there is none
         about = f"{an(saved.name, 'A')} for glassformer"
-        usage = trial(*command_to_try(saved.model, saved.preprocessing))
-        card = model_cards.card(saved.name, about, usage, card)
+        usage = exporting.trial(*command_to_try(saved.model, saved.preprocessing))
+        card = exporting.card(saved.name, about, usage, card)
     save_model(folder, saved.model, saved.preprocessing, card)
     if saved.generation:
         write_json(folder / GENERATION, saved.generation)
@@ -76,7 +76,7 @@ def check_own(saved: Saved, folder: Path) -> dict[str, float]:
     most = max(
         float((one.float() - other.float()).abs().max()) for one, other in pairs if one.numel()
     )
-    return refuse_if_wrong({"glassformer": most})
+    return exporting.refuse_if_wrong({"glassformer": most})
 
 
 FORMATS = {
@@ -89,7 +89,7 @@ FORMATS = {
         "a file that llama.cpp loads", export_gguf.FILE, write_gguf, check_gguf, export_gguf.DTYPES
     ),
     "peft": ExportFormat(
-        "the adapter of a run with LoRA, for peft", ADAPTER, write_peft, check_peft
+        "the adapter of a run with LoRA, for peft", peft_adapter.CONFIG, write_peft, check_peft
     ),
     "safetensors": ExportFormat(
         "weights and configs with our names", CONFIG, write_own, check_own, can_be_quantized=True
@@ -143,24 +143,24 @@ def export_model(
         raise UsageError(
             f'there is no format "{format}" to export to. These are known: {", ".join(FORMATS)}.'
         )
-    chosen = FORMATS[format]
-    arguments = chosen.arguments(format, dtype)
-    if quantized and not chosen.can_be_quantized:
-        able = " or ".join(name for name, each in FORMATS.items() if each.can_be_quantized)
+    row = FORMATS[format]
+    arguments = row.arguments(format, dtype)
+    if quantized and not row.can_be_quantized:
+        able = " or ".join(name for name, other in FORMATS.items() if other.can_be_quantized)
         raise UsageError(f"a model is quantised with --format {able}, not {format}.")
     path = located(source)
     name = default_name(os.fspath(source), is_file=path.is_file())
     folder = out or Path("exports") / f"{name}-{format}"
-    check_replaceable(folder, force, Path(str(path)), sign=chosen.sign)
+    check_replaceable(folder, force, Path(str(path)), sign=row.sign)
     saved = open_model(source)
-    if is_quantized(saved.model) and not chosen.can_be_quantized:
+    if is_quantized(saved.model) and not row.can_be_quantized:
         raise UsageError(f"{source} has 8-bit weights. Export the original to {format}.")
     card, notes_on_cost = _card_of(path, source), list[str]()
     if quantized and not is_quantized(saved.model):
         card, notes_on_cost = _quantized(saved, card, cost())
     with new_folder(folder, has_own_manifest=True) as partial:
-        architecture, notes = chosen.write(saved, partial, card, **arguments)
-        differences = chosen.check(saved, partial)
+        architecture, notes = row.write(saved, partial, card, **arguments)
+        differences = row.check(saved, partial)
     return ExportedModel(folder, format, architecture, differences, (*notes, *notes_on_cost))
 
 

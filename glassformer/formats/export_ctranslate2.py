@@ -1,5 +1,11 @@
 """Writing a model for CTranslate2, a fast engine for CPUs and GPUs: language models, translators
-and encoders."""
+and encoders.
+
+    model → its specification with our weights (`spec_of`) → its vocabulary (`Engine.register`)
+
+The files are written from CTranslate2's own specifications, not through transformers, so that
+models which no family of Hugging Face has can be exported, too.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,21 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.model_folder import Saved
+from glassformer.checkpoint.model_folder import CARD, Saved
 from glassformer.errors import GlassformerError, require
 from glassformer.files import write_file
-from glassformer.formats.exporting import (
-    MOST,
-    PROMPT,
-    TARGET,
-    card,
-    code,
-    known_text,
-    program,
-    refuse_if_wrong,
-    size,
-    write_inputs,
-)
+from glassformer.formats import exporting
+from glassformer.formats.exporting import MOST, known_text, program, size
 from glassformer.formats.hugging_face import TOKENIZER
 from glassformer.models.bert import Bert
 from glassformer.models.gpt import GPT
@@ -35,8 +31,7 @@ from glassformer.nn.positions import Positions, sinusoids
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an
 
-# --- ctranslate2 spec ---
-# Models of ours as specifications of CTranslate2: its own names for the same tensors.
+# --- specifications: its own names for the same tensors ---
 #
 # self_attention.linear[0]     query, key and value, one below the other
 # self_attention.linear[1]     output
@@ -86,8 +81,8 @@ def spec_of(model: nn.Module) -> Any:
             encoder = _encoder(model.config, model.config.num_layers)
             _fill_stack(encoder, body.blocks, body.final_norm)
             tables = [body.embedding, *([] if body.segments is None else [body.segments])]
-            for place, table in zip(encoder.embeddings, tables, strict=True):
-                place.weight = _own(table.get_parameter("weight"))
+            for embedding, table in zip(encoder.embeddings, tables, strict=True):
+                embedding.weight = _own(table.get_parameter("weight"))
             if model.config.embedding_norm:
                 _fill_norm(encoder.layernorm_embedding, body.embedding_norm)
             encoder.scale_embeddings = False
@@ -113,7 +108,7 @@ def _options(config: Any) -> dict[str, Any]:
     from ctranslate2.specs import common_spec
     from ctranslate2.specs.attention_spec import RotaryScalingType
 
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "pre_norm": config.pre_norm,
         "no_final_norm": not config.final_norm,
         "activation": common_spec.Activation[ACTIVATIONS[config.activation]],
@@ -123,20 +118,20 @@ def _options(config: Any) -> dict[str, Any]:
         "qk_norm": config.qk_norm,
     }
     if config.kv_heads != config.num_heads:
-        found["num_heads_kv"] = config.kv_heads
+        options["num_heads_kv"] = config.kv_heads
     if config.positions == "rotary":
-        found |= {
+        options |= {
             "rotary_dim": config.width_of_head,
             "rotary_interleave": False,
             "rotary_base": getattr(config, "rotary_base", 10000.0),
         }
         stretch = getattr(config, "rotary_stretch", None)
         if stretch is not None:
-            found |= {
+            options |= {
                 "rotary_scaling_type": RotaryScalingType.Linear,
                 "rotary_scaling_factor": stretch.factor,
             }
-    return found
+    return options
 
 
 def _encoder(config: Any, num_layers: int) -> Any:
@@ -237,7 +232,7 @@ def _own(tensor: Tensor) -> Any:
     return tensor.detach().cpu().float().contiguous().numpy()
 
 
-# --- export ctranslate2 ---
+# --- engines: the classes of CTranslate2 that run them ---
 
 SIGN = "model.bin"
 LENGTHS = (1, 8, 23)  # of the texts that are compared
@@ -290,14 +285,14 @@ class Generator(Engine):
 
     def difference(self, engine: Any, length: int) -> tuple[float, float]:
         ids = self._ids(self.model.config.vocab_size, length)
-        found = torch.from_numpy(np.array(engine.forward_batch([ids])))
+        theirs = torch.from_numpy(np.array(engine.forward_batch([ids])))
         logits = self.model(torch.tensor([ids]))
-        return size(logits - found), size(logits)
+        return size(logits - theirs), size(logits)
 
     def usage(self) -> str:
         ends = [self.preprocessing.tokenizer.piece(id) for id in self.preprocessing.ends]
         limit = min(MOST, self.model.context_length // 2)
-        text = known_text(self.preprocessing.tokenizer, PROMPT)
+        text = known_text(self.preprocessing.tokenizer, exporting.PROMPT)
         return program("ctranslate2_generator", text=text, limit=limit, ends=ends)
 
 
@@ -315,9 +310,9 @@ class Translator(Engine):
 
     def _vocabularies(self) -> tuple[list[str], list[str]]:
         config = self.model.config
-        number = config.target_vocab_size or config.vocab_size
         source = pieces(self.preprocessing.source, config.vocab_size)
-        return source, pieces(self.preprocessing.target, number)
+        target_size = config.target_vocab_size or config.vocab_size
+        return source, pieces(self.preprocessing.target, target_size)
 
     def difference(self, engine: Any, length: int) -> tuple[float, float]:
         """In log-probabilities of the tokens of a translation, which is all that it gives."""
@@ -325,21 +320,21 @@ class Translator(Engine):
         length = min(length, self.model.context_length - 1)
         ids = self._ids(len(source), length)
         written = [id for id in self._ids(len(target), length) if id != self.preprocessing.end]
-        (found,) = engine.score_batch(
+        (scored,) = engine.score_batch(
             [[source[id] for id in ids]], [[target[id] for id in written]]
         )
         read = torch.tensor([[self.preprocessing.start, *written]])
         logits = self.model(torch.tensor([ids]), read)[0]  # (T + 1, V)
         wanted = torch.tensor([*written, self.preprocessing.end])
         expected = logits.log_softmax(dim=-1).gather(1, wanted[:, None])[:, 0]  # (T + 1,)
-        return size(expected - torch.tensor(found.log_probs)), size(logits)
+        return size(expected - torch.tensor(scored.log_probs)), size(logits)
 
     def usage(self) -> str:
         never = [self.preprocessing.target.piece(id) for id in self.preprocessing.forbidden]
         return program(
             "ctranslate2_translator",
             text=known_text(self.preprocessing.source, "how are you"),
-            writer=TOKENIZER if self.preprocessing.target_tokenizer is None else TARGET,
+            writer=TOKENIZER if self.preprocessing.target_tokenizer is None else exporting.TARGET,
             limit=min(MOST, self.model.context_length - 1),
             never=[never] if never else None,
         )
@@ -356,13 +351,13 @@ class Encoder(Engine):
         self._register_vocabulary(spec)
 
     def difference(self, engine: Any, length: int) -> tuple[float, float]:
-        number = self.model.config.vocab_size
-        rows = [self._ids(number, length), self._ids(number, max(1, length // 2))]
+        vocab_size = self.model.config.vocab_size
+        rows = [self._ids(vocab_size, n) for n in (length, max(1, length // 2))]
         states = np.array(engine.forward_batch(rows).last_hidden_state)
         most = largest = 0.0
-        for ids, found in zip(rows, states, strict=True):
+        for ids, theirs in zip(rows, states, strict=True):
             expected = self.model.hidden(torch.tensor([ids]))[0]
-            most = max(most, size(expected - torch.from_numpy(found[: len(ids)])))
+            most = max(most, size(expected - torch.from_numpy(theirs[: len(ids)])))
             largest = max(largest, size(expected))
         return most, largest
 
@@ -379,7 +374,7 @@ def write_ctranslate2(saved: Saved, folder: Path, rest: str) -> tuple[str, list[
     require("ctranslate2", problem="CTranslate2's files are written by ctranslate2.")
     engine = _engine(saved)
     spec = spec_of(saved.model)
-    write_inputs(folder, saved)
+    exporting.write_inputs(folder, saved)
     engine.register(spec)
     config: Any = saved.model.config
     spec.config.layer_norm_epsilon = config.norm_eps
@@ -387,7 +382,8 @@ def write_ctranslate2(saved: Saved, folder: Path, rest: str) -> tuple[str, list[
     spec.optimize(quantization=None)
     spec.save(str(folder))
     about = f"{an(saved.name, 'A')} for CTranslate2"
-    write_file(folder / "README.md", card(saved.name, about, code(engine.usage()), rest))
+    usage = exporting.code(engine.usage())
+    write_file(folder / CARD, exporting.card(saved.name, about, usage, rest))
     return f"{saved.name} for ctranslate2.{engine.name}", list(engine.notes)
 
 
@@ -401,7 +397,7 @@ def check_ctranslate2(saved: Saved, folder: Path) -> dict[str, float]:
     with torch.no_grad():
         differences = [kind.difference(engine, min(length, context)) for length in LENGTHS]
     most, largest = map(max, zip(*differences, strict=True))
-    return refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most}, largest)
+    return exporting.refuse_if_wrong({f"ctranslate2 {ctranslate2.__version__}": most}, largest)
 
 
 def _engine(saved: Saved) -> Engine:
@@ -418,7 +414,7 @@ def _engine(saved: Saved) -> Engine:
     return ENGINES[saved.name](saved)
 
 
-def pieces(tokenizer: Tokenizer, number: int) -> list[str]:
+def pieces(tokenizer: Tokenizer, vocab_size: int) -> list[str]:
     """The entries of a vocabulary, with a name for each id that has none."""
-    found = (tokenizer.piece(id) for id in range(number))
-    return [f"<unused {id}>" if each is None else each for id, each in enumerate(found)]
+    entries = enumerate(tokenizer.piece(id) for id in range(vocab_size))
+    return [f"<unused {id}>" if piece is None else piece for id, piece in entries]

@@ -11,13 +11,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.checkpoint.model_folder import Saved
+from glassformer import files
+from glassformer.checkpoint.model_folder import CARD, Saved
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
-from glassformer.files import write_file as write_text
+from glassformer.formats import exporting
 from glassformer.formats.conversion import their_tensors
 from glassformer.formats.export_hub import layout_for, sample_text
-from glassformer.formats.exporting import card, code, probe_of, refuse_if_wrong, size
+from glassformer.formats.exporting import probe_of, refuse_if_wrong, size
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Family, Layout
 from glassformer.formats.gguf import (
@@ -33,7 +34,6 @@ from glassformer.formats.gguf import (
     tokenizer_metadata,
 )
 from glassformer.formats.gguf_file import NUMBERS, TYPES, GGUFFile, write_file
-from glassformer.formats.transformers_check import logits_in_transformers
 from glassformer.preprocessing.text import TextPreprocessing
 
 FILE = "model.gguf"
@@ -84,9 +84,9 @@ def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, 
     write_file(folder / FILE, metadata, tensors)
     prompt = '"Once upon a time"'
     commands = f"llama-cli -m {FILE} -p {prompt}\nglassformer generate {FILE} {prompt}"
-    usage = f"{code(commands, 'sh')}\n\nThe weights are stored in {dtype}."
+    usage = f"{exporting.code(commands, 'sh')}\n\nThe weights are stored in {dtype}."
     about = f"A {layout.architecture} for llama.cpp"
-    write_text(folder / "README.md", card(saved.name, about, usage, rest))
+    files.write_file(folder / CARD, exporting.card(saved.name, about, usage, rest))
     return f"{layout.architecture} in {dtype}", notes
 
 
@@ -100,9 +100,11 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
     probe = probe_of(layout.inputs, saved.model.config)
     expected, rounded = probe.logits(saved.model), probe.logits(again.model)
     differences = {"glassformer": probe.difference(expected, rounded)}
-    is_known = not [*_assumed_by_transformers(family, saved.model.config)]
-    if find_spec("gguf") is not None and is_known:
-        theirs = logits_in_transformers(folder, layout.architecture, probe, gguf_file=FILE)
+    is_readable = not [*_assumed_by_transformers(family, saved.model.config)]
+    if find_spec("gguf") is not None and is_readable:
+        theirs = exporting.logits_in_transformers(
+            folder, layout.architecture, probe, gguf_file=FILE
+        )
         if theirs is not None:
             tool, logits = theirs
             refuse_if_wrong({tool: probe.difference(rounded, logits)}, size(rounded))
@@ -111,10 +113,10 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
 
 
 def _check_weights(one: nn.Module, other: nn.Module, file_type: int) -> None:
-    rounded = next(ROUNDED[dtype] for dtype, each in FILE_TYPES.items() if each == file_type)
-    found = other.state_dict()
+    rounded = next(ROUNDED[dtype] for dtype, number in FILE_TYPES.items() if number == file_type)
+    again = other.state_dict()
     for name, tensor in one.state_dict().items():
-        most = float((tensor.cpu() - found[name]).abs().max())
+        most = float((tensor.cpu() - again[name]).abs().max())
         if not most <= rounded * float(tensor.abs().max()):
             raise GlassformerError(
                 f"the exported model differs from the original: {name} by up to {most:.3g}. "
@@ -126,7 +128,7 @@ def _check_tokens(saved: Saved, again: Any) -> None:
     ours: Any = saved.preprocessing
     for text in (sample_text(saved, "text")[0] or "", SAMPLE):
         ids, others = (
-            (*each.tokenizer.begins_with, *each.tokenizer.encode(text)) for each in (ours, again)
+            (*side.tokenizer.begins_with, *side.tokenizer.encode(text)) for side in (ours, again)
         )
         if ids != others:
             raise GlassformerError(

@@ -1,4 +1,9 @@
-"""Writing a folder that Hugging Face's tools load as it is."""
+"""Writing a folder that Hugging Face's tools load as it is.
+
+layout_for     the architecture of theirs that computes the same, or what differs
+write_as       its config.json, weights, tokenizer or image processor, and model card
+check_hub      logits after loading it again, here and in transformers
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -7,31 +12,23 @@ from typing import Any
 
 from safetensors.torch import save
 
-from glassformer.checkpoint.model_folder import Saved
+from glassformer.checkpoint.missing_folder import CONFIG
+from glassformer.checkpoint.model_folder import CARD, GENERATION, Saved
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import write_file, write_json
-from glassformer.formats.conversion import their_tensors
-from glassformer.formats.exporting import card, code, probe_of, program, refuse_if_wrong, size
+from glassformer.formats import exporting
+from glassformer.formats.conversion import SINGLE, command_to_try, their_tensors
+from glassformer.formats.exporting import probe_of
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Family, Inputs, Layout
-from glassformer.formats.foreign_model import SINGLE, command_to_try
-from glassformer.formats.hugging_face import (
-    CONFIG,
-    GENERATION,
-    KINDS,
-    MODULES,
-    SETTINGS,
-    read_folder,
-)
-from glassformer.formats.transformers_check import logits_in_transformers
+from glassformer.formats.hugging_face import INPUT_FILES, MODULES, SETTINGS, read_folder
 from glassformer.models.heads import TokenTagger
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.wording import an
 
-# --- transformers usage ---
-# A program for the model card: how an exported folder is used with transformers.
+# --- a program for the model card, which uses the folder with transformers ---
 
 MOST = 32  # tokens to write
 
@@ -42,7 +39,7 @@ def transformers_usage(
     """The program runs in the folder; one for images needs an image. `loading` assigns `model`,
     which is otherwise the one in the folder; the tokenizer is in `place`."""
     is_image = layout.inputs in ("image", "palette")
-    code = {
+    parts = {
         "kind": layout.architecture,
         "reader": "AutoImageProcessor" if is_image else "AutoTokenizer",
         "load": loading or f'model = {layout.architecture}.from_pretrained(".").eval()',
@@ -53,7 +50,7 @@ def transformers_usage(
         context = model.config.context_length
         length = max(1, min(MOST, context - len(prompt.tokenizer.encode(text))))
     name = f"transformers_{_kind(layout, model)}"
-    return program(name, code, text=text, length=length, place=place)
+    return exporting.program(name, parts, text=text, length=length, place=place)
 
 
 def _kind(layout: Layout, model: Any) -> str:
@@ -70,7 +67,7 @@ def _kind(layout: Layout, model: Any) -> str:
             return "tag" if isinstance(model, TokenTagger) else "label"
 
 
-# --- export hub ---
+# --- the folder ---
 
 
 def layout_for(
@@ -90,12 +87,12 @@ def layout_for(
         if layout.model == saved.name
     ]
     if not candidates:
-        models = sorted({layout.model for each in families for layout in each.layouts})
+        models = sorted({layout.model for family in families for layout in family.layouts})
         raise GlassformerError(
             f"{an(saved.name)} cannot be exported to {format}: none of its families has this "
             f"architecture. These models can be: {', '.join(models)}."
         )
-    family, layout, differences = min(candidates, key=lambda each: len(each[2]))
+    family, layout, differences = min(candidates, key=lambda candidate: len(candidate[2]))
     if differences:
         raise GlassformerError(
             f"this {saved.name} cannot be exported to {format}. Nearest to it is "
@@ -140,7 +137,7 @@ def write_as(
             "that the probabilities stay calibrated"
         )
     length = getattr(model.config, "context_length", None)
-    tokens = KINDS[layout.inputs].write(folder, saved.preprocessing, length)
+    tokens = INPUT_FILES[layout.inputs].write(folder, saved.preprocessing, length)
     config: Values = {
         "architectures": [layout.architecture],
         "model_type": family.name,
@@ -154,10 +151,10 @@ def write_as(
     if not getattr(model.config, "has_head", True):
         _write_modules(folder, model.config)
     write_file(folder / SINGLE, save(their_tensors(layout, model), metadata={"format": "pt"}))
-    usage = code(transformers_usage(layout, model, saved.preprocessing))
+    usage = exporting.code(transformers_usage(layout, model, saved.preprocessing))
     about = an(layout.architecture, "A")
-    readme = card(saved.name, about, usage, rest, library_name="transformers")
-    write_file(folder / "README.md", readme)
+    readme = exporting.card(saved.name, about, usage, rest, library_name="transformers")
+    write_file(folder / CARD, readme)
     return layout.architecture, notes
 
 
@@ -168,12 +165,12 @@ def check_hub(saved: Saved, folder: Path) -> dict[str, float]:
     expected = probe.logits(saved.model)
     again = probe.logits(read_folder(folder).model)
     differences = {"glassformer": probe.difference(expected, again)}
-    theirs = logits_in_transformers(
+    theirs = exporting.logits_in_transformers(
         folder, layout.architecture, probe, *sample_text(saved, layout.inputs)
     )
     if theirs is not None:
         differences[theirs[0]] = probe.difference(expected, theirs[1])
-    return refuse_if_wrong(differences, size(expected))
+    return exporting.refuse_if_wrong(differences, exporting.size(expected))
 
 
 def sample_text(saved: Saved, inputs: Inputs) -> tuple[str | None, list[int]]:

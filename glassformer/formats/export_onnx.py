@@ -1,4 +1,20 @@
-"""Writing a model as ONNX graphs, which onnxruntime and other runtimes run without torch."""
+"""Writing a model as ONNX graphs, which onnxruntime and other runtimes run without torch.
+
+    decoder      input_ids, attention_mask, past_key_values.0.key …  →  logits, present.0.key …
+    encoder      input_ids, attention_mask                           →  logits
+    images       pixel_values                                        →  logits
+    translator   input_ids, attention_mask          →  memory.0.key, memory.0.value …
+                 input_ids, encoder_attention_mask, memory.0.key …, past_key_values.0.key …
+                                                    →  logits, present.0.key …
+
+A graph is traced from the model itself: plain tensors in, plain tensors out, and no state in
+between. A cache is a tensor of each layer that a call takes and returns longer; the first call
+passes tensors of length 0. Where the path that runs depends on values, such as whether there is
+padding, the model asks `torch.compiler.is_exporting()` and takes the general one.
+
+Names are those of Hugging Face's tools. Texts of a decoder are padded on the left, those of an
+encoder on the right.
+"""
 
 import logging
 import warnings
@@ -12,36 +28,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.model_folder import Saved
+from glassformer.checkpoint.missing_folder import CONFIG
+from glassformer.checkpoint.model_folder import CARD, Saved
 from glassformer.errors import GlassformerError, require
 from glassformer.files import write_file, write_json
-from glassformer.formats.exporting import card, code, refuse_if_wrong, size, write_inputs
-from glassformer.formats.onnx_usage import usage
+from glassformer.formats import exporting
+from glassformer.formats.exporting import MOST, known_text, program
+from glassformer.formats.hugging_face import TOKENIZER
 from glassformer.models.bert import Bert
 from glassformer.models.captioner import Captioner
 from glassformer.models.gpt import GPT
-from glassformer.models.heads import Labeller
+from glassformer.models.heads import Labeller, TokenTagger
 from glassformer.models.image_gpt import ImageGPTProbe
 from glassformer.models.sources import ImageClassifier
 from glassformer.models.transformer import Transformer
 from glassformer.nn.attention import Remembered
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
+from glassformer.preprocessing.images import (
+    CaptionPreprocessing,
+    ImagePreprocessing,
+    PalettePreprocessing,
+)
+from glassformer.preprocessing.series import SeriesPreprocessing
+from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.wording import an, cause
 
-# --- onnx graphs ---
-# Models as graphs for ONNX: plain tensors in, plain tensors out, and no state in between.
-#
-#     decoder      input_ids, attention_mask, past_key_values.0.key …  →  logits, present.0.key …
-#     encoder      input_ids, attention_mask                           →  logits
-#     images       pixel_values                                        →  logits
-#     translator   input_ids, attention_mask          →  memory.0.key, memory.0.value …
-#                  input_ids, encoder_attention_mask, memory.0.key …, past_key_values.0.key …
-#                                                     →  logits, present.0.key …
-#
-# Names are those of Hugging Face's tools. A cache is a tensor of each layer that a call takes and
-# returns longer; the first call passes tensors of length 0. Texts of a decoder are padded on the
-# left, those of an encoder on the right.
+# --- graphs ---
 
 ROWS, NEW, PAST, SOURCE = 2, 3, 5, 7  # of the example with which a graph is traced
 # Rows and lengths with which a graph is compared, none of which were used to trace it.
@@ -109,8 +122,8 @@ class OnnxModel(ABC):
         """What the model computes, and what the graphs do, on inputs of several sizes."""
 
     def _ids(self, *shape: int, target: bool = False) -> Tensor:
-        number = getattr(self.config, "target_vocab_size", None) if target else None
-        return torch.randint(0, number or self.config.vocab_size, shape, generator=_random())
+        vocab_size = getattr(self.config, "target_vocab_size", None) if target else None
+        return torch.randint(0, vocab_size or self.config.vocab_size, shape, generator=_random())
 
     def _fits(self, length: int) -> int:
         return min(length, self.model.context_length or length)
@@ -153,8 +166,7 @@ class Decoder(OnnxModel):
             ids = self._ids(rows, length)
             expected = self.model(ids)
             for before in sorted({0, length // 2, length - 1}):
-                found = self._continued(run, ids, before)
-                yield expected, torch.cat(found, dim=1)
+                yield expected, torch.cat(self._continued(run, ids, before), dim=1)
         padded = torch.cat([ids[:, :1], ids[:, :-1]], dim=1)  # one token of padding
         logits = self._continued(run, padded, 0, padding=1)[0]
         yield expected[:, : length - 1], logits[:, 1:]
@@ -162,7 +174,7 @@ class Decoder(OnnxModel):
     def _continued(self, run: Run, ids: Tensor, before: int, padding: int = 0) -> list[Tensor]:
         """The logits of the first `before` tokens, and of the rest after them."""
         cache = _cache(self.config, len(ids), 0, "past_key_values")
-        found = []
+        parts = []
         for first, last in ((0, before), (before, ids.size(1))):
             if first == last:
                 continue
@@ -170,8 +182,8 @@ class Decoder(OnnxModel):
             inputs = {"input_ids": ids[:, first:last], "attention_mask": mask, **cache}
             logits, *present = run("model.onnx", inputs)
             cache = dict(zip(cache, present, strict=True))
-            found.append(logits)
-        return found
+            parts.append(logits)
+        return parts
 
 
 # --- one pass over a text, a series or an image ---
@@ -208,8 +220,8 @@ class OnePass(OnnxModel):
             several = expected if isinstance(expected, tuple) else (expected,)
             for one, other in zip(several, run("model.onnx", inputs), strict=True):
                 is_per_token = one.dim() == 3 and not self.is_image
-                kept = inputs["attention_mask"].bool() if is_per_token else slice(None)
-                yield one[kept], other[kept]
+                compared = inputs["attention_mask"].bool() if is_per_token else slice(None)
+                yield one[compared], other[compared]
 
 
 class Masked(OnePass):
@@ -280,15 +292,15 @@ class EncoderDecoder(OnnxModel):
         return dict(zip(_names(self.config, "memory"), tensors, strict=True))
 
     def _encode(self, source: Tensor, *mask: Tensor) -> list[Tensor]:
-        memory = self.model.encode(source, *(each.bool() for each in mask))
-        return [each for layer in memory.layers for each in (layer.key, layer.value)]
+        memory = self.model.encode(source, *(part.bool() for part in mask))
+        return [tensor for layer in memory.layers for tensor in (layer.key, layer.value)]
 
     def _decode(self, ids: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         mask = None
         if not self.is_image:
             mask, rest = rest[0].bool()[:, None, None], rest[1:]
-        number = len(rest) // 2
-        remembered, past = rest[:number], rest[number:]
+        half = len(rest) // 2
+        remembered, past = rest[:half], rest[half:]
         layers = zip(remembered[::2], remembered[1::2], strict=True)
         memory = StackMemory([Remembered(key, value, mask) for key, value in layers])
         cache = GrowingCache(past, torch.zeros(ids.size(0), dtype=torch.long))
@@ -299,16 +311,16 @@ class EncoderDecoder(OnnxModel):
             source = self._source(rows, self._fits(length + 2))
             target = self._ids(rows, self._fits(length), target=True)
             first, *mask = source.values()
-            expected = self.model(first, target, *(each.bool() for each in mask))
+            expected = self.model(first, target, *(part.bool() for part in mask))
             memory = self._memory(run("encoder.onnx", source))
             cache = _cache(self.config, rows, 0, "past_key_values")
-            found = []
+            parts = []
             for part in target.split(max(1, target.size(1) // 2), dim=1):
                 inputs = {"input_ids": part, **self._mask(source), **memory, **cache}
                 logits, *present = run("decoder.onnx", inputs)
                 cache = dict(zip(cache, present, strict=True))
-                found.append(logits)
-            yield expected, torch.cat(found, dim=1)
+                parts.append(logits)
+            yield expected, torch.cat(parts, dim=1)
 
 
 class Captions(EncoderDecoder):
@@ -332,7 +344,7 @@ def _names(config: Any, name: str) -> list[str]:
 def _cache(config: Any, rows: int, length: int, name: str) -> dict[str, Tensor]:
     """Keys and values of each layer: (B, G, S, d)."""
     shape = (rows, config.kv_heads, length, config.width_of_head)
-    return {each: torch.zeros(shape) for each in _names(config, name)}
+    return {part: torch.zeros(shape) for part in _names(config, name)}
 
 
 def _past(cache: Mapping[str, Tensor]) -> list[Axes]:
@@ -358,14 +370,16 @@ def onnx_model(model: nn.Module) -> OnnxModel | None:
     """None: it has recurrent layers, or is of another kind, and cannot be written."""
     if any(isinstance(module, nn.RNNBase | nn.RNNCellBase) for module in model.modules()):
         return None
-    kinds = (kind for known, kind in KINDS if isinstance(model, known))
-    kind = next(kinds, None)
-    return None if kind is None else kind(model)
+    writer = next((writer for kind, writer in KINDS if isinstance(model, kind)), None)
+    return None if writer is None else writer(model)
 
 
-# --- export onnx ---
+# --- writing the graphs, and comparing them ---
 
-CONFIG = "config.json"
+ONLY_BEGINNING = (
+    "# Of a text that is too long, this reads the beginning; glassformer reads the beginning and "
+    "the end."
+)
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 LARGEST = 2**30  # bytes of weights in one file: a protocol buffer has at most 2**31
 
@@ -374,13 +388,13 @@ def write_onnx(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     """Write the graphs of a model. Returns their names, and no notes."""
     require(*PACKAGES, problem=f"ONNX is written and compared with {', '.join(PACKAGES)}.")
     model = _model(saved)
-    write_json(folder / CONFIG, write_inputs(folder, saved))
+    write_json(folder / CONFIG, exporting.write_inputs(folder, saved))
     graphs = model.graphs()
     for graph in graphs:
         _write(graph, folder / graph.file)
     about = f"{an(saved.name, 'A')} as ONNX"
-    text = "\n\n".join([code(usage(saved)), *map(_table, graphs)])
-    write_file(folder / "README.md", card(saved.name, about, text, rest))
+    text = "\n\n".join([exporting.code(usage(saved)), *map(_table, graphs)])
+    write_file(folder / CARD, exporting.card(saved.name, about, text, rest))
     return f"{saved.name} in {' and '.join(graph.file for graph in graphs)}", []
 
 
@@ -399,9 +413,9 @@ def check_onnx(saved: Saved, folder: Path) -> dict[str, float]:
 
     with torch.no_grad():
         pairs = _model(saved).pairs(run)
-        differences = [(size(one - other), size(one)) for one, other in pairs]
+        differences = [(exporting.size(one - other), exporting.size(one)) for one, other in pairs]
     most, largest = map(max, zip(*differences, strict=True))
-    return refuse_if_wrong({f"onnxruntime {onnxruntime.__version__}": most}, largest)
+    return exporting.refuse_if_wrong({f"onnxruntime {onnxruntime.__version__}": most}, largest)
 
 
 def _model(saved: Saved) -> OnnxModel:
@@ -416,7 +430,7 @@ def _model(saved: Saved) -> OnnxModel:
 
 def _write(graph: Graph, path: Path) -> None:
     examples = tuple(graph.inputs.values())
-    weights = sum(each.numel() * each.element_size() for each in graph.module.parameters())
+    weights = sum(x.numel() * x.element_size() for x in graph.module.parameters())
     try:
         with torch.no_grad():  # once as usual: tensors that are kept for later are no symbols then
             graph.module(*examples)
@@ -467,3 +481,80 @@ def _table(graph: Graph) -> str:
 
 def _every_layer(name: str) -> str:
     return ".".join("N" if part.isdigit() else part for part in name.split("."))
+
+
+# --- a program for the model card, which runs in the folder of the graphs ---
+
+
+def usage(saved: Saved) -> str:
+    """Python code that runs in the folder of the graphs."""
+    model: Any = saved.model
+    preprocessing: Any = saved.preprocessing
+    match preprocessing:
+        case PalettePreprocessing():
+            rows, columns = preprocessing.image_size
+            values = _cache_shape(model) | {"rows": rows, "columns": columns}
+            return program("onnx_paint", **values, start=preprocessing.start)
+        case PairPreprocessing():
+            values = _answer(model, preprocessing)
+            values["text"] = known_text(preprocessing.source, "how are you")
+            is_shared = preprocessing.target_tokenizer is None
+            return program(
+                "onnx_translate", **values, writer=TOKENIZER if is_shared else exporting.TARGET
+            )
+        case CaptionPreprocessing():
+            return program(
+                "onnx_caption", **_answer(model, preprocessing), **_pixels(preprocessing)
+            )
+        case ImagePreprocessing() if isinstance(model, ImageClassifier):
+            return program("onnx_image", **_pixels(preprocessing))
+        case SeriesPreprocessing():
+            return program("onnx_series", features=preprocessing.width)
+    tokenizer = preprocessing.tokenizer
+    if isinstance(model, GPT):
+        limit, text = model.context_length + 1, known_text(tokenizer, exporting.PROMPT)
+        values = _cache_shape(model) | {"ends": list(preprocessing.ends), "limit": limit}
+        return program("onnx_write", **values, text=text, most=MOST)
+    first, second = known_text(tokenizer, "a short text"), known_text(tokenizer, "another one")
+    if not isinstance(model, Bert):
+        return _labels(model, [first, second])
+    if model.config.has_head:
+        mask = preprocessing.mask_name
+        return program("onnx_fill", text=f"{first} {mask}", mask=mask)
+    context = model.config.sentence_length or model.context_length
+    return program("onnx_embed", texts=[first, second], context=context)
+
+
+def _labels(model: Any, texts: list[str]) -> str:
+    cut = "tokenizer.no_truncation()"
+    if model.context_length is not None:
+        cut = f"tokenizer.enable_truncation({model.context_length})"
+    if isinstance(model, TokenTagger):
+        return program("onnx_tag", {"cut": cut}, texts=texts)
+    if model.context_length is not None:
+        cut = f"{ONLY_BEGINNING}\n{cut}"
+    kind = "onnx_labels" if model.config.multi_label else "onnx_label"
+    return program(kind, {"cut": cut}, texts=texts)
+
+
+def _cache_shape(model: Any) -> dict[str, Any]:
+    """The shape of the keys and values of a position."""
+    return {"heads": model.config.kv_heads, "width": model.config.width_of_head}
+
+
+def _answer(model: Any, preprocessing: Any) -> dict[str, Any]:
+    """What a text that answers a memory begins and ends with, and how long it may be."""
+    limit, ends = min(MOST, model.context_length) + 1, [preprocessing.end]
+    return _cache_shape(model) | {"start": preprocessing.start, "ends": ends, "limit": limit}
+
+
+def _pixels(preprocessing: ImagePreprocessing) -> dict[str, Any]:
+    rows, columns = preprocessing.image_size
+    return {
+        "mode": "L" if preprocessing.num_channels == 1 else "RGB",
+        "rows": rows,
+        "columns": columns,
+        "channels": preprocessing.num_channels,
+        "mean": list(preprocessing.image_mean),
+        "std": list(preprocessing.image_std),
+    }

@@ -5,7 +5,6 @@ The three projections of an attention layer are updated apart here, and are one 
     A = [A_q; A_k; A_v]        B = diag(B_q, B_k, B_v)        of three times the rank
 """
 
-import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +14,19 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from glassformer.checkpoint import missing_folder
 from glassformer.checkpoint.missing_folder import is_hub_name
-from glassformer.checkpoint.model_folder import LoRAUpdate, Saved, load_lora
+from glassformer.checkpoint.model_folder import CARD, LoRAUpdate, Saved, in_order, load_lora
 from glassformer.checkpoint.open import located
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_file, write_json
-from glassformer.formats.conversion import their_tensors
+from glassformer.formats.conversion import renamed, their_tensors
 from glassformer.formats.export_hub import layout_for, transformers_usage
 from glassformer.formats.exporting import card, code, probe_of
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Family, Layout
-from glassformer.formats.hugging_face import CONFIG as MODEL_CONFIG
-from glassformer.formats.hugging_face import KINDS, is_hugging_face
+from glassformer.formats.hugging_face import INPUT_FILES, is_hugging_face
 from glassformer.formats.links import Link
 from glassformer.formats.open_model import read_adapter
 from glassformer.formats.peft_adapter import CONFIG, HEADS, LABELS, WEIGHTS
@@ -55,16 +54,17 @@ def write_peft(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     if isinstance(saved.model, Labeller):
         labels = {LABELS: "\n".join(saved.model.labels)}
     write_json(folder / CONFIG, dict(sorted((values | base.values()).items())))
-    write_file(folder / WEIGHTS, save(tensors, metadata={"format": "pt", **labels}))
+    # peft's own files hold their metadata in any order; here, equal adapters are equal files.
+    write_file(folder / WEIGHTS, in_order(save(tensors, metadata={"format": "pt", **labels})))
     notes = []
-    place = "."
+    tokenizers = "."
     length = getattr(saved.model.config, "context_length", None)
     try:
-        KINDS[layout.inputs].write(folder, saved.preprocessing, length)
+        INPUT_FILES[layout.inputs].write(folder, saved.preprocessing, length)
     except GlassformerError:  # two tokenizers: transformers has files of its own for them
-        place = base.place
+        tokenizers = base.place
         notes.append("the tokenizers are not in the folder: use those of the base model")
-    write_file(folder / "README.md", _card(layout, saved, update, base, place, rest))
+    write_file(folder / CARD, _card(layout, saved, update, base, tokenizers, rest))
     if not base.is_theirs:
         notes.append(
             f"transformers cannot load the base model {update.base}: for peft, export it with "
@@ -123,7 +123,7 @@ def _family_of_base(base: str) -> Family | None:
     folder = Path(str(located(base)))
     if not folder.is_dir() or not is_hugging_face(folder):
         return None
-    return FAMILIES.get(str(read_json(folder / MODEL_CONFIG).get("model_type")))
+    return FAMILIES.get(str(read_json(folder / missing_folder.CONFIG).get("model_type")))
 
 
 def _adapter(layout: Layout, model: Any, update: LoRAUpdate) -> tuple[dict[str, Tensor], Values]:
@@ -138,7 +138,7 @@ def _adapter(layout: Layout, model: Any, update: LoRAUpdate) -> tuple[dict[str, 
             continue
         lost -= {*names}
         a, b = _joined(link, names, model, update)
-        layer = _newest(link.theirs.removesuffix(".weight"), layout)
+        layer = renamed(link.theirs.removesuffix(".weight"), layout.newer)
         layers.append(layer)
         transposed |= link.is_transposed
         tensors[f"{PREFIX}{layer}.lora_A.weight"] = a.contiguous()
@@ -206,23 +206,17 @@ def _whole_modules(layout: Layout, model: Any) -> list[str]:
     inside, outside = list[str](), list[str]()
     for link in layout.links(model.config):
         is_head = all(
-            each.startswith("head.") if body is None else not each.startswith(body)
-            for each in link.ours
+            name.startswith("head.") if body is None else not name.startswith(body)
+            for name in link.ours
         )
         (outside if is_head and link.ours else inside).append(link.theirs)
-    found = dict[str, None]()
+    whole = dict[str, None]()
     for name in outside:
         parts = name.split(".")[:-1]
         modules = (".".join(parts[: end + 1]) for end in range(len(parts)))
-        whole = (each for each in modules if not any(x.startswith(f"{each}.") for x in inside))
-        found[next(whole)] = None
-    return list(found)
-
-
-def _newest(layer: str, layout: Layout) -> str:
-    for usual, newer in layout.newer:
-        layer = re.sub(usual, newer, layer)
-    return layer
+        apart = (part for part in modules if not any(x.startswith(f"{part}.") for x in inside))
+        whole[next(apart)] = None
+    return list(whole)
 
 
 def _end(layer: str) -> str:
@@ -233,7 +227,7 @@ def _end(layer: str) -> str:
 
 
 def _card(
-    layout: Layout, saved: Saved, update: LoRAUpdate, base: _Base, place: str, rest: str
+    layout: Layout, saved: Saved, update: LoRAUpdate, base: _Base, tokenizers: str, rest: str
 ) -> str:
     options = "" if base.revision is None else f", revision={base.revision!r}"
     if isinstance(saved.model, Labeller):  # the base model may have another head, or none
@@ -253,7 +247,7 @@ def _card(
         f"base = {layout.architecture}.from_pretrained({base.place!r}{options})\n"
         'model = PeftModel.from_pretrained(base, ".").eval()'
     )
-    usage = code(transformers_usage(layout, saved.model, saved.preprocessing, loading, place))
+    usage = code(transformers_usage(layout, saved.model, saved.preprocessing, loading, tokenizers))
     about = f"An adapter of rank {update.rank} for `{update.base}`"
     named = {"base_model": base.name} if is_hub_name(update.base) else {}
     return card(

@@ -1,16 +1,26 @@
-"""The README.md of an exported model: what it is, how it is used, and the card that it had."""
+"""What every export needs: a model card, inputs to compare with, and the files of its inputs.
 
+write    the format's own file, `write_inputs`, and `card` with a `program` that uses it
+check    read it again: `probe_of` a model → logits of both → `refuse_if_wrong`
+"""
+
+import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 import yaml
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer import __version__
@@ -39,7 +49,7 @@ from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
 
-# --- model cards ---
+# --- the README.md: what a model is, how it is used, and the card that it had ---
 
 FENCE = "```"
 PROMPT = "Once upon a time"
@@ -97,14 +107,14 @@ def own_card(name: str, about: str, command: Sequence[str]) -> str:
 
 def _split(text: str) -> tuple[dict[str, Any], str]:
     """The metadata at the top of a card, as the Hugging Face hub reads them, and the rest."""
-    found = re.match(r"---\s*\n(.*?\n)---\s*\n", text, re.DOTALL)
-    if not found:
+    match = re.match(r"---\s*\n(.*?\n)---\s*\n", text, re.DOTALL)
+    if not match:
         return {}, text
     try:
-        values = yaml.safe_load(found[1])
+        values = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError):
         return {}, text
-    return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+    return (values, text[match.end() :]) if isinstance(values, dict) else ({}, text)
 
 
 def _below(text: str) -> str:
@@ -130,8 +140,7 @@ def _lowered(lines: Iterable[str], extra: str) -> Iterator[str]:
     yield from block  # that was never closed
 
 
-# --- differences ---
-# How far a model that was written and read again may differ.
+# --- how far a model that was written and read again may differ ---
 
 # Of the largest logit. Another order of summing in float32 costs 3e-7 of it in two layers, and 2e-5
 # in the 30 of SmolLM2 (by onnxruntime, in a padded batch).
@@ -157,8 +166,7 @@ def refuse_if_wrong(differences: dict[str, float], largest: float = 1.0) -> dict
     return differences
 
 
-# --- probes ---
-# Inputs with which a model is compared with itself after it was written and read again.
+# --- inputs with which it is compared with itself ---
 
 ROWS, LENGTH = 2, 24
 
@@ -168,7 +176,7 @@ class Probe:
     """Random inputs, by the names that transformers has for them."""
 
     inputs: dict[str, Tensor]
-    kept: Tensor | None
+    compared: Tensor | None
     """Which positions are compared: (B, T); None: all. Padding is not."""
 
     def logits(self, model: nn.Module) -> Tensor:
@@ -181,8 +189,8 @@ class Probe:
 
     def difference(self, one: Tensor, other: Tensor) -> float:
         """The largest difference between logits."""
-        if self.kept is not None and one.dim() == 3:
-            one, other = one[self.kept], other[self.kept]
+        if self.compared is not None and one.dim() == 3:
+            one, other = one[self.compared], other[self.compared]
         return float((one - other).abs().max())
 
 
@@ -199,8 +207,8 @@ def probe_of(inputs: Inputs, config: Any) -> Probe:
     is_text = torch.arange(length) < torch.tensor([[length], [max(1, length // 2)]])
     values = {"input_ids": ids, "attention_mask": is_text.long()}
     if inputs == "pair":
-        number = config.target_vocab_size or config.vocab_size
-        target = torch.randint(0, number, (ROWS, length), generator=random)
+        vocab_size = config.target_vocab_size or config.vocab_size
+        target = torch.randint(0, vocab_size, (ROWS, length), generator=random)
         return Probe(values | {"decoder_input_ids": target}, None)
     return Probe(values, is_text)
 
@@ -220,12 +228,64 @@ def _computed(model: Any, inputs: dict[str, Tensor]) -> Tensor:
     raise TypeError(f"unknown inputs {list(inputs)}")
 
 
-# --- exported inputs ---
-# The files beside a graph: what turns texts and images into its inputs, and its outputs back.
+# --- what transformers computes from an exported folder ---
+#
+# It is asked in a child process, if it is installed: the package never imports it.
+
+SECONDS = 600
+
+
+def logits_in_transformers(
+    folder: Path,
+    architecture: str,
+    probe: Probe,
+    text: str | None = None,
+    ids: Sequence[int] = (),
+    **more: str,
+) -> tuple[str, Tensor] | None:
+    """Its name with its version, and its logits; None: it is not installed. `text` must be read as
+    `ids`; `more` are further arguments of its from_pretrained."""
+    if find_spec("transformers") is None:
+        return None
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "inputs.safetensors"
+        save_file(probe.inputs, path)
+        arguments = [str(folder), architecture, str(path), json.dumps(text), json.dumps(more)]
+        answer = _answer(arguments, folder)
+        logits = load_file(f"{path}.logits")["logits"]
+    if answer["missing"]:
+        raise GlassformerError(
+            f"transformers misses {', '.join(answer['missing'][:3])} in {folder}."
+        )
+    if text is not None and answer["ids"] != [*ids]:
+        raise GlassformerError(
+            f"transformers reads a text with the tokenizer of {folder} as other tokens than "
+            "glassformer does."
+        )
+    return f"transformers {answer['version']}", logits
+
+
+def _answer(arguments: list[str], folder: Path) -> dict[str, Any]:
+    program = resources.files(__package__) / "transformers_check.py.txt"
+    command = [sys.executable, "-c", program.read_text(encoding="utf-8"), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise GlassformerError(
+            f"transformers did not finish within {SECONDS} seconds when it loaded {folder} to "
+            "compare. Nothing was written. Try again when the machine is less busy."
+        ) from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it ended without a message"])[-1]
+        raise GlassformerError(f"transformers cannot load {folder}: {last}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+# --- files beside a graph: what turns texts and images into its inputs, and its outputs back ---
 #
 # Tokenizers are written with the special tokens around a text, so that the `tokenizers` library
-# alone
-# gives what the model reads.
+# alone gives what the model reads.
 
 TARGET = "target_tokenizer.json"
 

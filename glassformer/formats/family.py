@@ -1,7 +1,10 @@
 """A family: how a kind of model that others publish and one of our models correspond.
 
-A `Layout` is a pair of pure maps, of configs and of tensors, written once and used both ways: to
-read a model and to write one. A family has a layout for each of its heads.
+    their config.json   ↔   our config        keys, more_ours, more_theirs
+    their tensors       ↔   our tensors       links
+
+A `Layout` is this pair of pure maps, written once and used both ways: to read a model and to write
+one. A family has a layout for each of its heads.
 """
 
 import json
@@ -17,14 +20,13 @@ from glassformer.models import row
 from glassformer.models.stack import StackConfig
 from glassformer.wording import shortened
 
-# --- their values ---
-# The values in a config.json of others: of which type each must be that families compute with.
+# --- their config: of which type the values must be that families compute with ---
 #
 # The others are passed on, and our own config checks them.
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueType:
     """What a value can be."""
 
     name: str
@@ -36,21 +38,21 @@ class Kind:
     def allows(self, value: Any) -> bool:
         if isinstance(value, bool):  # to Python, true is a number as well
             return bool in self.types
-        if isinstance(value, list) and not all(isinstance(each, self.items) for each in value):
+        if isinstance(value, list) and not all(isinstance(item, self.items) for item in value):
             return False
         is_small = isinstance(value, int | float) and value < self.least
         return isinstance(value, self.types) and not is_small
 
 
-COUNT = Kind("a whole number of at least 1", (int,), least=1)
-FROM_0 = Kind("a whole number of at least 0", (int,), least=0)
-WHOLE = Kind("a whole number", (int,))
-NUMBER = Kind("a number", (int, float))
-TEXT = Kind("text", (str,))
-FLAG = Kind("true or false", (bool,))
-LIST = Kind("a list", (list,))
-TABLE = Kind("an object", (dict,))
-SIZE = Kind("a whole number or a list of two", (int, list), least=1, items=int)
+COUNT = ValueType("a whole number of at least 1", (int,), least=1)
+FROM_0 = ValueType("a whole number of at least 0", (int,), least=0)
+WHOLE = ValueType("a whole number", (int,))
+NUMBER = ValueType("a number", (int, float))
+TEXT = ValueType("text", (str,))
+FLAG = ValueType("true or false", (bool,))
+LIST = ValueType("a list", (list,))
+TABLE = ValueType("an object", (dict,))
+SIZE = ValueType("a whole number or a list of two", (int, list), least=1, items=int)
 LARGEST = 2**53  # beyond it, JSON readers disagree about whole numbers
 
 _COUNTS = """hidden_size num_attention_heads max_position_embeddings vocab_size n_embd n_positions
@@ -111,7 +113,10 @@ def check_types(theirs: Values) -> None:
 
 
 def _check(
-    values: Values, needed: Mapping[str, Kind], optional: Mapping[str, Kind], prefix: str = ""
+    values: Values,
+    needed: Mapping[str, ValueType],
+    optional: Mapping[str, ValueType],
+    prefix: str = "",
 ) -> None:
     for key, kind in {**needed, **optional}.items():
         value = values.get(key)
@@ -124,7 +129,7 @@ def _check(
             raise WrongValueError(f"{prefix}{key} is far too large. Copy it again.")
 
 
-# --- family ---
+# --- layouts and families ---
 
 Inputs = Literal["text", "labelled text", "masked text", "pair", "image", "palette"]
 
@@ -181,20 +186,20 @@ class Layout:
         missing = [key for key in self.keys if key not in values]
         if missing:
             raise GlassformerError(f"{where} has no {missing[0]}. Copy it again.")
-        found = {**self.ours, **{ours: values[key] for key, ours in self.keys.items()}}
+        our_values = {**self.ours, **{ours: values[key] for key, ours in self.keys.items()}}
         try:
-            found |= self.more_ours(values)
+            our_values |= self.more_ours(values)
         except WrongValueError as error:
             raise GlassformerError(f"{where}: {error}") from None
         names = MADE_FROM | {ours: key for key, ours in self.keys.items()}
         origins: Origins = {ours: f"{key} in {where}" for ours, key in names.items()}
-        return parse(row(self.model).config, found, where, origins)
+        return parse(row(self.model).config, our_values, where, origins)
 
     def their_config(self, config: Config) -> Values:
         """Their config of a model with ours; only if there are no `differences`."""
         values = explicit(config)
-        found = {key: values[ours] for key, ours in self.keys.items()}
-        return {**self.theirs, **found, **self.more_theirs(config)}
+        same = {key: values[ours] for key, ours in self.keys.items()}
+        return {**self.theirs, **same, **self.more_theirs(config)}
 
     def differences(self, config: Config) -> list[str]:
         """Why a model of ours cannot be written as this architecture, in words."""
@@ -226,10 +231,10 @@ class Family:
         for layout in self.layouts:
             if layout.architecture in named:
                 return layout
-        known = ", ".join(layout.architecture for layout in self.layouts)
+        available = ", ".join(layout.architecture for layout in self.layouts)
         raise GlassformerError(
             f"{where}: the architecture {named[0]} cannot be imported. Of the family {self.name}, "
-            f"these can: {known}."
+            f"these can: {available}."
         )
 
 
@@ -239,10 +244,10 @@ def explicit(config: Config) -> Values:
 
 
 def _shown(value: Any) -> str:
-    return (
-        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    )
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
+
+# --- what several families have in common ---
 
 # What their configs call activations, and ours.
 ACTIVATIONS = {
@@ -259,8 +264,8 @@ ACTIVATIONS = {
 
 def our_activation(name: Any) -> str:
     if name not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise WrongValueError(f'the activation "{name}" is not available. These are: {known}.')
+        names = ", ".join(ACTIVATIONS)
+        raise WrongValueError(f'the activation "{name}" is not available. These are: {names}.')
     return ACTIVATIONS[name]
 
 
@@ -293,13 +298,13 @@ def labels_from(theirs: Values) -> Values:
     except (AttributeError, KeyError, ValueError):
         raise WrongValueError("id2label does not number its labels from 0.") from None
     if not labels:  # transformers assumes two
-        number = theirs.get("num_labels")
-        number = 2 if number is None else number
-        if number > MOST_LABELS:
+        count = theirs.get("num_labels")
+        count = 2 if count is None else count
+        if count > MOST_LABELS:
             raise WrongValueError(
-                f"num_labels is {number}, but at most {MOST_LABELS:,} are possible."
+                f"num_labels is {count}, but at most {MOST_LABELS:,} are possible."
             )
-        labels = [f"LABEL_{each}" for each in range(number)]
+        labels = [f"LABEL_{number}" for number in range(count)]
     several = theirs.get("problem_type") == "multi_label_classification"
     if theirs.get("problem_type") == "regression" or len(labels) < 2:
         raise WrongValueError("a model that predicts a number, not a label, cannot be imported.")

@@ -1,5 +1,9 @@
 """Llama and Qwen3 models in GGUF files, with their tokenizers.
 
+    metadata                   → a config.json of the same family, and a tokenizer (which is also
+                                 written from one)
+    blk.0.attn_q.weight …      → model.layers.0.self_attn.q_proj.weight …
+
 The metadata is translated to a config.json of the same family, and the names of tensors to those of
 Hugging Face's files, so that the layouts of `families/llama.py` do the rest. llama.cpp stores the
 rows of Llama's queries and keys in another order (the two coordinates of a rotation side by side).
@@ -19,10 +23,9 @@ from torch import Tensor
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError
-from glassformer.formats.conversion import read_model
+from glassformer.formats.conversion import ForeignModel, converted, read_model
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Layout
-from glassformer.formats.foreign_model import ForeignModel, converted
 from glassformer.formats.gguf_file import MAGIC, GGUFFile
 from glassformer.formats.vocabulary_files import end_tokens
 from glassformer.nn.positions import RotaryPositions, RotaryStretch
@@ -30,8 +33,7 @@ from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import an, beginning, cause
 
-# --- gguf tokenizer ---
-# The tokenizer in a GGUF file: a vocabulary and merges, and the name of a rule that cuts words.
+# --- the tokenizer: a vocabulary and merges, and the name of a rule that cuts words ---
 
 BEGIN = "tokenizer.ggml.bos_token_id"
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # types of tokens
@@ -129,9 +131,6 @@ def _backend(tokens: list[str], merges: list[str], rule: str) -> Backend:
     return backend
 
 
-# --- writing ---
-
-
 def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
     """What `read_tokenizer` reads, for a model with `num_tokens` rows of embeddings."""
     file = tokenizer.as_json()
@@ -148,9 +147,9 @@ def tokenizer_metadata(tokenizer: Tokenizer, num_tokens: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "model": "gpt2",
         "pre": rule,
-        "tokens": [f"[PAD{id}]" if each is None else each for id, each in enumerate(pieces)],
+        "tokens": [f"[PAD{id}]" if piece is None else piece for id, piece in enumerate(pieces)],
         "token_type": [
-            UNUSED if each is None else kinds[added.get(id)] for id, each in enumerate(pieces)
+            UNUSED if piece is None else kinds[added.get(id)] for id, piece in enumerate(pieces)
         ],
         "merges": [
             merge if isinstance(merge, str) else " ".join(merge)
@@ -179,12 +178,12 @@ def _cuts(file: dict[str, Any]) -> Any:
     """The parts of a tokenizer.json that decide how a text is cut."""
     model, split = file["model"], file["pre_tokenizer"]
     steps = split["pretokenizers"] if split and split["type"] == "Sequence" else [split]
-    known = [{key: step[key] for key in step if key != "trim_offsets"} for step in steps if step]
+    cuts = [{key: step[key] for key in step if key != "trim_offsets"} for step in steps if step]
     affixes = [model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""]
-    return file["normalizer"], known, model["ignore_merges"], affixes
+    return file["normalizer"], cuts, model["ignore_merges"], affixes
 
 
-# --- gguf ---
+# --- the model ---
 
 ARCHITECTURES = ("llama", "qwen3")
 PERMUTED = ("llama",)  # whose queries and keys are in another order
@@ -231,7 +230,7 @@ def read_gguf(path: DataPath) -> ForeignModel:
         jinja_template=template if isinstance(template, str) else None,
     )
     preprocessing.check_model(config, str(path), "Download it again.")
-    types = ", ".join(sorted({place.type.name for place in file.tensors.values()}))
+    types = ", ".join(sorted({stored.type.name for stored in file.tensors.values()}))
     note = f"the weights were stored as {types} and are computed as float32"
     return converted(layout.architecture, model, preprocessing, [note])
 
@@ -239,10 +238,10 @@ def read_gguf(path: DataPath) -> ForeignModel:
 def _end_tokens(metadata: Values, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
     """The tokens that end an answer, apart from the end of a text."""
     keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot")]
-    found = [
+    named = [
         end_tokens([metadata[key]], tokenizer, f"{where}: {key}") for key in keys if key in metadata
     ]
-    return tuple(dict.fromkeys(name for names in found for name in names))
+    return tuple(dict.fromkeys(name for names in named for name in names))
 
 
 def describe_gguf(path: DataPath) -> tuple[str, Config]:
@@ -277,10 +276,10 @@ def _described(file: GGUFFile) -> tuple[Layout, Config, Values]:
 
 def _config(metadata: Values, family: str, file: GGUFFile, where: str) -> Values:
     def value(key: str, otherwise: Any = None) -> Any:
-        found = metadata.get(f"{family}.{key}", otherwise)
-        if found is None:
+        entry = metadata.get(f"{family}.{key}", otherwise)
+        if entry is None:
             raise GlassformerError(f"{where} has no {family}.{key}. Download it again.")
-        return found
+        return entry
 
     heads, width = value("attention.head_count"), value("embedding_length")
     if not isinstance(heads, int) or not isinstance(width, int) or not heads:
@@ -351,14 +350,14 @@ def _stretches(
     factor = float(factors.max())
     yield from (RotaryStretch(factor, 2**exponent) for exponent in range(8, 24))
     turns = RotaryPositions(head_dim, base).frequencies(head_dim).double() / (2 * math.pi)
-    places = [*zip(turns.tolist(), (1 / factors.double()).tolist(), strict=True)]
-    between = [(turn, speed) for turn, speed in places if 1 / factor < speed < 1]
+    points = [*zip(turns.tolist(), (1 / factors.double()).tolist(), strict=True)]
+    between = [(turn, speed) for turn, speed in points if 1 / factor < speed < 1]
     for turn, speed in between:
-        kept = (speed - 1 / factor) / (1 - 1 / factor)  # as in RotaryStretch
-        yield RotaryStretch(factor, round((1 + 3 * kept) / turn))
-    if between and between[0] != places[-1]:
+        share = (speed - 1 / factor) / (1 - 1 / factor)  # as in RotaryStretch
+        yield RotaryStretch(factor, round((1 + 3 * share) / turn))
+    if between and between[0] != points[-1]:
         # The slowest may be between, too. Then all are on a line that is 1 / factor at low.
-        (turn, speed), (other, its) = between[0], places[-1]
+        (turn, speed), (other, its) = between[0], points[-1]
         slope = (speed - its) / (turn - other)
         slowest = (3 * (speed - slope * turn) + 1) / 4
         if 0 < slowest < 1:
@@ -367,7 +366,7 @@ def _stretches(
 
 def rotary_factors(head_dim: int, base: float, stretch: RotaryStretch) -> Tensor:
     """(d/2,) by how much slower each rotation is."""
-    plain, slower = (RotaryPositions(head_dim, base, each) for each in (None, stretch))
+    plain, slower = (RotaryPositions(head_dim, base, applied) for applied in (None, stretch))
     return plain.frequencies(head_dim) / slower.frequencies(head_dim)
 
 

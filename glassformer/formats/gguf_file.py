@@ -6,7 +6,10 @@
     the tensors
 
 The file is memory-mapped. Every length is checked against the size of the file before anything is
-allocated, and a tensor becomes float32 only when it is asked for (`gguf_types.py`).
+allocated, and a tensor becomes float32 only when it is asked for.
+
+This is a few hundred lines of numpy instead of llama.cpp's own package, which hangs on a damaged
+file of 49 bytes; tests compare both byte by byte.
 """
 
 import math
@@ -25,8 +28,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 
-# --- gguf types ---
-# The types of tensors in GGUF files: how blocks of bytes become numbers, and numbers blocks.
+# --- the types of tensors: how blocks of bytes become numbers, and numbers blocks ---
 #
 # A block of 32 values shares a scale d, and perhaps a smallest value m:
 #
@@ -37,8 +39,7 @@ from glassformer.errors import GlassformerError
 #     IQ4_NL   d · table[q]    16 levels, closer together near zero
 #
 # K-quants have blocks of 256 values in 8 or 16 groups. A group has a scale s and perhaps a minimum
-# m,
-# themselves integers of few bits that the block scales by d and e:
+# m, themselves integers of few bits that the block scales by d and e:
 #
 #     Q3_K, Q6_K            d · s · (q - offset)
 #     Q2_K, Q4_K, Q5_K      d · s · q - e · m
@@ -166,7 +167,7 @@ def _six_bits(raw: Bytes) -> tuple[Floats, Floats]:
     return _float(scales), _float(least)
 
 
-# --- writing ---
+# --- from numbers to blocks ---
 
 
 def _to_f32(x: Floats) -> bytes:
@@ -215,7 +216,7 @@ TYPES = {
 NUMBERS = {type.name: number for number, type in TYPES.items()}
 
 
-# --- gguf file ---
+# --- reading ---
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -238,7 +239,7 @@ SCALARS = {
 
 
 @dataclass(frozen=True)
-class TensorPlace:
+class StoredTensor:
     """Where a tensor is, and what it is."""
 
     shape: tuple[int, ...]
@@ -257,7 +258,7 @@ class GGUFFile:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:
                 raise GlassformerError(f"{path} is empty.") from None
-        self._place = 0
+        self._at = 0
         if self._take(4) != MAGIC:
             raise self._damaged("it does not begin with GGUF")
         (version,) = self._unpack("I")
@@ -274,23 +275,23 @@ class GGUFFile:
             self.metadata[key] = self._value(kind)
         self._check_count(tensors, 24)
         self.tensors = self._places([self._listed() for _ in range(tensors)])
-        self.shapes = {name: place.shape for name, place in self.tensors.items()}
+        self.shapes = {name: stored.shape for name, stored in self.tensors.items()}
 
     def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
         """Each tensor with its name, in float32."""
         whole = np.frombuffer(self._data, np.uint8)
         for name in names:
-            place = self.tensors[name]
-            raw = whole[place.start : place.start + place.size].reshape(-1, place.type.bytes)
-            values = np.empty((len(raw), place.type.values), np.float32)
-            step = AT_ONCE // place.type.values
+            stored = self.tensors[name]
+            raw = whole[stored.start : stored.start + stored.size].reshape(-1, stored.type.bytes)
+            values = np.empty((len(raw), stored.type.values), np.float32)
+            step = AT_ONCE // stored.type.values
             for first in range(0, len(raw), step):
-                found = values[first : first + step]
+                part = values[first : first + step]
                 with np.errstate(all="ignore"):  # of a damaged scale; noticed below
-                    found[:] = place.type.decode(raw[first : first + step]).reshape(found.shape)
-                if not np.isfinite(found).all():
+                    part[:] = stored.type.decode(raw[first : first + step]).reshape(part.shape)
+                if not np.isfinite(part).all():
                     raise self._damaged(f"{name} has values that are not finite")
-            yield name, torch.from_numpy(values.reshape(place.shape))
+            yield name, torch.from_numpy(values.reshape(stored.shape))
 
     # --- the header ---
 
@@ -298,10 +299,10 @@ class GGUFFile:
         return GlassformerError(f"{self.path} is damaged or truncated: {why}. Download it again.")
 
     def _take(self, size: int) -> bytes:
-        if size > len(self._data) - self._place:
-            raise self._damaged(f"{size:,} bytes are missing at byte {self._place:,}")
-        content = self._data[self._place : self._place + size]
-        self._place += size
+        if size > len(self._data) - self._at:
+            raise self._damaged(f"{size:,} bytes are missing at byte {self._at:,}")
+        content = self._data[self._at : self._at + size]
+        self._at += size
         return content
 
     def _unpack(self, form: str) -> tuple[Any, ...]:
@@ -309,7 +310,7 @@ class GGUFFile:
 
     def _check_count(self, number: int, least: int) -> None:
         """Refuse a number of things that cannot be in the file, before any memory is used."""
-        if number * least > len(self._data) - self._place:
+        if number * least > len(self._data) - self._at:
             raise self._damaged(f"its header counts {number:,} entries, which do not fit into it")
 
     def _string(self) -> str:
@@ -348,20 +349,20 @@ class GGUFFile:
 
     def _places(
         self, listed: list[tuple[str, tuple[int, ...], int, int]]
-    ) -> dict[str, TensorPlace]:
+    ) -> dict[str, StoredTensor]:
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or isinstance(alignment, bool) or alignment < 1:
             raise self._damaged(f"its alignment is {alignment}")
-        begin = -(-self._place // alignment) * alignment
-        found: dict[str, TensorPlace] = {}
+        begin = -(-self._at // alignment) * alignment
+        tensors: dict[str, StoredTensor] = {}
         for name, shape, kind, offset in listed:
-            if name in found:
+            if name in tensors:
                 raise self._damaged(f"it has the tensor {name} twice")
             if kind not in TYPES:
-                known = ", ".join(each.name for each in TYPES.values())
+                readable = ", ".join(type.name for type in TYPES.values())
                 raise GlassformerError(
                     f"{self.path}: {name} is stored in the type number {kind}, which cannot be "
-                    f"read. These can: {known}. Choose another quantisation of the model."
+                    f"read. These can: {readable}. Choose another quantisation of the model."
                 )
             values, type = math.prod(shape), TYPES[kind]
             if not values or (shape or (1,))[-1] % type.values:
@@ -371,19 +372,17 @@ class GGUFFile:
                 raise self._damaged(
                     f"{name} of the shape {shape} needs {size:,} bytes, more than there are"
                 )
-            found[name] = TensorPlace(shape, type, begin + offset, size)
-        in_order = sorted(found.items(), key=lambda each: each[1].start)
-        for (name, place), (other, after) in pairwise(in_order):
-            if place.start + place.size > after.start:
+            tensors[name] = StoredTensor(shape, type, begin + offset, size)
+        in_order = sorted(tensors.items(), key=lambda item: item[1].start)
+        for (name, stored), (other, after) in pairwise(in_order):
+            if stored.start + stored.size > after.start:
                 raise self._damaged(f"{name} and {other} are in the same place")
-        return found
+        return tensors
 
 
-# --- gguf writer ---
-# Writing a GGUF file: the counterpart of `gguf_file.py`.
+# --- writing ---
 #
-# Types follow from the values: bool, int (32 bits without sign), float (32 bits), string, and
-# lists
+# Types follow from the values: bool, int (32 bits without sign), float (32 bits), string, and lists
 # of strings or of integers with sign.
 
 VERSION, ALIGNMENT = 3, 32

@@ -13,9 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.errors import GlassformerError, require
 from glassformer.files import read_json
+from glassformer.formats.conversion import INDEX
 from glassformer.wording import cause
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -23,8 +24,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 PATTERNS = ["*.json", "model*.safetensors", "adapter_model.safetensors"]
 PATTERNS += ["*.spm", "*.jinja", "vocab.txt", "merges.txt"]
 OTHERS = ["onnx/*", "openvino/*", "original/*", "coreml/*", "*/*.safetensors"]
-INDEX = "model.safetensors.index.json"
-CONFIGS = ("config.json", "adapter_config.json")
+CONFIGS = (CONFIG, "adapter_config.json")
 
 
 def pinned(source: str) -> str:

@@ -1,8 +1,12 @@
-"""A folder as Hugging Face's tools write it becomes a model of ours, and the other way round.
+"""Folders as Hugging Face's tools write them: reading one as a model of ours, and the files beside
+the weights in both directions.
 
     config.json           which family, and its shape
     model.safetensors     its weights, perhaps in several files
     modules.json          of sentence-transformers: how the vectors of a text become one
+    tokenizer.json, tokenizer_config.json, chat_template.jinja     texts
+    preprocessor_config.json                                       images
+    generation_config.json                                         settings of generation
 
 Code in such a folder is never run: a model of a family that is not in the table is refused.
 """
@@ -15,24 +19,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from glassformer.checkpoint.model_folder import LARGEST_TEXT
+from glassformer.checkpoint.missing_folder import CONFIG
+from glassformer.checkpoint.model_folder import GENERATION, LARGEST_TEXT
 from glassformer.checkpoint.open import is_ours
 from glassformer.config import Config, Values, reason
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_json
-from glassformer.formats.conversion import read_model
+from glassformer.formats import vocabulary_files
+from glassformer.formats.conversion import (
+    INDEX,
+    SINGLE,
+    ForeignModel,
+    check_size,
+    converted,
+    open_weights,
+    read_model,
+)
 from glassformer.formats.families import family_of
 from glassformer.formats.families.bert import SENTENCES
 from glassformer.formats.family import Inputs, Layout, WrongValueError, check_types
-from glassformer.formats.foreign_model import INDEX, SINGLE, ForeignModel, converted, open_weights
 from glassformer.formats.peft_adapter import Adapter
-from glassformer.formats.vocabulary_files import (
-    SOURCE,
-    end_tokens,
-    read_opus,
-    read_vocabulary,
-    write_opus,
-)
+from glassformer.formats.vocabulary_files import TOKENIZER_CONFIG, end_tokens
 from glassformer.preprocessing.images import ImagePreprocessing, PalettePreprocessing
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.preprocessing.text import (
@@ -43,19 +50,9 @@ from glassformer.preprocessing.text import (
 from glassformer.text.tokenizers import BEGIN, MASKS, PAD, Tokenizer
 from glassformer.wording import an, counted
 
-# --- hub inputs ---
-# The files beside the weights: tokenizers, image processors and settings of generation, both ways.
-#
-#     tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja     texts
-#     preprocessor_config.json                                                               images
-#
-# A kind of input is a row of the table at the end: how its files are read, and how they are
-# written.
-
-TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-GENERATION, TEMPLATE = "generation_config.json", "chat_template.jinja"
-MODEL_CONFIG = "config.json"
+TOKENIZER, TEMPLATE = "tokenizer.json", "chat_template.jinja"
 IMAGES, LENGTHS = "preprocessor_config.json", "sentence_bert_config.json"
+MODULES, PROMPTS = "modules.json", "config_sentence_transformers.json"
 LARGEST_TEMPLATE = 2**20  # bytes
 # What special tokens are for in other tools, and the names that vocabularies give them.
 ROLES = {
@@ -64,17 +61,6 @@ ROLES = {
     "pad_token": (PAD, "<pad>", "<|pad|>"),
 }
 IN_CONFIG = ("bos_token", "eos_token", "pad_token")  # whose ids are in config.json as well
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A row of the table."""
-
-    read: Callable[[Path, Values], Preprocessing]
-    """Read it from a folder and its config.json."""
-    write: Callable[[Path, Any, int | None], Values]
-    """Write it into a folder, for a model that reads at most so many tokens. Returns further values
-    of its config.json."""
 
 
 def settings_of(folder: Path, name: str) -> Values:
@@ -88,9 +74,7 @@ def settings_of(folder: Path, name: str) -> Values:
 def read_language(folder: Path, config: Values) -> TextPreprocessing:
     preprocessing = read_text(folder, config)
     generation = settings_of(folder, GENERATION)
-    file, values = (
-        (GENERATION, generation) if "eos_token_id" in generation else (MODEL_CONFIG, config)
-    )
+    file, values = (GENERATION, generation) if "eos_token_id" in generation else (CONFIG, config)
     where = f"{folder / file}: eos_token_id"
     ends = end_tokens(values.get("eos_token_id"), preprocessing.tokenizer, where)
     return preprocessing.changed(
@@ -125,7 +109,7 @@ def _of_text(folder: Path, config: Values) -> Values:
 def _tokenizer(folder: Path, config: Values) -> Tokenizer:
     if (folder / TOKENIZER).is_file():
         return Tokenizer.load(folder / TOKENIZER)
-    tokenizer = read_vocabulary(folder, config.get("model_type"))
+    tokenizer = vocabulary_files.read_vocabulary(folder, config.get("model_type"))
     if tokenizer is None:
         raise GlassformerError(
             f"{folder / TOKENIZER} does not exist. If the folder has another kind of vocabulary, "
@@ -141,7 +125,7 @@ def _template(folder: Path) -> str | None:
     template = settings_of(folder, TOKENIZER_CONFIG).get("chat_template")
     if isinstance(template, list):  # several with names
         named = {
-            each.get("name"): each.get("template") for each in template if isinstance(each, dict)
+            item.get("name"): item.get("template") for item in template if isinstance(item, dict)
         }
         template = named.get("default")
     return template if isinstance(template, str) and len(template) <= LARGEST_TEMPLATE else None
@@ -226,8 +210,8 @@ def _write_tokenizer_config(folder: Path, values: Values, length: int | None) ->
 def read_pair(folder: Path, config: Values) -> PairPreprocessing:
     start = config.get("decoder_start_token_id", config.get("pad_token_id"))
     is_shared = config.get("share_encoder_decoder_embeddings", True)
-    if (folder / SOURCE).is_file() and not (folder / TOKENIZER).is_file():
-        source, target = read_opus(folder)
+    if (folder / vocabulary_files.SOURCE).is_file() and not (folder / TOKENIZER).is_file():
+        source, target = vocabulary_files.read_opus(folder)
         values: Values = {"tokenizer": source, "target_tokenizer": target, "shares_ids": is_shared}
     else:
         source = target = _tokenizer(folder, config)
@@ -246,7 +230,7 @@ def write_pair(folder: Path, preprocessing: PairPreprocessing, length: int | Non
     names: Values = {"eos_token": target.piece(end), "pad_token": target.piece(start)}
     if preprocessing.target_tokenizer is None:
         target.framed((), (end,), adds_blank=True).save(folder / TOKENIZER)
-    elif (more := write_opus(folder, preprocessing.source, target)) is not None:
+    elif (more := vocabulary_files.write_opus(folder, preprocessing.source, target)) is not None:
         names |= more
     else:
         raise GlassformerError(
@@ -299,7 +283,7 @@ def read_palette(folder: Path, config: Values) -> PalettePreprocessing:
             f"{folder / IMAGES} has no clusters, the colours of the palette. Copy it again."
         )
     side = round(config["n_positions"] ** 0.5)
-    colors = tuple(tuple(map(_shade, each)) for each in clusters)
+    colors = tuple(tuple(map(_shade, color)) for color in clusters)
     return PalettePreprocessing(image_size=side, num_channels=3, palette=colors)
 
 
@@ -328,16 +312,32 @@ def write_palette(folder: Path, preprocessing: PalettePreprocessing) -> Values:
     return {}
 
 
-KINDS: dict[Inputs, Kind] = {
-    "text": Kind(read_language, write_language),
-    "labelled text": Kind(read_text, write_labelled),
-    "masked text": Kind(read_masked, write_masked),
-    "pair": Kind(read_pair, write_pair),
-    "image": Kind(read_images, lambda folder, images, length: write_images(folder, images)),
-    "palette": Kind(read_palette, lambda folder, images, length: write_palette(folder, images)),
+# --- the table of inputs ---
+
+
+@dataclass(frozen=True)
+class InputFiles:
+    """A row of the table: what a model reads, as files."""
+
+    read: Callable[[Path, Values], Preprocessing]
+    """Read it from a folder and its config.json."""
+    write: Callable[[Path, Any, int | None], Values]
+    """Write it into a folder, for a model that reads at most so many tokens. Returns further values
+    of its config.json."""
+
+
+INPUT_FILES: dict[Inputs, InputFiles] = {
+    "text": InputFiles(read_language, write_language),
+    "labelled text": InputFiles(read_text, write_labelled),
+    "masked text": InputFiles(read_masked, write_masked),
+    "pair": InputFiles(read_pair, write_pair),
+    "image": InputFiles(read_images, lambda folder, images, length: write_images(folder, images)),
+    "palette": InputFiles(
+        read_palette, lambda folder, images, length: write_palette(folder, images)
+    ),
 }
 
-# --- generation ---
+# --- settings of generation ---
 
 _SEARCH = ("num_beams", "length_penalty", "no_repeat_ngram_size", "max_new_tokens")
 _SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
@@ -350,23 +350,21 @@ _HARMLESS = {"transformers_version", "_from_model_config", "use_cache", "max_len
 def generation_settings(folder: Path, inputs: Inputs) -> tuple[Values, list[str]]:
     """Our settings of generation, and the names of theirs that are not applied."""
     settings = settings_of(folder, GENERATION)
-    known = SETTINGS.get(inputs, ())
+    applied = SETTINGS.get(inputs, ())
     values = {
         key: value
         for key, value in settings.items()
-        if key in known and value is not None and value != _OFF.get(key)
+        if key in applied and value is not None and value != _OFF.get(key)
     }
     others = [
         key
         for key, value in settings.items()
-        if key not in (*known, *_HARMLESS) and not key.endswith("_token_id") and value
+        if key not in (*applied, *_HARMLESS) and not key.endswith("_token_id") and value
     ]
     return values, others
 
 
-# --- hugging face ---
-
-CONFIG, MODULES, PROMPTS = "config.json", "modules.json", "config_sentence_transformers.json"
+# --- the folder ---
 
 
 @dataclass(frozen=True)
@@ -391,7 +389,7 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
         if path.suffix == ".json":
-            _check_size(path)
+            check_size(path, LARGEST_TEXT)
     where = str(folder / CONFIG)
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
@@ -419,14 +417,8 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
         ) from None
 
 
-def _check_size(path: Path) -> None:
-    if path.is_file() and path.stat().st_size > LARGEST_TEXT:
-        raise GlassformerError(f"{path} is far too large for a file of this name.")
-
-
 def read_preprocessing(folder: Path, adapter: Adapter | None = None) -> Preprocessing:
-    description = describe(folder, adapter)
-    return _inputs(folder, description)
+    return _inputs(folder, describe(folder, adapter))
 
 
 def read_generation(folder: Path, adapter: Adapter | None = None) -> Values:
@@ -437,7 +429,7 @@ def read_generation(folder: Path, adapter: Adapter | None = None) -> Values:
 def _inputs(folder: Path, description: Description) -> Preprocessing:
     values = {**description.layout.defaults, **description.theirs}
     try:
-        preprocessing = KINDS[description.layout.inputs].read(folder, values)
+        preprocessing = INPUT_FILES[description.layout.inputs].read(folder, values)
     except (TypeError, KeyError, ValueError, ArithmeticError) as error:
         why = reason(error.errors()[0]) if isinstance(error, ValidationError) else repr(error)
         raise GlassformerError(
@@ -489,14 +481,14 @@ def _sentences(folder: Path) -> Values:
         )
     settings: Values = {"normalize": "Normalize" in kinds}
     if "Pooling" in kinds:
-        place = paths[kinds.index("Pooling")]
-        if place in ("", ".", "..") or Path(place).name != place:
+        path = paths[kinds.index("Pooling")]
+        if path in ("", ".", "..") or Path(path).name != path:
             raise GlassformerError(
-                f'{folder / MODULES}: the path "{place}" of its pooling is not the name of a '
+                f'{folder / MODULES}: the path "{path}" of its pooling is not the name of a '
                 "folder beside it. Copy it again."
             )
-        _check_size(folder / place / CONFIG)
-        settings["pooling"] = _pooling(folder / place / CONFIG)
+        check_size(folder / path / CONFIG, LARGEST_TEXT)
+        settings["pooling"] = _pooling(folder / path / CONFIG)
     length = settings_of(folder, LENGTHS).get("max_seq_length")
     if isinstance(length, int):
         settings["sentence_length"] = length

@@ -1,5 +1,11 @@
-"""Models of other tools where they are stored: a file, a folder of Hugging Face's tools, or a LoRA
-adapter of a base model."""
+"""Models of other tools: recognised, opened where they are stored, and imported.
+
+    a file                       a format of the table: word vectors, GGUF
+    a folder                     as Hugging Face's tools write it
+    a folder of an adapter       merged into its base model
+
+Opening converts a model in memory, so that every verb takes it. Importing writes a model folder.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,24 +24,16 @@ from glassformer.config import Config, Values
 from glassformer.data.text_files import COMPRESSIONS, DataPath, EmptyError, missing, open_bytes
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import file_digest, new_folder, write_json
-from glassformer.formats import gguf, word_vectors
+from glassformer.formats import gguf, hugging_face, peft_adapter, word_vectors
+from glassformer.formats.conversion import ForeignModel
 from glassformer.formats.export_hub import write_hub
 from glassformer.formats.exporting import own_card
-from glassformer.formats.foreign_model import ForeignModel
-from glassformer.formats.hugging_face import (
-    describe,
-    is_hugging_face,
-    read_folder,
-    read_generation,
-    read_preprocessing,
-)
-from glassformer.formats.peft_adapter import WEIGHTS as ADAPTER_WEIGHTS
+from glassformer.formats.hugging_face import is_hugging_face, read_folder
 from glassformer.formats.peft_adapter import Adapter, is_adapter, open_adapter
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.wording import command
 
-# --- formats ---
-# The formats of single files, recognised by their first bytes: a file and a row each.
+# --- the formats of single files, recognised by their first bytes: a file and a row each ---
 
 BEGINNING = 2**16  # bytes by which a format is recognised
 
@@ -54,9 +52,9 @@ class Format:
     def description(self, path: DataPath) -> tuple[str, Config]:
         if self.describe is not None:
             return self.describe(path)
-        found = self.read(path)
-        config: Config = found.model.config  # type: ignore[assignment]
-        return found.name, config
+        model = self.read(path)
+        config: Config = model.model.config  # type: ignore[assignment]
+        return model.name, config
 
 
 FORMATS = (
@@ -72,17 +70,17 @@ def format_of(path: DataPath) -> Format:
             start = file.read(BEGINNING)
     except EmptyError:
         raise GlassformerError(f"{path} is empty. Copy it again.") from None
-    known = next((each for each in FORMATS if each.recognises(start)), None)
-    if known is None:
-        names = ", ".join(each.name for each in FORMATS)
-        raise GlassformerError(
-            f"{path} has no format that can be imported. These can: {names}, and folders of "
-            "Hugging Face models. If it is data, pass a model before it."
-        )
-    return known
+    for format in FORMATS:
+        if format.recognises(start):
+            return format
+    names = ", ".join(format.name for format in FORMATS)
+    raise GlassformerError(
+        f"{path} has no format that can be imported. These can: {names}, and folders of "
+        "Hugging Face models. If it is data, pass a model before it."
+    )
 
 
-# --- open model ---
+# --- opening ---
 
 
 def foreign_model(path: DataPath) -> StoredModel | None:
@@ -126,21 +124,21 @@ class ForeignFolder(StoredModel):
 
     def config(self) -> tuple[str, Config]:
         with self._parts() as parts:
-            description = describe(*parts)
+            description = hugging_face.describe(*parts)
         return description.layout.model, description.config
 
     def preprocessing(self) -> Preprocessing:
         with self._parts() as parts:
-            return read_preprocessing(*parts)
+            return hugging_face.read_preprocessing(*parts)
 
     def generation(self) -> Values:
         with self._parts() as parts:
-            return read_generation(*parts)
+            return hugging_face.read_generation(*parts)
 
     def digest(self) -> str:
         if not is_adapter(self.path):
             return super().digest()
-        own = file_digest(self.path / ADAPTER_WEIGHTS)
+        own = file_digest(self.path / peft_adapter.WEIGHTS)
         base = _base_of(open_adapter(self.path), None)
         return f"{own[:32]}+{stored(str(base)).digest()}"
 
@@ -212,8 +210,7 @@ def _base_of(adapter: Adapter, base: ModelPath | None) -> DataPath:
     return path
 
 
-# --- import model ---
-# From a model of another tool to a model folder, which is used like one that was trained here.
+# --- importing: to a model folder, which is used like one that was trained here ---
 
 WHAT = (
     "Pass a folder of a Hugging Face model or of a LoRA adapter, its name on the hub, a GGUF file, "
@@ -264,7 +261,7 @@ def import_model(
         raise missing(source, WHAT)
     folder = out or Path("runs") / default_name(path, is_file=not source.is_dir())
     sources = [source] if base is None else [source, located(base)]
-    check_replaceable(folder, force, *(Path(str(each)) for each in sources))
+    check_replaceable(folder, force, *(Path(str(source)) for source in sources))
     if isinstance(source, Path) and is_adapter(source):
         format, imported = "LoRA adapter", read_adapter(source, base)
     elif base is not None:

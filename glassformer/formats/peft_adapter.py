@@ -24,14 +24,23 @@ from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json
+from glassformer.formats.conversion import (
+    INDEX,
+    SINGLE,
+    Shape,
+    WeightFiles,
+    check_size,
+    names_of,
+    no_weights,
+    open_file,
+    renamed,
+)
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import MOST_LABELS, Family, Layout
-from glassformer.formats.foreign_model import INDEX, SINGLE, WeightFiles, no_weights, open_file
 from glassformer.formats.links import Link
 from glassformer.wording import counted, shortened
 
-# --- peft config ---
-# The values of an adapter_config.json, checked: what cannot be merged exactly is refused.
+# --- the values of an adapter_config.json: what cannot be merged exactly is refused ---
 
 MOST = 1e9  # of a rank, or an alpha
 # Settings that change what is computed, and their names for people.
@@ -55,7 +64,7 @@ BEGINNINGS = (None, True, False, "gaussian", "orthogonal", "eva")
 LITERAL = re.compile(r"\^?[\w.-]+\$?")
 
 
-def check_kind(values: Values, where: str) -> None:
+def _check_kind(values: Values, where: str) -> None:
     if values.get("peft_type") != "LORA":
         raise GlassformerError(
             f"{where}: an adapter of type {values.get('peft_type')} cannot be merged. Only LORA "
@@ -76,63 +85,63 @@ def check_kind(values: Values, where: str) -> None:
         )
 
 
-def base_of(values: Values) -> str | None:
+def _base_name(values: Values) -> str | None:
     base, revision = values.get("base_model_name_or_path"), values.get("revision")
     if not isinstance(base, str) or not base:
         return None
     return f"{base}@{revision}" if revision and is_hub_name(base) and "@" not in base else base
 
 
-def positive(values: Values, key: str, where: Path, kind: Any) -> Any:
-    found = values.get(key)
-    if not isinstance(found, kind) or isinstance(found, bool) or not found > 0:
-        raise GlassformerError(f"{where}: {key} is {found!r}, not a positive number.")
-    if found > MOST:
-        raise GlassformerError(f"{where}: {key} is {found}, but at most {MOST:,.0f} is possible.")
-    return found
+def _positive(values: Values, key: str, where: Path, kind: Any) -> Any:
+    value = values.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool) or not value > 0:
+        raise GlassformerError(f"{where}: {key} is {value!r}, not a positive number.")
+    if value > MOST:
+        raise GlassformerError(f"{where}: {key} is {value}, but at most {MOST:,.0f} is possible.")
+    return value
 
 
-def patterns(values: Values, key: str, where: Path, kind: Any) -> dict[str, Any]:
-    found = values.get(key) or {}
-    if not isinstance(found, dict):
+def _patterns(values: Values, key: str, where: Path, kind: Any) -> dict[str, Any]:
+    table = values.get(key) or {}
+    if not isinstance(table, dict):
         raise GlassformerError(f"{where}: {key} is not a table.")
-    for name in found:
+    for name in table:
         if not LITERAL.fullmatch(name):  # a hostile one could take for ever
             raise GlassformerError(
                 f"{where}: {key} has the regular expression {name!r}. Only names of layers can be "
                 "read."
             )
-        positive(found, name, where, kind)
-    return found
+        _positive(table, name, where, kind)
+    return table
 
 
-def modules(values: Values, key: str, where: Path) -> tuple[str, ...] | str:
+def _modules(values: Values, key: str, where: Path) -> tuple[str, ...] | str:
     """A list of the ends of the names of layers, or a regular expression for them; empty if the key
     is null or missing."""
-    found = values.get(key) or ()
-    if isinstance(found, str):
+    value = values.get(key) or ()
+    if isinstance(value, str):
         try:
-            re.compile(found)
+            re.compile(value)
         except (re.error, RecursionError, OverflowError):
             raise GlassformerError(
                 f"{where}: {key} is not a regular expression. Copy it again."
             ) from None
-        return found
-    return names(values, key, where)
+        return value
+    return _name_list(values, key, where)
 
 
-def names(values: Values, key: str, where: Path) -> tuple[str, ...]:
+def _name_list(values: Values, key: str, where: Path) -> tuple[str, ...]:
     """A list of names; empty if the key is null or missing."""
-    found = values.get(key)
-    if found is None:
+    value = values.get(key)
+    if value is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        shown = shortened(json.dumps(found), 60)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        shown = shortened(json.dumps(value), 60)
         raise GlassformerError(f"{where}: {key} is {shown}, not a list of names. Copy it again.")
-    return tuple(found)
+    return tuple(value)
 
 
-# --- peft adapter ---
+# --- the adapter, and how it is merged ---
 
 CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
 LARGEST_CONFIG = 2**22  # bytes
@@ -181,16 +190,16 @@ class Adapter:
         """The config of the base model with the head that the adapter brings."""
         self._check_family(family)
         ending = HEADS.get(self.task)
-        known = [layout.architecture for layout in family.layouts]
-        if ending is None and any(name.endswith(IMAGES) for name in known):
+        available = [layout.architecture for layout in family.layouts]
+        if ending is None and any(name.endswith(IMAGES) for name in available):
             ending = IMAGES
         if ending is not None:
-            wanted = next((name for name in known if name.endswith(ending)), None)
+            wanted = next((name for name in available if name.endswith(ending)), None)
             if wanted is None:
                 raise GlassformerError(
                     f"{self.folder / CONFIG}: an adapter for {self.task} of the family "
                     f"{family.name} cannot be read. Of this family, these models can: "
-                    f"{', '.join(known)}."
+                    f"{', '.join(available)}."
                 )
             theirs = theirs | {"architectures": [wanted]}
             if (number := self._num_labels()) is not None:
@@ -226,7 +235,7 @@ class Adapter:
             names = {str(index): f"LABEL_{index}" for index in range(number)}
         return theirs | {"id2label": names}
 
-    def _saved(self) -> dict[str, tuple[int, ...]]:
+    def _saved(self) -> dict[str, Shape]:
         """Tensors that replace those of the base model."""
         return {name: shape for name, shape in self.file.shapes.items() if ".lora_" not in name}
 
@@ -241,15 +250,15 @@ class Adapter:
         """The tensors of the base model with the adapter merged; `is_other`: the adapter brings
         another head than the base model has."""
         links = {
-            name: link for link in layout.links(config) for name in _names(link, layout.prefix)
+            name: link for link in layout.links(config) for name in names_of(link, layout.prefix)
         }
         shapes = dict(source.shapes)
         if is_other:  # the head of the base model is left out
             shapes = {name: shape for name, shape in shapes.items() if name in links}
         saved = self._replaced(links, layout)
         for link, name in saved:
-            for place in _names(link, layout.prefix):
-                shapes.pop(place, None)
+            for alias in names_of(link, layout.prefix):
+                shapes.pop(alias, None)
             shapes[link.theirs] = self.file.shapes[name]
         updates = self._updates(links, layout, source)
         whole = {link.theirs for link, _ in saved}
@@ -259,34 +268,34 @@ class Adapter:
 
     def _replaced(self, links: dict[str, Link], layout: Layout) -> list[tuple[Link, str]]:
         """The tensors that are replaced as a whole, and their names in the file."""
-        found = []
+        replaced = []
         for name in self._saved():
-            link = links.get(_usual(name, layout))
+            link = links.get(renamed(name, layout.renames))
             if link is None or any("embedding" in ours for ours in link.ours):
                 what = "is not a layer of the base model" if link is None else "changes embeddings"
                 raise GlassformerError(f"{self.where}: {name} {what}, so it cannot be merged.")
-            found.append((link, name))
-        return found
+            replaced.append((link, name))
+        return replaced
 
     def _updates(
         self, links: dict[str, Link], layout: Layout, source: WeightFiles
     ) -> dict[str, tuple[str, Link]]:
         """The tensors of the base model that are updated, and the layers in the file."""
-        found = {}
+        updates = {}
         for layer in self._updated():
-            link = links.get(_usual(f"{layer}.weight", layout))
-            names = () if link is None else _names(link, layout.prefix)
-            place = next((name for name in names if name in source.shapes), None)
-            if link is None or place is None:
+            link = links.get(renamed(f"{layer}.weight", layout.renames))
+            names = () if link is None else names_of(link, layout.prefix)
+            target = next((name for name in names if name in source.shapes), None)
+            if link is None or target is None:
                 raise GlassformerError(
                     f"{self.where}: the base model has no layer {layer}. Pass the model that the "
                     "adapter was trained on."
                 )
-            self._check_layer(layer, link, source.shapes[place])
-            found[place] = (layer, link)
-        return found
+            self._check_layer(layer, link, source.shapes[target])
+            updates[target] = (layer, link)
+        return updates
 
-    def _check_layer(self, layer: str, link: Link, shape: tuple[int, ...]) -> None:
+    def _check_layer(self, layer: str, link: Link, shape: Shape) -> None:
         """Raise unless both matrices are there and fit the layer, before they are read."""
         wanted = self._value(layer, self.ranks, self.rank)
         if len(shape) != 2:
@@ -295,13 +304,13 @@ class Adapter:
             )
         rows, columns = reversed(shape) if link.is_transposed else shape
         for name, expected in (("lora_A", (wanted, columns)), ("lora_B", (rows, wanted))):
-            found = self.file.shapes.get(f"{layer}.{name}.weight")
-            if found is None:
+            in_file = self.file.shapes.get(f"{layer}.{name}.weight")
+            if in_file is None:
                 raise GlassformerError(f"{self.where}: {layer}.{name}.weight is missing.")
-            if found != expected:
+            if in_file != expected:
                 raise GlassformerError(
-                    f"{self.where}: {layer}.{name}.weight has shape {found}; {CONFIG} and the base "
-                    f"model expect {expected}."
+                    f"{self.where}: {layer}.{name}.weight has shape {in_file}; {CONFIG} and the "
+                    f"base model expect {expected}."
                 )
 
     def _check_complete(
@@ -333,7 +342,7 @@ class Adapter:
                 )
 
     def _excludes(self, link: Link, prefix: str) -> bool:
-        layers = [name.removesuffix(".weight") for name in _names(link, prefix)]
+        layers = [name.removesuffix(".weight") for name in names_of(link, prefix)]
         return any(_ends_with(layer, end) for layer in layers for end in self.excluded)
 
     def scale(self, layer: str) -> float:
@@ -354,7 +363,7 @@ class AdaptedWeights:
 
     adapter: Adapter
     source: WeightFiles
-    shapes: dict[str, tuple[int, ...]]
+    shapes: dict[str, Shape]
     saved: dict[str, str]
     """Tensors that the adapter replaces, and their names in its file."""
     updates: dict[str, tuple[str, Link]]
@@ -388,10 +397,9 @@ class AdaptedWeights:
 def open_adapter(folder: Path) -> Adapter:
     """The adapter in a folder; what cannot be merged exactly is refused."""
     where = folder / CONFIG
-    if where.stat().st_size > LARGEST_CONFIG:
-        raise GlassformerError(f"{where} is far too large for a file of this name.")
+    check_size(where, LARGEST_CONFIG)
     values = read_json(where)
-    check_kind(values, str(where))
+    _check_kind(values, str(where))
     if not (folder / WEIGHTS).is_file():
         cure = "save it again with peft where you trust it"
         raise no_weights(folder, CONFIG, WEIGHTS, [PICKLE], cure)
@@ -403,21 +411,21 @@ def open_adapter(folder: Path) -> Adapter:
         )
     if not any(".lora_" in name for name in file.shapes):
         raise GlassformerError(f"{folder / WEIGHTS} contains no LoRA matrices.")
-    targets = modules(values, "target_modules", where)
-    excluded = modules(values, "exclude_modules", where)
-    names(values, "modules_to_save", where)
+    targets = _modules(values, "target_modules", where)
+    excluded = _modules(values, "exclude_modules", where)
+    _name_list(values, "modules_to_save", where)
     # A hostile regular expression could take for ever, so none is matched.
     is_listed = not isinstance(targets, str) and not isinstance(excluded, str)
     is_known = is_listed and values.get("layers_to_transform") is None
     return Adapter(
         folder=folder,
-        base=base_of(values),
+        base=_base_name(values),
         task=str(values.get("task_type")),
-        rank=positive(values, "r", where, int),
-        alpha=positive(values, "lora_alpha", where, (int, float)),
+        rank=_positive(values, "r", where, int),
+        alpha=_positive(values, "lora_alpha", where, (int, float)),
         use_rslora=values.get("use_rslora") is True,
-        ranks=patterns(values, "rank_pattern", where, int),
-        alphas=patterns(values, "alpha_pattern", where, (int, float)),
+        ranks=_patterns(values, "rank_pattern", where, int),
+        alphas=_patterns(values, "alpha_pattern", where, (int, float)),
         targets=tuple(targets) if is_known else (),
         excluded=tuple(excluded) if is_known else (),
         file=file,
@@ -431,14 +439,3 @@ def _prefixes(family: Family) -> tuple[str, ...]:
 
 def _ends_with(layer: str, target: str) -> bool:
     return layer == target or layer.endswith(f".{target}")
-
-
-def _usual(name: str, layout: Layout) -> str:
-    for old, new in layout.renames:
-        name = re.sub(old, new, name)
-    return name
-
-
-def _names(link: Link, prefix: str) -> tuple[str, ...]:
-    """What files may call a tensor."""
-    return (link.theirs, *link.aliases, link.theirs.removeprefix(prefix))

@@ -1,7 +1,8 @@
-"""Vocabularies of older releases, which have no tokenizer.json.
+"""Vocabularies of folders that have no tokenizer.json.
 
     vocab.txt                     one piece per line: BERT's and DistilBERT's WordPiece
     vocab.json and merges.txt     byte-level BPE: GPT-2's and RoBERTa's
+    source.spm and target.spm     SentencePiece models: OPUS-MT's, which are written, too
 
 tokenizer_config.json, special_tokens_map.json and added_tokens.json have their settings and special
 tokens, where these files exist.
@@ -17,18 +18,19 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
-from tokenizers.processors import TemplateProcessing
 
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_file
+from glassformer.formats.conversion import check_size
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import cause
 
-# --- vocabulary files ---
+# --- WordPiece and byte-level BPE, of older releases ---
 
 PIECES, VOCABULARY, MERGES = "vocab.txt", "vocab.json", "merges.txt"
-CONFIG, NAMES, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+NAMES, ADDED = "special_tokens_map.json", "added_tokens.json"
 LARGEST = 2**26  # bytes
 BERT = {
     "unk_token": "[UNK]",
@@ -50,7 +52,7 @@ GPT2 = {"eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
 def read_vocabulary(folder: Path, model_type: Any) -> Tokenizer | None:
     """The tokenizer of a folder without a tokenizer.json; None: it has no such files."""
     settings: Values = {}
-    for name in (NAMES, CONFIG):
+    for name in (NAMES, TOKENIZER_CONFIG):
         if (folder / name).is_file():
             settings |= read_json(folder / name)
     try:
@@ -62,7 +64,7 @@ def read_vocabulary(folder: Path, model_type: Any) -> Tokenizer | None:
             return None
         if (folder / ADDED).is_file():
             added = read_json(folder / ADDED)
-            for name in sorted(added, key=lambda each: int(added[each])):
+            for name in sorted(added, key=lambda token: int(added[token])):
                 backend.add_tokens([AddedToken(name, normalized=False)])
                 if backend.token_to_id(name) != added[name]:
                     raise ValueError(f"{ADDED} gives {name} the number {added[name]}")
@@ -125,13 +127,13 @@ def _byte_level(folder: Path, settings: Values, has_frame: bool) -> Backend:
 
 def _names(settings: Values, usual: dict[str, str]) -> dict[str, str]:
     """The special tokens: those of the settings, as texts or with their options."""
-    found = dict(usual)
+    names = dict(usual)
     for key in usual:
         value = settings.get(key)
         text = value.get("content") if isinstance(value, dict) else value
         if isinstance(text, str):
-            found[key] = text
-    return found
+            names[key] = text
+    return names
 
 
 def _add_special(backend: Backend, names: dict[str, str]) -> None:
@@ -142,16 +144,14 @@ def _add_special(backend: Backend, names: dict[str, str]) -> None:
 
 
 def _text(path: Path) -> str:
-    if path.stat().st_size > LARGEST:
-        raise GlassformerError(f"{path} is far too large for a file of this name.")
+    check_size(path, LARGEST)
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise GlassformerError(f"{path} is not UTF-8. Copy it again.") from None
 
 
-# --- opus tokenizers ---
-# The tokenizers of OPUS-MT: SentencePiece models of both languages, and one list of ids.
+# --- OPUS-MT: SentencePiece models of both languages, and one list of ids ---
 #
 #     source.spm, target.spm      pieces with their scores, and how a text is normalised
 #     vocab.json                  the id of each piece, the same for both languages
@@ -232,7 +232,7 @@ class _Side:
         special = [name for name in (END, UNKNOWN, PAD) if name in pieces]
         backend.add_special_tokens(special)
         backend.add_tokens([AddedToken(code, normalized=False) for code in codes])
-        backend.post_processor = TemplateProcessing(
+        backend.post_processor = processors.TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, pieces.index(END))]
         )
         return Tokenizer(backend)
@@ -303,35 +303,35 @@ def read_sentencepiece(path: Path) -> tuple[dict[str, float], bytes, int]:
 
 def fields(content: bytes) -> Iterator[tuple[int, Any]]:
     """The numbered fields of a protocol buffer: integers, or bytes."""
-    place = 0
-    while place < len(content):
-        key, place = _integer(content, place)
+    at = 0
+    while at < len(content):
+        key, at = _integer(content, at)
         number, kind = key >> 3, key & 7
         if kind == 0:
-            value, place = _integer(content, place)
+            value, at = _integer(content, at)
             yield number, value
             continue
         if kind == 2:
-            length, place = _integer(content, place)
+            length, at = _integer(content, at)
         elif kind in (1, 5):
             length = 8 if kind == 1 else 4
         else:
             raise ValueError(f"unknown kind of field {kind}")
-        if place + length > len(content):
+        if at + length > len(content):
             raise ValueError("a field reaches beyond the end")
-        yield number, content[place : place + length]
-        place += length
+        yield number, content[at : at + length]
+        at += length
 
 
-def _integer(content: bytes, place: int) -> tuple[int, int]:
+def _integer(content: bytes, at: int) -> tuple[int, int]:
     """A number in groups of seven bits, the lowest first, and where it ends."""
     value = shift = 0
     while True:
-        byte = content[place]
+        byte = content[at]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        at, shift = at + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value, at
         if shift > 63:
             raise ValueError("a number is too long")
 
@@ -344,16 +344,15 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + size + bytes([length]) + content
 
 
-# --- end tokens ---
-# The tokens that end a generated text, as files of other tools give them: by their ids.
+# --- the tokens that end a generated text, which files of other tools give by their ids ---
 
 
 def end_tokens(value: Any, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
     """Their names, without the end of text, which always ends one. `value` is an id, a list of
     ids or None."""
-    several = value if isinstance(value, list) else [] if value is None else [value]
+    ids = value if isinstance(value, list) else [] if value is None else [value]
     names = dict[str, None]()
-    for id in several:
+    for id in ids:
         if not isinstance(id, int) or isinstance(id, bool):
             raise GlassformerError(
                 f"{where} is {id!r} instead of the number of a token. Copy the file again."

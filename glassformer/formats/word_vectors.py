@@ -17,7 +17,7 @@ import torch
 
 from glassformer.data.text_files import DataPath, open_bytes, read_lines
 from glassformer.errors import GlassformerError
-from glassformer.formats.foreign_model import ForeignModel
+from glassformer.formats.conversion import ForeignModel
 from glassformer.inspect import Array
 from glassformer.models import name_of
 from glassformer.models.word_vectors import WordVectors, WordVectorsConfig
@@ -48,7 +48,7 @@ def is_text(start: bytes) -> bool:
         return False
     try:
         values = lines[0].decode().split()
-        return len(values) > 2 and bool([float(each) for each in values[-2:]])
+        return len(values) > 2 and bool([float(value) for value in values[-2:]])
     except ValueError:
         return False
 
@@ -62,15 +62,15 @@ def read_text(path: DataPath) -> ForeignModel:
     _, first = next(lines)
     expected = 0
     if header := HEADER.fullmatch(first.rstrip("\n").encode() + b"\n"):
-        expected, width = (int(each) for each in header.groups())
+        expected, width = (int(size) for size in header.groups())
     else:
         width = len(first.split()) - 1
         lines = chain([(1, first)], lines)
     words, blocks = list[str](), list[Array]()
     while block := list(islice(lines, LINES)):
-        found = _parsed(path, [each for each in block if each[1].strip()], width)
-        words += found.words
-        blocks.append(found.vectors)
+        table = _parsed(path, [(number, line) for number, line in block if line.strip()], width)
+        words += table.words
+        blocks.append(table.vectors)
     if expected and len(words) != expected:
         raise GlassformerError(
             f"{path} should contain {expected:,} words, by its first line, but contains "
@@ -84,7 +84,7 @@ def read_binary(path: DataPath) -> ForeignModel:
         sizes = HEADER.match(file.readline(64))
         if sizes is None:
             raise GlassformerError(f"{path} does not begin with its number of words and values.")
-        count, width = (int(each) for each in sizes.groups())
+        count, width = (int(size) for size in sizes.groups())
         if count * width > MOST_VALUES or not count * width:
             raise GlassformerError(f"{path}: {count:,} words of {width:,} values are not possible.")
         entries = _entries(file, 4 * width)

@@ -13,8 +13,8 @@ import glassformer
 from glassformer.checkpoint.open import open_model
 from glassformer.errors import GlassformerError
 from glassformer.formats.export_hub import write_hub
+from glassformer.formats.export_onnx import usage
 from glassformer.formats.exporting import write_inputs
-from glassformer.formats.onnx_usage import usage
 
 END = 5  # </s>
 

@@ -13,7 +13,7 @@ from published import publish
 import glassformer
 from glassformer.checkpoint.model_folder import load_model, save_model
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.formats import export_hub, transformers_check
+from glassformer.formats import export_hub, exporting
 from glassformer.models import row
 from glassformer.preprocessing.text import (
     MaskedTextPreprocessing,
@@ -168,14 +168,14 @@ def test_a_wrong_export_is_noticed_and_not_kept(
 def test_transformers_that_does_not_answer_in_time_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transformers_check, "SECONDS", 0.01)
+    monkeypatch.setattr(exporting, "SECONDS", 0.01)
     with pytest.raises(GlassformerError, match=r"did not finish within 0\.01 seconds"):
         glassformer.export_model(a_gpt(tmp_path / "gpt"), "hf", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_places_and_formats_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transformers_check, "find_spec", lambda name: None)
+    monkeypatch.setattr(exporting, "find_spec", lambda name: None)
     folder = a_gpt(tmp_path / "gpt")
     with pytest.raises(UsageError, match="hf, onnx, ctranslate2, gguf, peft, safetensors"):
         glassformer.export_model(folder, "onyx", tmp_path / "out")
