@@ -219,6 +219,20 @@ def test_the_labels_of_an_exported_adapter_come_back(tmp_path: Path):
     assert glassformer.load(merged).model.labels == ("bad", "fine", "good")
 
 
+def test_equal_adapters_are_equal_files(tmp_path: Path):
+    run = lora_run("bert-classifier", tmp_path)
+    one, other = (glassformer.export_model(run, "peft", tmp_path / name) for name in ("a", "b"))
+    files = sorted(path.name for path in one.folder.iterdir())
+    assert [
+        name
+        for name in files
+        if (one.folder / name).read_bytes() != (other.folder / name).read_bytes()
+    ] == []
+    content = (one.folder / "adapter_model.safetensors").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert list(header["__metadata__"]) == ["format", "labels"]  # the library's order is random
+
+
 def test_an_adapter_for_another_head_than_that_of_its_base(tmp_path: Path):
     """As peft is mostly used: a masked language model as the base, a classifier as the result."""
     theirs = adapted("bert-classifier", tmp_path)
