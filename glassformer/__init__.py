@@ -25,9 +25,9 @@ from glassformer.options import FinetuneOptions, TrainOptions
 if TYPE_CHECKING:
     from os import PathLike
 
-    from glassformer.tasks.answers import TranslationSettings
     from glassformer.tasks.language.predictor import GenerationSettings
     from glassformer.tasks.task import Predictor
+    from glassformer.tasks.translate.predictor import TranslationSettings
 
 spin_briefly()  # before torch is imported, which reads it once
 
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
         return GenerationSettings
     if name == "TranslationSettings":
-        from glassformer.tasks.answers import TranslationSettings
+        from glassformer.tasks.translate.predictor import TranslationSettings
 
         return TranslationSettings
     if name == "plan":

@@ -93,6 +93,6 @@ def writes(monkeypatch: pytest.MonkeyPatch, predictor: TranslatePredictor, *text
     """Let the search find the tokens of these texts, one for each sentence."""
     found = [[*ids] for ids in predictor.preprocessing.encode_target(texts)]
     monkeypatch.setattr(
-        "glassformer.tasks.translate.predictor.search_translations",
+        "glassformer.tasks.translate.scores.search_translations",
         lambda *_, **__: [[Hypothesis(tuple(ids[1:-1]), -1.0, -1.0, True)] for ids in found],
     )

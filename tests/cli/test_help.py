@@ -14,9 +14,9 @@ from test_command_line import verbs
 from glassformer.cli.main import app
 from glassformer.generation.beam_settings import Beams
 from glassformer.models import MODELS, ModelRow, trainable
-from glassformer.tasks.answers import TranslationSettings
 from glassformer.tasks.language.predictor import GenerationSettings
 from glassformer.tasks.recipe import TrainingConfig
+from glassformer.tasks.translate.predictor import TranslationSettings
 
 GROUP: Any = typer.main.get_command(app)
 VERBS = verbs(GROUP)

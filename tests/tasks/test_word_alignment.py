@@ -48,7 +48,7 @@ def test_what_the_model_wrote_is_aligned_not_read_again(
     assert byte is not None
     wrote = Hypothesis((byte,) * 20, -1.0, -1.0, is_complete)
     monkeypatch.setattr(
-        "glassformer.tasks.translate.predictor.search_translations", lambda *_, **__: [[wrote]]
+        "glassformer.tasks.translate.scores.search_translations", lambda *_, **__: [[wrote]]
     )
     found = predictor.align("one two")  # the text would be more tokens than the model reads
     assert found.target_tokens == ["<0xFF>"] * 20 + ["<end>"] * is_complete

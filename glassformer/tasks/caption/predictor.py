@@ -1,44 +1,55 @@
 """A captioner in use: it describes images, and shows where it looked for every word."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, cast, overload
 
 import numpy as np
 import torch
+from pydantic import Field
 
+from glassformer.config import Count
 from glassformer.data.batches import ChosenImages
 from glassformer.data.image_sets import ImageExample, read_images
 from glassformer.data.images import Pixels, at_most, resized
 from glassformer.errors import UsageError
+from glassformer.generation.beam_settings import Beams
 from glassformer.inspect.alignment import WordPlaces
 from glassformer.inspect.inspection import Inspection, Subject
 from glassformer.models import name_of
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, ImageInput
+from glassformer.tasks import answers
 from glassformer.tasks.alignment import attention_to, chosen_weights, shown_tokens, word_starts
-from glassformer.tasks.answers import (
-    Captions,
-    CaptionSettings,
-    WrittenText,
-    check_room,
-    logprobs_about,
-    texts_of,
-    whole_ids,
-)
-from glassformer.tasks.caption.scores import (
-    CaptionResult,
-    CaptionScorer,
-    caption_loss,
-    caption_rows,
-    evaluate_captions,
-    search_captions,
-)
+from glassformer.tasks.caption import scores
 from glassformer.tasks.image_subjects import LARGEST_PICTURE, of_caption
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
 from glassformer.tasks.task import View, names_of
+
+
+class CaptionSettings(Beams):
+    """How to write captions. Names follow Hugging Face's."""
+
+    max_new_tokens: Count | None = Field(None, ge=1)
+    """The most tokens of a caption, with its end, up to the model's context (null: as many as the
+    longest caption in training has)."""
+
+
+class Captions(answers.WrittenTexts):
+    """The captions of an image, the best first. The source is what the image is called."""
+
+    @property
+    def image(self) -> str:
+        return self.source
+
+    @property
+    def captions(self) -> list[answers.WrittenText]:
+        return self.ranked
+
+    def as_json(self) -> dict[str, Any]:
+        return {"image": self.source, "captions": [asdict(one) for one in self.ranked]}
 
 
 class CaptionPredictor(InspectsImages):
@@ -77,18 +88,21 @@ class CaptionPredictor(InspectsImages):
         >>> [each.text for each in model.caption_batch(["scene.png"], num_beams=1)]
         ['...']
         """
-        chosen = self.settings(settings)
+        beams = self.settings(settings)
         if not images:
             return []
         pixels = np.stack(self.preprocessing.encode(images))  # (B, H, W, C)
-        results = search_captions(
-            self.model, self.preprocessing, pixels, chosen, chosen.max_new_tokens
+        results = scores.search_captions(
+            self.model, self.preprocessing, pixels, beams, beams.max_new_tokens
         )
         decode = self.preprocessing.decode
         return [
             Captions(
                 self.preprocessing.shown(image),
-                [WrittenText(decode(one.ids), one.score, one.finish_reason) for one in best],
+                [
+                    answers.WrittenText(decode(one.ids), one.score, one.finish_reason)
+                    for one in best
+                ],
             )
             for image, best in zip(images, results, strict=True)
         ]
@@ -118,7 +132,7 @@ class CaptionPredictor(InspectsImages):
             memory = self.model.encode(pixels)
         heads = attention_to(memory, self.model, ids)  # (layers, H, T, N)
         grid = self.model.grid
-        total = float(logprobs_about(memory, self.model, ids).sum())
+        total = float(answers.logprobs_about(memory, self.model, ids).sum())
         places = WordPlaces(
             image=preprocessing.shown(image),
             caption=preprocessing.decode(ids[1:]) if target is None else target,
@@ -140,11 +154,13 @@ class CaptionPredictor(InspectsImages):
         preprocessing = self.preprocessing
         if target is not None:
             (ids,) = preprocessing.encode_captions([" ".join(target.split())])
-            check_room("caption", len(ids) - 1, self.model.context_length)
+            answers.check_room("caption", len(ids) - 1, self.model.context_length)
             return ids
-        chosen = self.settings(settings)
-        results = search_captions(self.model, preprocessing, small, chosen, chosen.max_new_tokens)
-        return whole_ids(preprocessing, results[0][0])
+        beams = self.settings(settings)
+        results = scores.search_captions(
+            self.model, preprocessing, small, beams, beams.max_new_tokens
+        )
+        return answers.whole_ids(preprocessing, results[0][0])
 
     def inspect(
         self,
@@ -181,7 +197,7 @@ class CaptionPredictor(InspectsImages):
         errors: int | None = None,
         kept: Sequence[ImageExample] | None = None,
         **settings: Any,
-    ) -> CaptionResult:
+    ) -> scores.CaptionResult:
         """Describe the images of a table, and compare with their captions: all captions of an image
         are references. `text_column` is the column of the captions. `bleu_tokenizer` is one of
         sacreBLEU's (None: chosen by the script of the references). With `errors`, the result has
@@ -191,7 +207,7 @@ class CaptionPredictor(InspectsImages):
         >>> 0 <= model.evaluate("scenes.csv").bleu <= 100
         True
         """
-        preprocessing, chosen = self.preprocessing, self.settings(settings)
+        preprocessing, beams = self.preprocessing, self.settings(settings)
         if len(text_column) > 1:
             raise UsageError("captions are read from one column. Pass one --text-column.")
         with TemporaryDirectory(prefix="glassformer-", ignore_cleanup_errors=True) as folder:
@@ -207,22 +223,25 @@ class CaptionPredictor(InspectsImages):
                     other_column=text_column[0] if text_column else preprocessing.caption_column,
                     encoding=encoding,
                 )
-            references = [each.captions for each in images]
-            rows, store = caption_rows(preprocessing, images), images[0].store
+            references = [image.captions for image in images]
+            rows, store = scores.caption_rows(preprocessing, images), images[0].store
             pixels = ChosenImages(store, rows.numbers)
 
             def describe() -> tuple[list[str], int]:
-                results = search_captions(self.model, preprocessing, pixels, chosen, max_new_tokens)
-                return texts_of(preprocessing, results)
+                results = scores.search_captions(
+                    self.model, preprocessing, pixels, beams, max_new_tokens
+                )
+                return answers.texts_of(preprocessing, results)
 
-            loss = caption_loss(self.model, preprocessing, store, rows)
-            result = evaluate_captions(
+            loss = scores.caption_loss(self.model, preprocessing, store, rows)
+            result = scores.evaluate_captions(
                 self.model, loss, references, describe, bleu_tokenizer, notes
             )
         if errors is None:
             return result
-        compared = CaptionScorer(references, bleu_tokenizer).compare(images, result.texts)
-        poor = sorted((each for each in compared if not each.is_match), key=lambda e: e.score)
+        compared = scores.CaptionScorer(references, bleu_tokenizer).compare(images, result.texts)
+        poor = [one for one in compared if not one.is_match]
+        poor.sort(key=lambda one: one.score)
         return replace(result, errors=tuple(poor[:errors]))
 
     def settings(self, settings: dict[str, Any]) -> CaptionSettings:

@@ -25,16 +25,7 @@ from glassformer.generation.hypotheses import Hypothesis
 from glassformer.inspect.chapters import Examination, of_rows
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing
-from glassformer.tasks.answers import (
-    AnswerResult,
-    PoorAnswer,
-    Write,
-    examine_answers,
-    mean_loss,
-    search,
-    write_and_compare,
-)
-from glassformer.tasks.translate.scores import choose, tokenized_bleu
+from glassformer.tasks import answers
 from glassformer.wording import counted
 
 # --- cider ---
@@ -145,7 +136,7 @@ BY_CHARACTER = ("zh", "ja-mecab", "char")  # tokenizers of scripts without blank
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionResult(AnswerResult):
+class CaptionResult(answers.AnswerResult):
     """How close captions are to their references, and the model's own loss on the references."""
 
     score_names = ("bleu", "cider_d", "chrf", "exact_match", "loss")
@@ -183,7 +174,7 @@ class CaptionResult(AnswerResult):
 
 
 @dataclass(frozen=True)
-class PoorCaption(PoorAnswer):
+class PoorCaption(answers.PoorAnswer):
     """A caption with its CIDEr-D. The source is what the image is called."""
 
     measure: ClassVar = "CIDEr-D"
@@ -229,7 +220,7 @@ def search_captions(
 
     limit = max_new_tokens or preprocessing.longest(model.context_length)
     batches = _batches(len(images), SEARCHED_AT_ONCE // beams.num_beams)
-    return search(model, preprocessing, batches, encode, [limit] * len(images), beams)
+    return answers.search(model, preprocessing, batches, encode, [limit] * len(images), beams)
 
 
 def _batches(number: int, most: int) -> list[Array]:
@@ -264,14 +255,14 @@ def caption_loss(
         pixels = preprocessing.pixels(store[captions.numbers[numbers]])
         return CaptionBatch(pixels, torch.from_numpy(owners), ids, is_learned)
 
-    return mean_loss(model, _batches(len(with_captions), READ_AT_ONCE), batch)
+    return answers.mean_loss(model, _batches(len(with_captions), READ_AT_ONCE), batch)
 
 
 def evaluate_captions(
     model: CaptionDecoder,
     loss: float,
     references: Sequence[Sequence[str]],
-    describe: Write,
+    describe: answers.Write,
     bleu_tokenizer: str | None = None,
     remarks: Sequence[str] = (),
 ) -> CaptionResult:
@@ -279,7 +270,7 @@ def evaluate_captions(
     `bleu_tokenizer` is sacreBLEU's; None: chosen by the script of the references."""
     scorer = CaptionScorer(references, bleu_tokenizer)
     notes = [*remarks, *scorer.notes]
-    scores = write_and_compare(model, references, describe, scorer.bleu, "caption", notes)
+    scores = answers.write_and_compare(model, references, describe, scorer.bleu, "caption", notes)
     return CaptionResult(
         **scores,
         cider_d=float(np.mean(scorer.cider_d(scores["texts"]))),
@@ -297,14 +288,14 @@ class CaptionScorer:
         self, references: Sequence[Sequence[str]], bleu_tokenizer: str | None = None
     ) -> None:
         every = [text for texts in references for text in texts]
-        tokenizer, note = choose(every) if bleu_tokenizer is None else (bleu_tokenizer, None)
+        tokenizer, note = answers.choose_bleu_tokenizer(every, bleu_tokenizer)
         self.notes = [note] if note else []
         if len(references) < FEW:
             self.notes.append(
                 f"CIDEr-D of {counted(len(references), 'image')} says little: it weighs words by "
                 "how few of the images have them."
             )
-        self.bleu = tokenized_bleu(tokenizer, lowercase=True)
+        self.bleu = answers.tokenized_bleu(tokenizer, lowercase=True)
         self._by_character = tokenizer in BY_CHARACTER
         self._references = [[self._words(text) for text in texts] for texts in references]
 
@@ -329,7 +320,7 @@ class CaptionScorer:
         ]
 
 
-def examine_captions(answers: Sequence[PoorCaption], num_held_out: int) -> Examination:
+def examine_captions(captions: Sequence[PoorCaption], num_held_out: int) -> Examination:
     """The best and worst of these captions of held-out images."""
-    note = of_rows(len(answers), num_held_out, "image") + " Greedy captions."
-    return examine_answers(answers, "caption", "mean CIDEr-D / 10", note)
+    note = of_rows(len(captions), num_held_out, "image") + " Greedy captions."
+    return answers.examine_answers(captions, "caption", "mean CIDEr-D / 10", note)

@@ -1,5 +1,9 @@
-"""Captions: predict each word from the words before it and the image; BLEU is against all captions
-of an image."""
+"""Captions: predict each word from the words before it and the image.
+
+    loss = mean of -log p(t_n | t_<n, image)        an image is read once for all of its captions
+
+BLEU compares a caption with all captions of its image.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,24 +36,10 @@ from glassformer.machine.seeds import step_seed
 from glassformer.models import row
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, unit_range
-from glassformer.tasks.answers import (
-    GREEDY,
-    AnswerLossConfig,
-    AnswerObjective,
-    check_fits,
-    context_for,
-    texts_of,
-)
+from glassformer.tasks import answers
+from glassformer.tasks.alignment import caption_places
+from glassformer.tasks.caption import scores
 from glassformer.tasks.caption.predictor import CaptionPredictor
-from glassformer.tasks.caption.scores import (
-    CaptionResult,
-    CaptionScorer,
-    caption_loss,
-    caption_rows,
-    evaluate_captions,
-    examine_captions,
-    search_captions,
-)
 from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.fitting import (
     check_size,
@@ -59,7 +49,6 @@ from glassformer.tasks.fitting import (
     kept_size,
     learn_tokenizer,
 )
-from glassformer.tasks.places_chapter import caption_places
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
 from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
@@ -71,7 +60,7 @@ VALIDATION, TEST = "validation.jsonl", "test.jsonl"
 SHORTEST, LONGEST = 16, 128  # tokens of a caption that a model is made for, by default
 
 
-class CaptionLossConfig(AnswerLossConfig):
+class CaptionLossConfig(answers.AnswerLossConfig):
     """How captions are learned."""
 
     captions_per_image: Count = Field(5, ge=1)
@@ -122,23 +111,24 @@ class CaptionSource(Source):
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         values = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
-        values["model"]["num_channels"] = self.preprocessing.num_channels
+        model = values["model"]
+        model["num_channels"] = self.preprocessing.num_channels
         if recipe.model.get("image_size") is None:
-            values["model"]["image_size"] = list(self.preprocessing.image_size)
+            model["image_size"] = list(self.preprocessing.image_size)
         if recipe.is_open and not recipe.model.get("context_length"):
-            values["model"]["context_length"] = context_for([self._lengths], SHORTEST, LONGEST)
+            model["context_length"] = answers.context_for([self._lengths], SHORTEST, LONGEST)
         return values
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         context = int(recipe.model["context_length"])
         training = self.images.split.training
-        owners = [image for image, each in zip(training, self.encoded, strict=True) for _ in each]
+        owners = [image for image, rows in zip(training, self.encoded, strict=True) for _ in rows]
         fits = self._lengths <= context
-        check_fits(fits, "training", "caption", lambda n: owners[n].source, context, say)
-        fitting = [[ids for ids in each if len(ids) - 1 <= context] for each in self.encoded]
-        captions = [each for each in fitting if each]
-        numbers = [image.number for image, each in zip(training, fitting, strict=True) if each]
-        rows = CaptionRows.of(captions, numbers, self.preprocessing.id_type)
+        answers.check_fits(fits, "training", "caption", lambda n: owners[n].source, context, say)
+        fitting = [[ids for ids in rows if len(ids) - 1 <= context] for rows in self.encoded]
+        pairs = [pair for pair in zip(training, fitting, strict=True) if pair[1]]
+        numbers = [image.number for image, _ in pairs]
+        rows = CaptionRows.of([ids for _, ids in pairs], numbers, self.preprocessing.id_type)
         rows.save(folder / TRAIN)
         keep_images(folder / VALIDATION, self.images.split.validation)
         keep_images(folder / TEST, self.images.split.test)
@@ -210,7 +200,7 @@ class CaptionDataset(Dataset):
 
     @cached_property
     def validation(self) -> CaptionRows:
-        return caption_rows(self.preprocessing, self.held_out)
+        return scores.caption_rows(self.preprocessing, self.held_out)
 
     @property
     def default_batch_size(self) -> int:
@@ -222,6 +212,7 @@ class CaptionDataset(Dataset):
 
         def take(numbers: range) -> CaptionBatch:
             rows, places = turns.rows(numbers)
+            # An unknown word is read, but never a target: a captioner does not learn to write it.
             ids, is_learned = self.training.padded(rows, self.preprocessing.tokenizer.unknown)
             generator = torch.Generator().manual_seed(step_seed(seed, numbers.start) >> 1)
             images = unit_range(self.images[turns.images(numbers)])
@@ -242,7 +233,7 @@ class CaptionDataset(Dataset):
         return {"kept": images} if images else None
 
 
-class CaptionObjective(AnswerObjective):
+class CaptionObjective(answers.AnswerObjective):
     """Describe images."""
 
     dataset: CaptionDataset
@@ -259,11 +250,11 @@ class CaptionObjective(AnswerObjective):
         )
         return loss + config.doubly_stochastic * uneven_looks(weights, is_learned)
 
-    def validate(self, model: CaptionDecoder) -> CaptionResult:
+    def validate(self, model: CaptionDecoder) -> scores.CaptionResult:
         data, numbers = self.dataset, self.validated()
-        loss = caption_loss(model, data.preprocessing, data.store, data.validation)
+        loss = scores.caption_loss(model, data.preprocessing, data.store, data.validation)
         references = [data.held_out[number].captions for number in numbers]
-        return evaluate_captions(model, loss, references, lambda: self.write(model, numbers))
+        return scores.evaluate_captions(model, loss, references, lambda: self.write(model, numbers))
 
     @property
     def untrained_cost(self) -> float:
@@ -275,9 +266,8 @@ class CaptionObjective(AnswerObjective):
     def write(self, model: CaptionDecoder, numbers: Sequence[int]) -> tuple[list[str], int]:
         data = self.dataset
         images = ChosenImages(data.store, data.validation.numbers[np.array(numbers)])
-        return texts_of(
-            data.preprocessing, search_captions(model, data.preprocessing, images, GREEDY)
-        )
+        results = scores.search_captions(model, data.preprocessing, images, answers.GREEDY)
+        return answers.texts_of(data.preprocessing, results)
 
     def source(self, number: int) -> str:
         return self.dataset.held_out[number].captions[0]
@@ -289,12 +279,16 @@ class CaptionObjective(AnswerObjective):
         numbers = self.examined(model, height * width // data.model_config.patch_size**2)
         texts, _ = self.write(model, numbers)
         images = [data.held_out[number] for number in numbers]
-        scorer = CaptionScorer([image.captions for image in images])
-        seen = examine_captions(scorer.compare(images, texts), len(data.held_out))
+        scorer = scores.CaptionScorer([image.captions for image in images])
+        seen = scores.examine_captions(scorer.compare(images, texts), len(data.held_out))
         shown = sorted({0, len(texts) // 3, 2 * len(texts) // 3, len(texts) - 1})
-        pairs = [(images[number].input, texts[number]) for number in shown]
-        places = caption_places(model, data.preprocessing, pairs)
-        return replace(seen, chapters=(*seen.chapters, *places))
+        predictor = CaptionPredictor(model, data.preprocessing)
+        looks = [
+            predictor.look(images[number].input, target=texts[number])
+            for number in shown
+            if texts[number]
+        ]
+        return replace(seen, chapters=(*seen.chapters, *caption_places(looks)))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         first = self.dataset.held_out[0]

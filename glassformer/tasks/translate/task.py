@@ -1,4 +1,7 @@
-"""Translation: predict each word of the target from the words before it and the whole source."""
+"""Translation: predict each word of the target from the words before it and the whole source.
+
+loss = mean of -log p(t_n | t_<n, s)        over the tokens of all targets and their ends
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,15 +31,7 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models import row
 from glassformer.models.sources import Translator
 from glassformer.preprocessing.text import PairPreprocessing, TargetLength
-from glassformer.tasks.alignment import alignment_chapter
-from glassformer.tasks.answers import (
-    GREEDY,
-    AnswerLossConfig,
-    AnswerObjective,
-    check_fits,
-    context_for,
-    texts_of,
-)
+from glassformer.tasks import answers
 from glassformer.tasks.fitting import (
     check_spelling,
     decided_by_tokenizer,
@@ -46,15 +41,8 @@ from glassformer.tasks.fitting import (
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
 from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
+from glassformer.tasks.translate import scores
 from glassformer.tasks.translate.predictor import TranslatePredictor
-from glassformer.tasks.translate.scores import (
-    TranslationResult,
-    compare_sentences,
-    evaluate_translation,
-    examine_translations,
-    pair_rows,
-    search_translations,
-)
 from glassformer.text.tokenizer_training import TokenizerConfig, one_in
 from glassformer.text.tokenizers import START, Tokenizer
 from glassformer.wording import as_argument, counted, readable_size, shortened
@@ -72,7 +60,7 @@ class PairTokenizerConfig(TokenizerConfig):
     """A vocabulary for each side; otherwise both share one."""
 
 
-class TranslationLossConfig(AnswerLossConfig):
+class TranslationLossConfig(answers.AnswerLossConfig):
     """How translation is learned."""
 
     scheduled_sampling: float = Field(0.0, ge=0, le=1)
@@ -107,7 +95,7 @@ class TranslateSource(Source):
         if target is not None and not recipe.keeps_tokenizer:
             values["model"]["target_vocab_size"] = target.vocab_size
         if recipe.is_open and not recipe.model.get("context_length"):
-            values["model"]["context_length"] = context_for(self.lengths, SHORTEST, LONGEST)
+            values["model"]["context_length"] = answers.context_for(self.lengths, SHORTEST, LONGEST)
         return values
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
@@ -118,7 +106,7 @@ class TranslateSource(Source):
         longest = TargetLength.of(lengths.source, lengths.target - 1)
         longest = longest.or_longer(self.preprocessing.target_length)
         held_out = self.split.validation
-        rows = pair_rows(self.preprocessing, held_out)
+        rows = scores.pair_rows(self.preprocessing, held_out)
         lengths = PairLengths(rows.source.lengths, rows.target.lengths)
         fits = _fits(lengths, context, "validation", held_out, say)
         with (folder / VALIDATION).open("w", encoding="utf-8", newline="\n") as file:
@@ -179,7 +167,7 @@ def _encoded_batches(
 def _fits(lengths: PairLengths, context: int, part: str, pairs: Sequence[Pair], say: Say) -> Array:
     """Which pairs are not too long for the model."""
     fits = np.asarray((lengths.source <= context) & (lengths.target <= context + 1))
-    check_fits(fits, part, "pair", lambda number: pairs[number].place, context, say)
+    answers.check_fits(fits, part, "pair", lambda number: pairs[number].place, context, say)
     return fits
 
 
@@ -233,7 +221,7 @@ class TranslateDataset(RowDataset):
 
     @cached_property
     def validation(self) -> PairedRows:
-        return pair_rows(self.preprocessing, self.held_out)
+        return scores.pair_rows(self.preprocessing, self.held_out)
 
     @property
     def amount(self) -> str:
@@ -248,7 +236,7 @@ class TranslateDataset(RowDataset):
         return PairBuckets(self.training, round(batch_size * self.items_per_row), seed)
 
 
-class TranslateObjective(AnswerObjective):
+class TranslateObjective(answers.AnswerObjective):
     """Translate sentences."""
 
     dataset: TranslateDataset
@@ -259,10 +247,10 @@ class TranslateObjective(AnswerObjective):
             options["own_share"] = own_share
         return super().loss(model, batch, **options)
 
-    def validate(self, model: Translator) -> TranslationResult:
+    def validate(self, model: Translator) -> scores.TranslationResult:
         data, numbers = self.dataset, self.validated()
         references = [data.held_out[number].target for number in numbers]
-        return evaluate_translation(
+        return scores.evaluate_translation(
             model, data.validation, references, lambda: self.write(model, numbers)
         )
 
@@ -278,8 +266,8 @@ class TranslateObjective(AnswerObjective):
     def write(self, model: Translator, numbers: Sequence[int]) -> tuple[list[str], int]:
         data = self.dataset
         rows = [data.validation.source.row(number).tolist() for number in numbers]
-        results = search_translations(model, data.preprocessing, rows, GREEDY)
-        return texts_of(data.preprocessing, results)
+        results = scores.search_translations(model, data.preprocessing, rows, answers.GREEDY)
+        return answers.texts_of(data.preprocessing, results)
 
     def source(self, number: int) -> str:
         return shortened(self.dataset.held_out[number].source, SHOWN)
@@ -289,9 +277,10 @@ class TranslateObjective(AnswerObjective):
         data = self.dataset
         numbers = self.examined(model, data.validation.num_items / len(data.held_out))
         texts, _ = self.write(model, numbers)
-        answers = compare_sentences([data.held_out[number] for number in numbers], texts)
-        seen = examine_translations(answers, len(data.held_out))
-        aligned = alignment_chapter(model, data.preprocessing, answers)
+        pairs = [data.held_out[number] for number in numbers]
+        translations = scores.compare_sentences(pairs, texts)
+        seen = scores.examine_translations(translations, len(data.held_out))
+        aligned = scores.alignment_chapter(model, data.preprocessing, translations)
         return replace(seen, chapters=(*seen.chapters, *aligned))
 
     def trials(self, folder: Path | str) -> Sequence[Command]:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import UsageError
-from glassformer.tasks.translate import scores as bleu_tokenizer
-from glassformer.tasks.translate.scores import choose, tokenized_bleu
+from glassformer.tasks import answers
+from glassformer.tasks.answers import choose_bleu_tokenizer, tokenized_bleu
 
 CHINESE = "今天天气很好我们去公园散步吧。"
 JAPANESE = "今日は天気がいいので公園を散歩しましょう。"
@@ -32,52 +32,52 @@ SAMPLES = {
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     names: set[str] = set()
-    monkeypatch.setattr(bleu_tokenizer, "_is_installed", names.__contains__)
+    monkeypatch.setattr(answers, "_is_installed", names.__contains__)
     return names
 
 
 @pytest.mark.parametrize("text", SAMPLES)
 def test_the_script_decides(text: str, installed: set[str]) -> None:
-    assert choose([text]) == (SAMPLES[text], None)
+    assert choose_bleu_tokenizer([text]) == (SAMPLES[text], None)
 
 
 def test_japanese_and_korean_are_split_into_words_if_mecab_is_installed(
     installed: set[str],
 ) -> None:
-    name, note = choose([JAPANESE])
+    name, note = choose_bleu_tokenizer([JAPANESE])
     assert name == "char"
     assert note is not None
     assert "pip install 'sacrebleu[ja]'" in note
-    name, note = choose([KOREAN])
+    name, note = choose_bleu_tokenizer([KOREAN])
     assert name == "13a"
     assert note is not None
     assert "pip install 'sacrebleu[ko]'" in note
     installed |= {"ja-mecab", "ko-mecab"}
-    assert choose([JAPANESE]) == ("ja-mecab", None)
-    assert choose([KOREAN]) == ("ko-mecab", None)
+    assert choose_bleu_tokenizer([JAPANESE]) == ("ja-mecab", None)
+    assert choose_bleu_tokenizer([KOREAN]) == ("ko-mecab", None)
 
 
 def test_a_few_characters_of_another_script_change_nothing() -> None:
-    assert choose([CHINESE] * 9 + ["这是の"])[0] == "zh"
-    assert choose(["The sign says 出口."] * 5 + ["A man sleeps."])[0] == "13a"
-    assert choose([JAPANESE] * 9 + [CHINESE] * 3)[0] in ("char", "ja-mecab")
+    assert choose_bleu_tokenizer([CHINESE] * 9 + ["这是の"])[0] == "zh"
+    assert choose_bleu_tokenizer(["The sign says 出口."] * 5 + ["A man sleeps."])[0] == "13a"
+    assert choose_bleu_tokenizer([JAPANESE] * 9 + [CHINESE] * 3)[0] in ("char", "ja-mecab")
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_any_text_has_a_tokenizer_that_computes(references: list[str]) -> None:
-    name, _ = choose(references)
+    name, _ = choose_bleu_tokenizer(references)
     assert name in ("13a", "zh", "char", "ja-mecab", "ko-mecab")
 
 
 def test_the_order_of_the_references_makes_no_difference() -> None:
     mixed = [CHINESE, "A man sleeps.", JAPANESE, KOREAN]
-    assert choose(mixed) == choose(mixed[::-1])
+    assert choose_bleu_tokenizer(mixed) == choose_bleu_tokenizer(mixed[::-1])
 
 
 def test_one_wrong_character_of_chinese_or_thai_is_not_everything() -> None:
     for right in (CHINESE, "ผู้ชายคนหนึ่งนอนหลับ"):
         wrong = f"{right[:-2]}坏{right[-1]}"
-        bleu = tokenized_bleu(choose([right])[0])
+        bleu = tokenized_bleu(choose_bleu_tokenizer([right])[0])
         assert bleu.corpus_score([wrong], [[right]]).score > 70
         assert bleu.corpus_score([right], [[right]]).score == pytest.approx(100)
 
@@ -89,8 +89,8 @@ def test_a_tokenizer_that_is_not_installed_is_refused_with_a_cure(installed: set
 
 @pytest.mark.parametrize("texts", [["12 + 3", "7"], ["twenty seven", "four"], ["ja", "nein"]])
 def test_references_shorter_than_four_words_are_compared_by_characters(texts: list[str]) -> None:
-    chosen, note = choose(texts)
+    chosen, note = choose_bleu_tokenizer(texts)
     assert chosen == "char"
     assert note is not None
     assert "no reference has four words" in note
-    assert choose([*texts, "a man sleeps here"])[0] == "13a"
+    assert choose_bleu_tokenizer([*texts, "a man sleeps here"])[0] == "13a"

@@ -10,8 +10,8 @@ import sacrebleu
 from translators import pupil, sentences, translator, writes
 
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.tasks.answers import choose_bleu_tokenizer
 from glassformer.tasks.translate.predictor import TranslatePredictor
-from glassformer.tasks.translate.scores import choose
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])
@@ -115,7 +115,7 @@ def test_characters_that_the_model_does_not_know_are_noted(tmp_path: Path) -> No
     ],
 )
 def test_bleu_counts_what_the_language_has_for_words(references: list[str], words: str) -> None:
-    assert choose(references)[0] == words
+    assert choose_bleu_tokenizer(references)[0] == words
     perfect = sacrebleu.metrics.BLEU(tokenize=words).corpus_score(references, [references])
     assert perfect.score == pytest.approx(100)
 

@@ -6,7 +6,7 @@ from translators import KINDS, random_model, translator, vocabulary, writes
 
 from glassformer.errors import UsageError
 from glassformer.preprocessing.text import PairPreprocessing
-from glassformer.tasks.alignment import decode_with_unknown
+from glassformer.tasks.translate.predictor import decode_with_unknown
 
 
 @pytest.mark.parametrize("copies", [True, False])
@@ -17,7 +17,7 @@ def test_a_word_that_it_does_not_know_is_copied(
     writes(monkeypatch, predictor, "two Timbuktu one Zanzibar")
     looks = torch.eye(4)[[2, 3, 0, 1]]  # the last two places are the other's
     monkeypatch.setattr(
-        "glassformer.tasks.alignment.attention_of_heads",
+        "glassformer.tasks.translate.predictor.attention_of_heads",
         lambda *_: torch.cat((looks, torch.zeros(4, 1)), dim=1)[None, None],
     )
     found = predictor.translate("one Zanzibar two Kairo-Nord", copy_unknown=copies)
@@ -53,7 +53,9 @@ def test_words_are_copied_from_a_source_of_subwords(monkeypatch: pytest.MonkeyPa
     (row,) = both.encode_source(["qqq z"])
     looks = torch.zeros(1, 1, 2, len(row))
     looks[..., -2] = 1  # at the last letter, before the end
-    monkeypatch.setattr("glassformer.tasks.alignment.attention_of_heads", lambda *each: looks)
+    monkeypatch.setattr(
+        "glassformer.tasks.translate.predictor.attention_of_heads", lambda *each: looks
+    )
     model = random_model("transformer", source)
     unknown = target.unknown
     assert unknown is not None
