@@ -1,10 +1,11 @@
-"""The loop over held-out batches: nothing is learned, and a listener hears how far it is.
+"""How good a model is on data that it does not learn from: the loop, the loss, and the result.
 
-    for batch in held_out(model, batches, rows.batch):
-        logits = model(batch.ids)                           on the model's device, without gradients
+    for batch in held_out(model, parts, read):      on the model's device, without gradients
+        loss = next_token_loss(model.hidden(batch.ids), model.head, batch.targets)
+    Result.scores(), .parts(), .as_json()           one kind of result for every task
 
-The loops that read are far below the code that owns the terminal, so a context variable holds the
-listener, as for attention that is observed.
+A listener hears how far the loop is. The code that owns the terminal is far above it, so a context
+variable holds the listener, as for attention that is observed.
 """
 
 import json
@@ -29,7 +30,7 @@ from glassformer.nn.linear import learns_by_onednn, linear
 from glassformer.tables import Table, html_table, html_text
 from glassformer.wording import score_name, shortened
 
-# --- evaluating ---
+# --- the loop over held-out batches ---
 
 Part = TypeVar("Part")
 Batch = TypeVar("Batch")
@@ -92,193 +93,12 @@ def tracked(parts: Iterable[Part], sizes: Sequence[int]) -> Iterator[Part]:
             listener(done / total)
 
 
-# --- mistakes ---
-# The worst of a model's answers, for people to read: `evaluate --errors N`, and the report.
-
-SHOWN = 200  # characters of a text on the terminal
-
-
-class Mistake(Protocol):
-    """An input that a model got wrong."""
-
-    def as_json(self) -> dict[str, Any]: ...
-    def lines(self) -> list[str]:
-        """For people: what is wrong, then the input."""
-
-
-@dataclass(frozen=True)
-class WrongLabel:
-    """An input with another label than the model's."""
-
-    text: str
-    labels: tuple[str, ...]
-    predicted: tuple[str, ...]
-    probability: float
-    """That of the prediction. With several labels per input: that of the surest wrong answer."""
-    source: str
-    is_multi_label: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        several = self.is_multi_label
-        true = {"labels": list(self.labels)} if several else {"label": self.labels[0]}
-        predicted = list(self.predicted) if several else self.predicted[0]
-        found = {"text": self.text, **true, "predicted": predicted}
-        return found | {"probability": self.probability, "source": self.source}
-
-    def lines(self) -> list[str]:
-        predicted, true = (", ".join(each) or "none" for each in (self.predicted, self.labels))
-        head = f"{self.probability:6.1%}  predicted {predicted}, labelled {true}  {self.source}"
-        if self.text == self.source:  # an image is shown by the name of its file
-            return [head]
-        return [head.rstrip(), f"        {shortened(self.text, SHOWN)}"]
-
-
-@dataclass(frozen=True)
-class WrongTags:
-    """A sentence with other tags than the model's."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    predicted: tuple[str, ...]
-    scores: tuple[float, ...]
-    """The probability of each predicted tag."""
-    source: str
-
-    @property
-    def share_right(self) -> float:
-        return (len(self.tags) - len(self.wrong)) / len(self.tags)
-
-    @property
-    def wrong(self) -> list[int]:
-        """The places of the wrong tags, the surest first."""
-        places = [n for n, tag in enumerate(self.tags) if tag != self.predicted[n]]
-        return sorted(places, key=lambda place: -self.scores[place])
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        head = f"{self.scores[self.wrong[0]]:6.1%}  "
-        marked = [
-            f"{word} [{self.predicted[place]}, tagged {self.tags[place]}]"
-            if self.tags[place] != self.predicted[place]
-            else word
-            for place, word in enumerate(self.words)
-        ]
-        return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
-
-
-def wrong_sentences(
-    sentences: Sequence[WrongTags], most: int | None = None
-) -> tuple[WrongTags, ...]:
-    """Those with a wrong tag, the ones with the surest wrong tag first."""
-    wrong = [each for each in sentences if each.tags != each.predicted]
-    wrong.sort(key=lambda each: -each.scores[each.wrong[0]])
-    return tuple(wrong[:most])
-
-
-# --- result ---
-# What the results of all evaluations have in common.
-
-SMALLER_IS_BETTER = {
-    "loss",
-    "perplexity",
-    "bits_per_byte",
-    "bits_per_dim",
-    "expected_calibration_error",
-}
-
-
-class Result(ABC):
-    """How good a model is."""
-
-    score_names: ClassVar[tuple[str, ...]] = ("loss",)
-    """Names of the scores, including `loss`. The first one is used to compare models."""
-    details: ClassVar[tuple[str, ...]] = ()
-    """The names of what else is written as JSON."""
-    loss: float
-    notes: tuple[str, ...] = ()
-    """What to know about the data or the scores."""
-    interval: tuple[float, float] | None = None
-    """95% confidence interval of the first score."""
-    errors: tuple[Mistake, ...] | None = None
-    """The worst answers, if they were asked for."""
-
-    @property
-    def perplexity(self) -> float:
-        return math.exp(min(self.loss, 700.0))  # e^709 is the largest number there is
-
-    def scores(self) -> dict[str, float]:
-        """Those that there are, by name."""
-        found = {name: getattr(self, name) for name in self.score_names}
-        return {name: value for name, value in found.items() if value is not None}
-
-    def interval_of(self, name: str) -> tuple[float, float] | None:
-        """The 95% confidence interval of a score, if it is known."""
-        return self.interval if name == next(iter(self.scores())) else None
-
-    @property
-    def metrics(self) -> Table:
-        """The scores as a table of one row."""
-        return Table([dict(self.scores())])
-
-    @abstractmethod
-    def parts(self) -> list[str]:
-        """The scores in words, and what they were computed on."""
-
-    def lines(self) -> list[str]:
-        """More for people to see, below the scores."""
-        return []
-
-    def headline(self) -> str:
-        """One line, for model cards and summaries."""
-        return ", ".join(self.parts())
-
-    def text(self) -> str:
-        """For people; several lines where there is more to see."""
-        errors = [] if self.errors is None else _listed(self.errors)
-        return "\n".join(["  ".join(self.parts()), *self.lines(), *errors])
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the scores as a table, and below it what `text` shows below them."""
-        scores = self.scores()
-        table = html_table(
-            [*map(score_name, scores)], [[f"{value:.4f}" for value in scores.values()]]
-        )
-        _, _, rest = self.text().partition("\n")
-        return table + (html_text(rest.strip("\n")) if rest else "")
-
-    def as_json(self) -> dict[str, Any]:
-        """Depending on the task; with the worst answers, if they were asked for."""
-        found = self.scores() | {name: getattr(self, name) for name in self.details}
-        if self.errors is not None:
-            found["errors"] = [each.as_json() for each in self.errors]
-        return found
-
-
-def _listed(errors: Sequence[Mistake]) -> list[str]:
-    if not errors:
-        return ["no errors"]
-    return ["", "errors, the worst first:", *(line for each in errors for line in each.lines())]
-
-
-def order(measure: str, value: float, loss: float) -> tuple[float, float]:
-    """A key to sort by, the best first: the value of the measure decides, then the loss."""
-    return value if measure in SMALLER_IS_BETTER else -value, loss
-
-
-# --- losses ---
-# Cross-entropy of the next token, without ever holding all the logits in memory.
+# --- the loss of the next token, without ever holding all the logits in memory ---
 #
 # With 50,000 tokens in the vocabulary, the logits of one batch are larger than the model. So they
-# are
-# computed in chunks of rows: each chunk's loss and gradient are computed, then its logits are
-# freed.
-#
-# With label smoothing ε, the goal is a probability of 1 - ε for the target; all tokens share ε:
+# are computed in chunks of rows: each chunk's loss and gradient are computed, then its logits are
+# freed. With label smoothing ε, the goal is a probability of 1 - ε for the target; all tokens
+# share ε:
 #
 #     loss = (1 - ε) · -log p(target) + ε · mean over all tokens of -log p(token)
 
@@ -354,8 +174,182 @@ class _Chunked(torch.autograd.Function):
         return (*grads, None, None, None, None)
 
 
-# --- kept scores ---
-# Scores that took long to compute, kept in a small JSON file by a digest of what they depend on.
+# --- the result of an evaluation ---
+
+SMALLER_IS_BETTER = {
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "bits_per_dim",
+    "expected_calibration_error",
+}
+
+
+class Mistake(Protocol):
+    """An input that a model got wrong."""
+
+    def as_json(self) -> dict[str, Any]: ...
+    def lines(self) -> list[str]:
+        """For people: what is wrong, then the input."""
+
+
+class Result(ABC):
+    """How good a model is."""
+
+    score_names: ClassVar[tuple[str, ...]] = ("loss",)
+    """Names of the scores, including `loss`. The first one is used to compare models."""
+    details: ClassVar[tuple[str, ...]] = ()
+    """The names of what else is written as JSON."""
+    loss: float
+    notes: tuple[str, ...] = ()
+    """What to know about the data or the scores."""
+    interval: tuple[float, float] | None = None
+    """95% confidence interval of the first score."""
+    errors: tuple[Mistake, ...] | None = None
+    """The worst answers, if they were asked for."""
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700.0))  # e^709 is the largest number there is
+
+    def scores(self) -> dict[str, float]:
+        """The scores that there are, by name."""
+        values = {name: getattr(self, name) for name in self.score_names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        """The 95% confidence interval of a score, if it is known."""
+        return self.interval if name == next(iter(self.scores())) else None
+
+    @property
+    def metrics(self) -> Table:
+        """The scores as a table of one row."""
+        return Table([dict(self.scores())])
+
+    @abstractmethod
+    def parts(self) -> list[str]:
+        """The scores in words, and what they were computed on."""
+
+    def lines(self) -> list[str]:
+        """More for people to see, below the scores."""
+        return []
+
+    def headline(self) -> str:
+        """One line, for model cards and summaries."""
+        return ", ".join(self.parts())
+
+    def text(self) -> str:
+        """For people; several lines where there is more to see."""
+        errors = [] if self.errors is None else _listed(self.errors)
+        return "\n".join(["  ".join(self.parts()), *self.lines(), *errors])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the scores as a table, and below it what `text` shows below them."""
+        scores = self.scores()
+        table = html_table(
+            [*map(score_name, scores)], [[f"{value:.4f}" for value in scores.values()]]
+        )
+        _, _, rest = self.text().partition("\n")
+        return table + (html_text(rest.strip("\n")) if rest else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The scores and details, with the worst answers if they were asked for."""
+        values = self.scores() | {name: getattr(self, name) for name in self.details}
+        if self.errors is not None:
+            values["errors"] = [mistake.as_json() for mistake in self.errors]
+        return values
+
+
+def _listed(errors: Sequence[Mistake]) -> list[str]:
+    if not errors:
+        return ["no errors"]
+    lines = (line for mistake in errors for line in mistake.lines())
+    return ["", "errors, the worst first:", *lines]
+
+
+def order(measure: str, value: float, loss: float) -> tuple[float, float]:
+    """A key to sort by, the best first: the value of the measure decides, then the loss."""
+    return value if measure in SMALLER_IS_BETTER else -value, loss
+
+
+# --- wrong answers, for people to read: `evaluate --errors N`, and the report ---
+
+SHOWN = 200  # characters of a text on the terminal
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """An input with another label than the model's."""
+
+    text: str
+    labels: tuple[str, ...]
+    predicted: tuple[str, ...]
+    probability: float
+    """That of the prediction. With several labels per input: that of the surest wrong answer."""
+    source: str
+    is_multi_label: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        several = self.is_multi_label
+        true = {"labels": list(self.labels)} if several else {"label": self.labels[0]}
+        predicted = list(self.predicted) if several else self.predicted[0]
+        answer = {"text": self.text, **true, "predicted": predicted}
+        return answer | {"probability": self.probability, "source": self.source}
+
+    def lines(self) -> list[str]:
+        predicted, true = (", ".join(names) or "none" for names in (self.predicted, self.labels))
+        head = f"{self.probability:6.1%}  predicted {predicted}, labelled {true}  {self.source}"
+        if self.text == self.source:  # an image is shown by the name of its file
+            return [head]
+        return [head.rstrip(), f"        {shortened(self.text, SHOWN)}"]
+
+
+@dataclass(frozen=True)
+class WrongTags:
+    """A sentence with other tags than the model's."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    predicted: tuple[str, ...]
+    scores: tuple[float, ...]
+    """The probability of each predicted tag."""
+    source: str
+
+    @property
+    def share_right(self) -> float:
+        return (len(self.tags) - len(self.wrong)) / len(self.tags)
+
+    @property
+    def wrong(self) -> list[int]:
+        """The numbers of the words with wrong tags, the surest first."""
+        words = [n for n, tag in enumerate(self.tags) if tag != self.predicted[n]]
+        return sorted(words, key=lambda n: -self.scores[n])
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        head = f"{self.scores[self.wrong[0]]:6.1%}  "
+        marked = [
+            word if tag == predicted else f"{word} [{predicted}, tagged {tag}]"
+            for word, tag, predicted in zip(self.words, self.tags, self.predicted, strict=True)
+        ]
+        return [f"{head}{' '.join(marked)}  {self.source}".rstrip()]
+
+
+def wrong_sentences(
+    sentences: Sequence[WrongTags], most: int | None = None
+) -> tuple[WrongTags, ...]:
+    """Those with a wrong tag, the ones with the surest wrong tag first."""
+    wrong = [sentence for sentence in sentences if sentence.tags != sentence.predicted]
+    wrong.sort(key=lambda sentence: -sentence.scores[sentence.wrong[0]])
+    return tuple(wrong[:most])
+
+
+# --- scores that took long to compute, in a small JSON file by a digest of what they depend on ---
 #
 # The file is a convenience: a damaged one is computed over, and a folder that cannot be written is
 # done without.
@@ -372,8 +366,8 @@ class Scores(Result):
     interval: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, found: Result) -> "Scores":
-        return cls(found.loss, found.scores(), found.interval)
+    def of(cls, result: Result) -> "Scores":
+        return cls(result.loss, result.scores(), result.interval)
 
     def scores(self) -> dict[str, float]:
         return dict(self.values)
@@ -390,9 +384,9 @@ def recall(path: Path, digest: str) -> Scores | None:
 
 
 def keep(path: Path, digest: str, scores: Scores) -> None:
-    kept = list((_read(path) | {digest: scores}).items())[-MOST:]
+    newest = list((_read(path) | {digest: scores}).items())[-MOST:]
     with suppress(GlassformerError):
-        write_json(path, {key: asdict(each) for key, each in kept})
+        write_json(path, {key: asdict(value) for key, value in newest})
 
 
 def _read(path: Path) -> dict[str, Scores]:
@@ -402,8 +396,7 @@ def _read(path: Path) -> dict[str, Scores]:
         return {}
 
 
-# --- quantized result ---
-# What quantising a model costs: its scores on the same data before and after.
+# --- what quantising a model costs: its scores on the same data before and after ---
 
 
 @dataclass(frozen=True)
@@ -443,15 +436,16 @@ class QuantizedResult(Result):
 
     def summary(self) -> str:
         """One line, for model cards."""
-        before, after = (each.scores()[self.measure] for each in (self.original, self.quantized))
+        before = self.original.scores()[self.measure]
+        after = self.quantized.scores()[self.measure]
         change = "" if self.change is None else f" ({self.change:+.2%})"
         name = score_name(self.measure)
         return f"{name} {before:.4f} in float32, {after:.4f} in {self.kind}{change}"
 
     def text(self) -> str:
-        named = (("float32", self.original), (self.kind, self.quantized))
-        both = [f"{name + ':':<9}{'  '.join(result.parts())}" for name, result in named]
-        return "\n".join([*both, self.summary(), *self.quantized.text().split("\n")[1:]])
+        results = (("float32", self.original), (self.kind, self.quantized))
+        parts = [f"{name + ':':<9}{'  '.join(result.parts())}" for name, result in results]
+        return "\n".join([*parts, self.summary(), *self.quantized.text().split("\n")[1:]])
 
     def as_json(self) -> dict[str, Any]:
         more = {"quantize": self.kind, "float32": self.original.as_json(), "change": self.change}

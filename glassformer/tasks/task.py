@@ -1,4 +1,4 @@
-"""A task: everything that differs between kinds of training.
+"""The contract of a task: everything that differs between kinds of training, in five classes.
 
     files → Source → Dataset → batch(n) → Objective.loss(model, batch)      again and again
                                           Objective.validate, .sample       now and then
@@ -6,8 +6,8 @@
     model → Predictor                                                       afterwards
 
 A `Source` is the user's data as it was read, before the size of the model is known; a `Dataset` is
-what a run keeps of it on disk; an `Objective` is what to learn from it. `Task` is the row of the
-table that names them all.
+what a run keeps of it on disk; an `Objective` is what to learn from it; a `Predictor` is the model
+in use. A `Task` names them all: it is a row of the table in `tasks/__init__.py`.
 """
 
 import hashlib
@@ -33,143 +33,11 @@ from glassformer.tasks.evaluating import Result, order
 from glassformer.tasks.recipe import DecidedTraining, Recipe
 from glassformer.wording import counted
 
-# --- predictor ---
-# What every predictor has: a model, its preprocessing, and a way to be evaluated.
-
-Texts = list[str] | tuple[str, ...]
-"""Several inputs of a verb, which then returns a list."""
-
-
-@dataclass(frozen=True)
-class LikelyToken:
-    """A token that may come next, or be missing."""
-
-    token: str
-    probability: float
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class View:
-    """A picture of what a model does with an input, for `inspect`."""
-
-    method: str
-    """The name of a method of the predictor. It takes the input; the options of the view are its
-    keyword arguments, and the command line accepts exactly those. What it returns has `as_json`,
-    `text` and `notes`, and `inspect/views.py` draws it."""
-    about: str
-    """What is shown, in a few words."""
-    reads_file: bool = False
-    """The input is the name of a file, such as an image, and not a text."""
-    suits: Callable[[Any], bool] = lambda model: True
-    """Whether a model has what is shown."""
-
-
-class Predictor(ABC):
-    """A model with the verbs of its task, each of them a method."""
-
-    verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
-    """The commands that work with it."""
-    draws: ClassVar[bool] = False
-    """What it generates are images, which are drawn into a file."""
-    views: ClassVar[Mapping[str, View]] = {}
-    """What `inspect` can show, by name."""
-    usual_view: ClassVar[str | None] = None
-    """What it shows unless another view is chosen."""
-    preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
-    settings_class: ClassVar[type[Config] | None] = None
-    """The settings of generation, if it generates: the keys of generation_config.json."""
-    folder: Path | None = None
-    """Where it was loaded from."""
-    model: Any
-    preprocessing: Preprocessing
-
-    def __init__(
-        self, model: Any, preprocessing: Preprocessing, defaults: dict[str, Any] | None = None
-    ) -> None:
-        if not isinstance(preprocessing, self.preprocessing_class):
-            raise GlassformerError(
-                f'{SETTINGS} has kind "{preprocessing.kind}", which does not belong to this model. '
-                "Copy the whole model folder."
-            )
-        self.model = model.eval()
-        self.preprocessing = preprocessing
-        self.defaults = defaults or {}
-
-    @abstractmethod
-    def evaluate(self, paths: str | Sequence[str]) -> Result:
-        """How good it is on files. The options of a task are further keyword arguments; the command
-        line offers exactly those."""
-
-    @property
-    def is_quantized(self) -> bool:
-        """Whether its model has 8-bit weights."""
-        return is_quantized(self.model)
-
-    @property
-    def usable_views(self) -> dict[str, View]:
-        """Those of its views that its model can show."""
-        return {name: view for name, view in self.views.items() if view.suits(self.model)}
-
-    def view(self, name: str | None, model: Any) -> View:
-        """The view of that name; `model` is what the user calls this model."""
-        wanted, views = name or self.usual_view, self.usable_views
-        if wanted is not None and wanted in views:
-            return views[wanted]
-        if not views:
-            *most, last = (verb for verb in self.verbs if verb != "inspect")
-            raise UsageError(
-                f"{model} has nothing to inspect. This model supports "
-                f"{', '.join(most)}{' and ' if most else ''}{last}."
-            )
-        shown = "; ".join(f"{each} ({view.about})" for each, view in views.items())
-        problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
-        raise UsageError(f"{problem}. Pass --view with one of: {shown}.")
-
-    def exceeding(self, number: int, total: int, what: str, consequence: str) -> str:
-        """A note on inputs that are longer than the model's context."""
-        return (
-            f"{number:,} of {counted(total, what)} exceed the model's context of "
-            f"{self.model.context_length:,}{consequence}"
-        )
-
-    def check_defaults(self, where: str) -> None:
-        """Raise unless the defaults of generation are valid."""
-        if self.settings_class is not None:
-            parse(self.settings_class, self.defaults, where=where)
-
-    def parse_settings(self, changes: dict[str, Any]) -> Any:
-        """The settings of one call: its own, else the model's defaults."""
-        if self.settings_class is None:
-            raise TypeError(f"{type(self).__name__} does not generate")
-        values = self.defaults | changes
-        return parse(self.settings_class, values, "the settings", error=UsageError)
-
-
-def merged_settings(settings: Config | None, changes: dict[str, Any]) -> dict[str, Any]:
-    """The settings that are passed to a call: as an object, one by one, or both."""
-    return ({} if settings is None else settings.model_dump(exclude_unset=True)) | changes
-
-
-def names_of(paths: str | Sequence[str]) -> list[str]:
-    return [paths] if isinstance(paths, str) else list(paths)
-
-
-# --- task ---
-
 Say = Callable[[str], None]
 Command = tuple[str | Path, ...]
 
 
-def say_data(
-    amount: str, split: Any, say: Say, columns: Iterable[str] = (), last: str = ""
-) -> None:
-    """Report what there is to learn from, what is held out, and what else to know about it."""
-    say(f"data: {amount} for training; held out: {split.held_out}{last}")
-    for line in (*columns, *(f"note: {note}" for note in split.notes)):
-        say(line)
+# --- the data: as it was read, and as a run keeps it ---
 
 
 class Source(ABC):
@@ -192,9 +60,19 @@ class Source(ABC):
         preprocessing beside it."""
 
 
+def say_data(
+    amount: str, split: Any, say: Say, columns: Iterable[str] = (), last: str = ""
+) -> None:
+    """Report what there is to learn from, what is held out, and what else to know about it."""
+    say(f"data: {amount} for training; held out: {split.held_out}{last}")
+    for line in (*columns, *(f"note: {note}" for note in split.notes)):
+        say(line)
+
+
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a training, each a pure function of its number."""
+    """The batches of a training, each a pure function of its number: random numbers, also those of
+    augmentation, follow from it and the seed, so a run is resumed exactly."""
 
     rows: Callable[[int], Any]
     """The numbers of the rows in a batch."""
@@ -267,6 +145,9 @@ class Dataset(ABC):
         return None
 
 
+# --- what to learn ---
+
+
 class Objective(ABC):
     """What to learn from a dataset, and how to measure whether it was learned."""
 
@@ -322,16 +203,18 @@ class Objective(ABC):
         return 1.0
 
     @abstractmethod
-    def validate(self, model: Any) -> Result: ...
+    def validate(self, model: Any) -> Result:
+        """How good it is on held-out data. `evaluate`, `compare` and the final test compute their
+        scores by the same function, and return the same kind of result."""
 
     @property
     def untrained_cost(self) -> float:
         """How many times as long a validation takes before the model has learned when to stop."""
         return 1.0
 
-    def columns(self, found: Result) -> dict[str, float]:
+    def columns(self, result: Result) -> dict[str, float]:
         """What metrics.csv records of a validation."""
-        scores = found.scores()
+        scores = result.scores()
         return {f"val_{name}": scores[name] for name in self.measures}
 
     @abstractmethod
@@ -339,7 +222,8 @@ class Objective(ABC):
         """What the model can do at this step, for people to look at."""
 
     def examine(self, model: Any) -> Examination:
-        """What there is to see of the best model on held-out data, within a few seconds."""
+        """What there is to see of the best model on held-out data, within a few seconds: chapters
+        of plain data, each of which names the picture that draws it."""
         return Examination()
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
@@ -352,7 +236,131 @@ class Objective(ABC):
         return round(rows * self.dataset.items_per_row)
 
 
-Fit = Callable[[Objective, nn.Module, TextIO], None]
+# --- the trained model in use ---
+
+Texts = list[str] | tuple[str, ...]
+"""Several inputs of a verb, which then returns a list."""
+
+
+@dataclass(frozen=True)
+class LikelyToken:
+    """A token that may come next, or be missing."""
+
+    token: str
+    probability: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture of what a model does with an input, for `inspect`. Views belong to predictors, so
+    neither `inspect` nor what draws a result knows a task."""
+
+    method: str
+    """The name of a method of the predictor. It takes the input; the options of the view are its
+    keyword arguments, and the command line accepts exactly those. What it returns has `as_json`,
+    `text` and `notes`, and `inspect/views.py` draws it."""
+    about: str
+    """What is shown, in a few words."""
+    reads_file: bool = False
+    """The input is the name of a file, such as an image, and not a text."""
+    suits: Callable[[Any], bool] = lambda model: True
+    """Whether a model has what is shown."""
+
+
+class Predictor(ABC):
+    """A model with the verbs of its task, each of them a method."""
+
+    verbs: ClassVar[tuple[str, ...]] = ("evaluate",)
+    """The commands that work with it."""
+    draws: ClassVar[bool] = False
+    """What it generates are images, which are drawn into a file."""
+    views: ClassVar[Mapping[str, View]] = {}
+    """What `inspect` can show, by name."""
+    usual_view: ClassVar[str | None] = None
+    """What it shows unless another view is chosen."""
+    preprocessing_class: ClassVar[type[Preprocessing]] = Preprocessing
+    settings_class: ClassVar[type[Config] | None] = None
+    """The settings of generation, if it generates: the keys of generation_config.json."""
+    folder: Path | None = None
+    """Where it was loaded from."""
+    model: Any
+    preprocessing: Preprocessing
+
+    def __init__(
+        self, model: Any, preprocessing: Preprocessing, defaults: dict[str, Any] | None = None
+    ) -> None:
+        if not isinstance(preprocessing, self.preprocessing_class):
+            raise GlassformerError(
+                f'{SETTINGS} has kind "{preprocessing.kind}", which does not belong to this model. '
+                "Copy the whole model folder."
+            )
+        self.model = model.eval()
+        self.preprocessing = preprocessing
+        self.defaults = defaults or {}
+
+    @abstractmethod
+    def evaluate(self, paths: str | Sequence[str]) -> Result:
+        """How good it is on files. The options of a task are further keyword arguments; the command
+        line offers exactly those."""
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its model has 8-bit weights."""
+        return is_quantized(self.model)
+
+    @property
+    def usable_views(self) -> dict[str, View]:
+        """Those of its views that its model can show."""
+        return {name: view for name, view in self.views.items() if view.suits(self.model)}
+
+    def view(self, name: str | None, model: Any) -> View:
+        """The view of that name; `model` is what the user calls this model."""
+        wanted, views = name or self.usual_view, self.usable_views
+        if wanted is not None and wanted in views:
+            return views[wanted]
+        if not views:
+            *most, last = (verb for verb in self.verbs if verb != "inspect")
+            raise UsageError(
+                f"{model} has nothing to inspect. This model supports "
+                f"{', '.join(most)}{' and ' if most else ''}{last}."
+            )
+        problem = "no view was chosen" if name is None else f'{model} has no view "{name}"'
+        shown = "; ".join(f"{other} ({view.about})" for other, view in views.items())
+        raise UsageError(f"{problem}. Pass --view with one of: {shown}.")
+
+    def exceeding(self, count: int, total: int, what: str, consequence: str) -> str:
+        """A note on inputs that are longer than the model's context."""
+        return (
+            f"{count:,} of {counted(total, what)} exceed the model's context of "
+            f"{self.model.context_length:,}{consequence}"
+        )
+
+    def check_defaults(self, where: str) -> None:
+        """Raise unless the defaults of generation are valid."""
+        if self.settings_class is not None:
+            parse(self.settings_class, self.defaults, where=where)
+
+    def parse_settings(self, changes: dict[str, Any]) -> Any:
+        """The settings of one call: its own, else the model's defaults."""
+        if self.settings_class is None:
+            raise TypeError(f"{type(self).__name__} does not generate")
+        values = self.defaults | changes
+        return parse(self.settings_class, values, "the settings", error=UsageError)
+
+
+def merged_settings(settings: Config | None, changes: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are passed to a call: as an object, one by one, or both."""
+    return ({} if settings is None else settings.model_dump(exclude_unset=True)) | changes
+
+
+def names_of(paths: str | Sequence[str]) -> list[str]:
+    return [paths] if isinstance(paths, str) else list(paths)
+
+
+# --- the row of the table ---
 
 
 @dataclass(frozen=True)
@@ -387,6 +395,9 @@ def digest_of(*parts: Sequence[Any]) -> str:
         for value in part:
             digest.update(json.dumps(value).encode() + b"\n")
     return digest.hexdigest()
+
+
+Fit = Callable[[Objective, nn.Module, TextIO], None]
 
 
 @dataclass(frozen=True)
