@@ -146,7 +146,7 @@ def training(name: str, data: Path, folder: Path) -> Callable[[], Work]:
     from glassformer.training.finetuning import new_model
     from glassformer.training.learner import Learner
     from glassformer.training.loop import learn
-    from glassformer.training.preparation import prepare, use_machine
+    from glassformer.training.recipes import prepare, use_machine
     from glassformer.training.time_limit import choose_threads
 
     made = recipe(name, data)
@@ -259,7 +259,7 @@ def beam_search(data: Path) -> Work:
     from glassformer.generation.beam_settings import Beams
     from glassformer.tasks.translate.scores import search_translations
     from glassformer.training.finetuning import new_model
-    from glassformer.training.preparation import prepare
+    from glassformer.training.recipes import prepare
 
     folder = Path(data) / "translator-run"
     objective: Any = prepare(recipe("translator", data), folder, lambda _: None)

@@ -16,7 +16,7 @@ from benchmarks.machine import describe
 from benchmarks.steps import update
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.tasks.evaluating import next_token_loss
-from glassformer.training.optimizer import make_optimizer
+from glassformer.training.optimizer_and_schedule import make_optimizer
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCABULARY = 6, 6, 384, 256, 16, 65
 ROUNDS, STEPS = 5, 3

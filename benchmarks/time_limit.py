@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from benchmarks.busy import TORCH, beside
 from benchmarks.machine import describe
-from glassformer.durations import seconds_of
-from glassformer.wording import clock
+from glassformer.wording import clock, seconds_of
 
 REVIEWS = ("--data", "sst2/train.tsv")
 TEXT = ("--data", "multi30k/train.en.gz")

@@ -33,7 +33,7 @@ from glassformer.machine.host import prepare
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.windows import WindowAttention
-from glassformer.training.optimizer import make_optimizer
+from glassformer.training.optimizer_and_schedule import make_optimizer
 
 LAYERS, WIDTH, HEADS, PATCH, SIDE, BATCH, LABELS = 12, 192, 3, 4, 32, 64, 10
 ROUNDS, STEPS = 5, 6

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from glassformer.formats.export import ExportedModel
     from glassformer.formats.open_model import ImportedModel
     from glassformer.tasks.evaluating import Result
-    from glassformer.training.outcome import Outcome
+    from glassformer.training.report import Outcome
 
 
 class Run:

@@ -8,12 +8,11 @@ from typing import Any
 from glassformer.data.labels import listed, one_name
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.machine.host import silently
-from glassformer.models import name_of, row
+from glassformer.models import count_parameters, name_of, row
 from glassformer.tables import Table, aligned, html_table
 from glassformer.tasks import load, task_of
 from glassformer.tasks.evaluating import Result, Scores, keep, order, recall
 from glassformer.tasks.task import Predictor, Say
-from glassformer.training.outcome import count_parameters
 from glassformer.training.run_folder import BASELINE, RunFolder
 from glassformer.wording import score_name
 

@@ -27,10 +27,8 @@ from glassformer.checkpoint.model_folder import save_model
 from glassformer.config import read_yaml
 from glassformer.tasks.recipe import Recipe
 from glassformer.training.finetuning import model_to_keep, new_model
-from glassformer.training.optimizer import optimizer_of
-from glassformer.training.preparation import prepare
-from glassformer.training.recipes import make_recipe
-from glassformer.training.schedule import rate_of
+from glassformer.training.optimizer_and_schedule import optimizer_of, rate_of
+from glassformer.training.recipes import make_recipe, prepare
 
 
 class Module(LightningModule):

@@ -16,8 +16,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Say
 from glassformer.training import run as training
 from glassformer.training.finetuning import new_model
-from glassformer.training.preparation import prepare, prepared
-from glassformer.training.recipes import make_recipe
+from glassformer.training.recipes import load_objective, make_recipe, prepare
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.verify import verify
 
@@ -115,7 +114,7 @@ def ready(recipe: Recipe, folder: Path, say: Say = silently) -> tuple[Any, Any]:
 
 def reopened(folder: Path) -> tuple[Any, Any]:
     """What a run had to learn, and the model that it kept."""
-    return prepared(RunFolder(folder).recipe(), folder), load_model(folder).model
+    return load_objective(RunFolder(folder).recipe(), folder), load_model(folder).model
 
 
 def trained(recipe: Recipe, folder: Path) -> Path:

@@ -17,7 +17,7 @@ PACKAGE = Path(glassformer.__file__).parent
 
 LEVELS = {
     **dict.fromkeys(("errors", "wording", "tables", "config", "files"), 0),
-    **dict.fromkeys(("durations", "options", "progress", "machine"), 0),
+    **dict.fromkeys(("options", "progress", "machine"), 0),
     **dict.fromkeys(("nn", "text"), 1),
     **dict.fromkeys(("models", "generation", "data"), 2),
     "preprocessing": 3,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 import typer
 
 from glassformer.cli.verb import known_model
-from glassformer.durations import has_no_unit
 from glassformer.errors import UsageError
 from glassformer.options import (
     OPTIONS,
@@ -28,6 +27,7 @@ from glassformer.options import (
     as_typed,
     options_of,
 )
+from glassformer.wording import has_no_unit
 
 if TYPE_CHECKING:
     from glassformer.tasks.task import Predictor

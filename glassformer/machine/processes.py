@@ -21,14 +21,15 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from glassformer.errors import UsageError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-# --- processes ---
-
 LONGEST_WAIT = timedelta(days=7)  # while the first process reads the data
 MESSAGE = "glassformer/work"
+NODE, ADDRESS, PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"  # for several machines
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,28 @@ def here() -> Peer | None:
         return None
     rank, size, size_of_node = map(int, values)
     return Peer(rank, size, max(1, size_of_node)) if size > 1 else None
+
+
+def node_rank(num_nodes: int) -> int:
+    """The number of this machine among those that train together."""
+    if num_nodes == 1:
+        return 0
+    values = [os.environ.get(name, "") for name in (NODE, ADDRESS, PORT)]
+    rank, _, port = values
+    if not all(values) or not (rank.isdecimal() and port.isdecimal()):
+        raise UsageError(
+            f"--num-nodes {num_nodes} needs to know the other machines. Run the same "
+            f"command on each of them with {NODE}=0, 1, …, {ADDRESS}=the name of the first one and "
+            f"{PORT}=a free port there, or start it with torchrun."
+        )
+    if int(rank) >= num_nodes:
+        raise UsageError(f"{NODE} is {rank}, but --num-nodes {num_nodes} counts from 0.")
+    return int(rank)
+
+
+def is_other_node(num_nodes: int) -> bool:
+    """Whether another machine prepares the run, and this one only trains with it."""
+    return here() is None and node_rank(num_nodes) > 0
 
 
 def is_first() -> bool:
@@ -138,8 +161,8 @@ def from_all(numbers: Sequence[float]) -> list[list[float]]:
     return [row.tolist() for row in everyone]
 
 
-# --- divided ---
-# Tensors of which every process has a part (torch's DTensor), and those that are whole.
+# --- divided tensors ---
+# Every process has a part of each (torch's DTensor). Whole tensors pass unchanged.
 
 
 def is_divided(tensor: "Tensor") -> bool:
@@ -170,8 +193,8 @@ def divided_like(tensor: "Tensor", other: "Tensor") -> "Tensor":
     return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
 
 
-# --- interruptions ---
-# Ctrl-C and SIGTERM: what happens when one comes.
+# --- signals ---
+# What happens when Ctrl-C or SIGTERM comes.
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

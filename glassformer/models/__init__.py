@@ -231,6 +231,10 @@ def name_of(model: nn.Module) -> str:
     return next(name for name, each in MODELS.items() if type(model) is each.model)
 
 
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def built_on(body: str, task: str) -> str | None:
     """The model that solves `task` on top of the pre-trained model `body`, if there is one."""
     rows = MODELS.items()

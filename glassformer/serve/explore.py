@@ -33,7 +33,7 @@ from glassformer.models import name_of
 from glassformer.nn.observe import without_heads
 from glassformer.tasks import load, predictor_of
 from glassformer.tasks.task import Predictor, View
-from glassformer.training.preparation import prepared
+from glassformer.training.recipes import load_objective
 from glassformer.training.run_folder import RunFolder
 from glassformer.wording import cause, install
 
@@ -320,7 +320,7 @@ def first_text(folders: Sequence[Path]) -> str | None:
         run = RunFolder(folder)
         try:
             if run.exists:
-                (_, _, *words), *_ = prepared(run.recipe(), run.path).trials(folder)
+                (_, _, *words), *_ = load_objective(run.recipe(), run.path).trials(folder)
                 if words and not str(words[0]).startswith("--"):
                     return str(words[0])
         except (GlassformerError, OSError):

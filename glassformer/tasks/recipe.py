@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from glassformer.config import Config, Count, Names, Origins, Values, parse, several
-from glassformer.durations import seconds_of
 from glassformer.errors import GlassformerError
 from glassformer.models import row
 from glassformer.options import OptimizerKind, ScheduleKind, StrategyKind
 from glassformer.text.tokenizer_training import TokenizerConfig
+from glassformer.wording import seconds_of
 
 RECIPE = "recipe.yaml"  # in a run's folder
+DATA_TO_LEARN_FROM = ("paths", "source_paths", "target_paths")  # keys of `data`; each task has some
 LORA_RANK = 8  # if only `lora` is given
 
 

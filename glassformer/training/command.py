@@ -18,19 +18,19 @@ from glassformer.options import by_section
 from glassformer.progress import ProgressLine
 from glassformer.tasks import task_of
 from glassformer.tasks.fitting import with_tokens
-from glassformer.tasks.recipe import Recipe
+from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, Recipe
 from glassformer.training import run as story
-from glassformer.training.launch import divide_anew, is_other_node, with_processes
-from glassformer.training.outcome import Outcome
-from glassformer.training.preparation import rehearsed
+from glassformer.training.dry_run import measure_rest, measure_run
 from glassformer.training.recipes import (
-    DATA_TO_LEARN_FROM,
+    divide_anew,
     given_values,
     known_keys,
     make_recipe,
     merge,
+    prepare_temporarily,
+    with_processes,
 )
-from glassformer.training.rehearsal import measure_rest, measure_run
+from glassformer.training.report import Outcome
 from glassformer.training.run_folder import (
     DIVISION,
     HARMLESS,
@@ -164,7 +164,7 @@ def recipe_text(request: Request, as_json: bool, stream: TextIO) -> str:
     if request.resume and run.exists:
         recipe = _resumed(request, run)
     else:
-        with ProgressLine(stream, "reading the data …"), rehearsed(recipe) as objective:
+        with ProgressLine(stream, "reading the data …"), prepare_temporarily(recipe) as objective:
             recipe = objective.recipe
     if as_json:
         return json.dumps(recipe.model_dump(mode="json"), ensure_ascii=False) + "\n"
@@ -187,7 +187,7 @@ def train(request: Request, stream: TextIO) -> Outcome:
     recipe, run = _recipe(request)
     if not processes.is_first():
         return story.follow(run)
-    if is_other_node(recipe.training):
+    if processes.is_other_node(recipe.training.num_nodes):
         return story.launched(run, recipe.training)
     with locked(run.path):
         if request.resume and run.exists:

@@ -18,9 +18,8 @@ from glassformer.models.heads import Labeller, body_config, load_body
 from glassformer.nn.lora import add_lora, lora_layers, merge_lora
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.tasks.fitting import with_tokens
-from glassformer.tasks.recipe import RECIPE, FinetuneConfig, Recipe
+from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, RECIPE, FinetuneConfig, Recipe
 from glassformer.text.tokenizers import Tokenizer
-from glassformer.training.recipes import DATA_TO_LEARN_FROM
 
 # --- vocabulary ---
 # The rows of embeddings and output layers when the vocabulary of a trained model changes.

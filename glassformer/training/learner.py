@@ -35,7 +35,7 @@ from glassformer.machine.processes import divided_like, own_part, whole
 from glassformer.nn.blocks import Stack
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
-from glassformer.training.optimizer import clipped_together, optimizer_of
+from glassformer.training.optimizer_and_schedule import clipped_together, optimizer_of
 
 # --- gradients ---
 # The size of a gradient: whether it is finite, and how it is clipped.

@@ -21,14 +21,15 @@ from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.machine.seeds import seed_step
+from glassformer.models import count_parameters
 from glassformer.tasks.evaluating import Result
 from glassformer.tasks.recipe import DecidedTraining, Replan
 from glassformer.training.finetuning import lora_to_keep, model_to_keep
 from glassformer.training.learner import LOWER, Learner, update_batches
-from glassformer.training.outcome import count_parameters, model_card
+from glassformer.training.optimizer_and_schedule import rate_of
 from glassformer.training.progress import Progress, RunLog, StatusLine, StopRequest, name_in_line
-from glassformer.training.run_folder import RunFolder, Standing, essence, new_state
-from glassformer.training.schedule import rate_of, snapshot_steps
+from glassformer.training.report import model_card
+from glassformer.training.run_folder import RunFolder, Standing, essence, new_state, snapshot_steps
 from glassformer.training.time_limit import FEW, TimeLimit, advice
 from glassformer.wording import clock, counted
 

@@ -1,11 +1,18 @@
-"""A run as plain data, for its report: what was trained on what, how it went, what came of it.
+"""What came of a run: its outcome, its test, its model card, and the page about it.
 
-It follows from the files of the run alone, without the name of its folder or the time: equal runs
-have equal reports, whenever and wherever they are made.
+    add_test        evaluate the best model once, on data that had no part in training it
+    model_card      the README.md of the model folder
+    report_of       what was trained on what, how it went and what came of it, as plain data
+    draw            the report of one run or of several side by side, as a page or as JSON
+
+The report follows from the files of the run alone, without the name of its folder or the time, and
+the card has no dates and no paths: equal runs have equal bytes, and a run that was killed and
+resumed has the same report as one that was not.
 """
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,19 +32,171 @@ from glassformer.inspect.chapters import NORMAL_95, Chapter, Examination, mean_i
 from glassformer.inspect.figures import check_ending
 from glassformer.inspect.page import assembled
 from glassformer.machine.host import prepare
+from glassformer.models import count_parameters
 from glassformer.preprocessing import load_preprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS
 from glassformer.tasks import load, task_of
 from glassformer.tasks.evaluating import SMALLER_IS_BETTER, QuantizedResult, Result, order
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
-from glassformer.training.outcome import FinalTest, Outcome, count_parameters, with_test
-from glassformer.training.preparation import DATA, prepared
-from glassformer.training.run_folder import REPORT, RunFolder
-from glassformer.wording import first_line, score_name
+from glassformer.training.recipes import DATA, load_objective
+from glassformer.training.run_folder import REPORT, RunFolder, Standing
+from glassformer.wording import command, counted, first_line, score_name
 
-# --- final test ---
-# The final test of a run: its best model, once, on data that had no part in training it.
+# --- the outcome ---
+
+
+@dataclass(frozen=True)
+class FinalTest:
+    """How good the best model of a finished run is on its test set: the content of test.json."""
+
+    model: str
+    """The checksum of the weights that were tested."""
+    headline: str
+    scores: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the run is, how far it came, and how good its best model is."""
+
+    folder: Path
+    step: int
+    standing: Standing
+    objective: Objective
+    stopped_by: int | None = None
+    """The signal that ended it early, if one did."""
+    stopped_early: bool = False
+    """It did not improve for `early_stopping` validations."""
+    is_old: bool = False
+    """There was nothing left to do."""
+    test: FinalTest | None = None
+    report: Path | None = None
+    """The page about the run, if it could be written."""
+
+    @property
+    def best(self) -> dict[str, float] | None:
+        """The scores of the best model, as metrics.csv names them."""
+        return self.standing.best
+
+    @property
+    def best_step(self) -> int | None:
+        return self.standing.best_step
+
+    @property
+    def max_steps(self) -> int:
+        return self.objective.config.last_step
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.stopped_by is None else 128 + self.stopped_by
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is no step left to make."""
+        return self.step >= self.max_steps or self.stopped_early
+
+    def summary(self) -> str:
+        if self.stopped_by is not None:
+            again = command("train", "--resume", "--out", self.folder)
+            if self.is_trained:
+                has_test = bool(self.objective.recipe.test_paths) and self.test is None
+                left = "the test and the report are" if has_test else "the report is"
+                return (
+                    f"stopped after the last step: {self.folder} is trained and saved, but {left} "
+                    f"missing. Complete it with: {again}"
+                )
+            where = f"at step {self.step:,} of {self.max_steps:,}; nothing is lost"
+            return (
+                f"stopped {where if self.step else 'before the first step'}. Continue with: {again}"
+            )
+        if self.best is None:
+            return f"{self.folder}: no validation was run."
+        why = f"stopped early at step {self.step:,}. " if self.stopped_early else ""
+        if self.is_old:
+            why = f"already finished, at step {self.step:,}. "
+        measure = self.objective.measure
+        test = "" if self.test is None else f"Test: {self.test.headline}. "
+        report = "" if self.report is None else f"Report: {self.report}. "
+        notes = "".join(f"{note[:1].upper()}{note[1:]} " for note in self.standing.notes)
+        return (
+            f"{why}{self.folder}: validation {score_name(measure)} "
+            f"{self.best[f'val_{measure}']:.4f} at step {self.best_step:,}. {notes}{test}{report}"
+            f"Try: {command(*self.objective.trials(self.folder)[0])}"
+        )
+
+    def as_json(self) -> str:
+        test = {"test": self.test and self.test.scores} if self.objective.recipe.test_paths else {}
+        return json.dumps(
+            {
+                "run": str(self.folder),
+                "step": self.step,
+                "max_steps": self.max_steps,
+                **(self.best or {f"val_{name}": None for name in self.objective.measures}),
+                "best_step": self.best_step,
+                "notes": self.standing.notes,
+                "finished": self.stopped_by is None,
+                "report": None if self.report is None else str(self.report),
+                **test,
+            },
+            ensure_ascii=False,
+        )
+
+
+# --- the model card ---
+
+
+def model_card(objective: Objective, num_parameters: int, result: Result, step: int) -> str:
+    """Markdown without dates and paths: equal models have equal cards."""
+    recipe, dataset = objective.recipe, objective.dataset
+    context = recipe.model.get("context_length")
+    data = ", ".join(Path(path).name for path in recipe.data_names)
+    inputs = dataset.preprocessing.summary()
+    lines = [
+        f"# {recipe.model_name} {recipe.preset or ''}".rstrip(),
+        "",
+        f"Trained with glassformer {__version__} and torch {torch.__version__}. The run folder "
+        "has the recipe (`recipe.yaml`) and the losses by step (`metrics.csv`).",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| parameters | {num_parameters:,} |",
+        f"| context | {counted(context, dataset.unit) if context else 'any'} |",
+        *(f"| {name} | {value} |" for name, value in inputs.items()),
+        *_origin(recipe),
+        f"| data | {data} |",
+        f"| size | {dataset.describe()} |",
+        f"| held out | {result.headline()}, after step {step:,} |",
+        f"| seed | {recipe.training.seed} |",
+        "",
+        "```",
+        *(f"glassformer {shlex.join(map(str, words))}" for words in objective.trials(".")),
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _origin(recipe: Recipe) -> list[str]:
+    """The models that it began with, if any."""
+    start = recipe.start
+    if start is None:
+        return []
+    how = "trained further from" if start.continues else "fine-tuned from"
+    lora = f", by LoRA of rank {start.lora_rank}" if start.lora_rank else ""
+    return [f"| {how} | {', '.join(start.lineage)}{lora} |"]
+
+
+def with_test(card: str, headline: str, paths: Sequence[str]) -> str:
+    """The card with the row of the test, added or replaced."""
+    row = f"| test | {headline}, in {', '.join(Path(path).name for path in paths)} |"
+    lines = [line for line in card.splitlines() if not line.startswith("| test |")]
+    rows = (at for at, line in enumerate(lines, 1) if line.startswith("| held out |"))
+    end = next(rows, len(lines))  # at the end of a card that somebody rewrote
+    return "\n".join([*lines[:end], row, *lines[end:], ""])
+
+
+# --- the test ---
 
 RESULT = "test.json"  # in a run's folder
 
@@ -79,7 +238,9 @@ def _evaluate(outcome: Outcome, stream: TextIO) -> Result:
     return result
 
 
-# --- run report ---
+# --- the report of a run ---
+# Chapters of plain data, each with the name of the picture that draws it: neither the page nor its
+# JSON knows a task, and a task that examines nothing still has facts, curves and samples.
 
 Facts = dict[str, Any]
 
@@ -120,7 +281,7 @@ def report_of(run: RunFolder) -> dict[str, Any]:
 
 def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
     lost = _lost_data(run)
-    objective = None if lost else prepared(recipe, run.path)
+    objective = None if lost else load_objective(recipe, run.path)
     rows = read_metrics(run.path / METRICS)
     record = objective or _Record.of(recipe, rows)
     model = None
@@ -316,8 +477,8 @@ def _best(rows: list[dict[str, str]], record: Objective | _Record) -> dict[str, 
     return {"step": step, "scores": scores[step]}
 
 
-# --- comparison ---
-# Several runs side by side: their scores in one table, and the inputs on which they differ.
+# --- several runs side by side ---
+# Their scores in one table, and the inputs on which they differ.
 
 MOST_SHOWN = 20
 Report = dict[str, Any]
@@ -413,8 +574,7 @@ def _summary(names: Sequence[str], scores: "np.ndarray[Any, Any]", measure: str)
     return f"{text}: {measure} {gain.mean():+.4f} (95% interval {low:+.4f} to {high:+.4f})."
 
 
-# --- report ---
-# The report of one run or of several side by side, as a page or as JSON.
+# --- the page ---
 
 # One file for each kind of picture; `report.js` comes last and draws them.
 PICTURES = (
@@ -455,10 +615,6 @@ def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:
         write_file(path, page(reports, names))
 
 
-# --- final report ---
-# The last step of a training: a page about the run, `report.html`.
-
-
 def write_report(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
     """The outcome with its page, which is written unless it is there already."""
     path = run.path / REPORT
@@ -471,8 +627,7 @@ def write_report(outcome: Outcome, run: RunFolder, stream: TextIO) -> Outcome:
     return replace(outcome, report=path)
 
 
-# --- quantization cost ---
-# What 8-bit weights cost a model on held-out data, for its card.
+# --- the cost of 8-bit weights ---
 
 
 def cost_of_quantizing(
@@ -484,7 +639,7 @@ def cost_of_quantizing(
     if paths is not None:
         original, quantized = (load(model, how).evaluate(paths) for how in (None, kind))
     elif run.exists:
-        objective = prepared(run.recipe(), run.path)
+        objective = load_objective(run.recipe(), run.path)
         original, quantized = (objective.validate(load(model, how).model) for how in (None, kind))
     else:
         return None

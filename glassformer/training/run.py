@@ -31,13 +31,12 @@ from glassformer.files import damage, write_json
 from glassformer.machine import processes
 from glassformer.machine.host import Setup
 from glassformer.machine.seeds import seed_step
+from glassformer.models import count_parameters
 from glassformer.progress import ProgressLine
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import DecidedTraining, Recipe, TrainingConfig
 from glassformer.tasks.task import Fit, Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.outcome import Outcome, count_parameters, model_card
-from glassformer.training.preparation import prepare, prepared, use_machine
 from glassformer.training.progress import (
     Interruption,
     NoLog,
@@ -46,7 +45,8 @@ from glassformer.training.progress import (
     interruptible,
     without_handlers,
 )
-from glassformer.training.report import add_test, write_report
+from glassformer.training.recipes import load_objective, prepare, use_machine
+from glassformer.training.report import Outcome, add_test, model_card, write_report
 from glassformer.training.run_folder import (
     REPORT,
     RunFolder,
@@ -57,8 +57,9 @@ from glassformer.training.run_folder import (
     checked,
     essence,
     new_state,
+    size_of,
+    snapshot_steps,
 )
-from glassformer.training.schedule import size_of, snapshot_steps
 from glassformer.training.time_limit import TimeLimit, bytes_per_parameter, choose_threads
 from glassformer.wording import clock, counted, install, readable_size
 
@@ -164,7 +165,7 @@ def launched(
     stopped_by = train_in_processes(run, config, until, began)
     state, _ = run.last_good_state()
     step, standing = (state.step, state.standing) if state else (0, Standing.at_the_start())
-    objective = prepared(run.recipe(), run.path)
+    objective = load_objective(run.recipe(), run.path)
     is_short = step < objective.config.last_step
     stopped_early = stopped_by is None and until is None and is_short
     return Outcome(run.path, step, standing, objective, stopped_by, stopped_early)
@@ -181,7 +182,7 @@ def fit(
     recipe = run.recipe()
     setup = use_machine(recipe)
     processes.join(setup.device)
-    objective = prepared(recipe, run.path)
+    objective = load_objective(recipe, run.path)
     config = objective.config
     seed_step(config.seed, 0)
     step, news = 0, list[str]()
@@ -289,7 +290,7 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     """Train in the task's own way, not by gradient steps; the run then has one state, that of its
     last step."""
     recipe = run.recipe()
-    objective = prepared(recipe, run.path)
+    objective = load_objective(recipe, run.path)
     setup = use_machine(recipe)
     seed_step(objective.config.seed, 0)
     model, step = new_model(recipe).to(setup.device), objective.config.max_steps
@@ -334,7 +335,7 @@ def _finished(run: RunFolder) -> Outcome:
         raise GlassformerError(
             f"{run.path} is finished, but its model is damaged. {error} Or {cure}"
         ) from None
-    objective = prepared(recipe, run.path)
+    objective = load_objective(recipe, run.path)
     with damage(run.checkpoint(state.step), run.cure(state.step)):
         check_best(state.standing, objective.measures)
     stopped_early = state.step < objective.config.last_step

@@ -15,18 +15,18 @@ runs/gpt-notes/
                          the best model so far: a folder for every verb
 """
 
+import itertools
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
@@ -285,7 +285,47 @@ def check_best(standing: Standing, measures: Iterable[str]) -> None:
         )
 
 
-# --- run folder ---
+# --- the steps of snapshots ---
+#     0, 1, 2, 5, 10, 20, 50, 100 …, and the last step
+#
+# A model changes most at the beginning, so the steps lie ever further apart. They follow from the
+# number of steps and the size of the model: a run that resumes keeps the same ones, unless a time
+# limit changes the number on the way.
+
+USUAL, FEWEST = 12, 4  # snapshots, if the recipe leaves it open; fewer show too little
+USUAL_BYTES = 32_000_000  # of all of them
+TOO_CLOSE = 0.9  # of the last step: after it, no other snapshot is of interest
+
+
+def snapshot_steps(config: DecidedTraining, model: nn.Module) -> frozenset[int]:
+    """The steps of a training, 0 for its beginning; none if the model is too large for that."""
+    count = config.snapshots
+    if count is None:
+        count = min(USUAL, USUAL_BYTES // max(1, size_of(model)))
+        count = count if count >= FEWEST else 0
+    return frozenset(spread_steps(config.last_step, count))
+
+
+def spread_steps(last: int, count: int) -> list[int]:
+    """At most `count` steps up to the last one, without the first few of a long training: little
+    happens in them."""
+    if count < 2:
+        return [last][:count]
+    between = [
+        digit * 10**power
+        for power in range(len(str(last)))
+        for digit in (1, 2, 5)
+        if digit * 10**power <= TOO_CLOSE * last
+    ]
+    return [0, *between[len(between) - min(len(between), count - 2) :], last]
+
+
+def size_of(model: nn.Module) -> int:
+    """Bytes of the weights."""
+    return sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
+
+
+# --- the folder ---
 
 STEP = re.compile(r"step-(\d+)")
 PARTS = re.compile(
@@ -519,7 +559,7 @@ class RunFolder:
         is_whole = (data / MANIFEST).is_file() and not files_beside_manifest(data)
         if is_whole or not self._is_a_run() or self._foreign():
             return None
-        names = (self.path.with_name(f"{self.path.name}.broken-{n}") for n in count(1))
+        names = (self.path.with_name(f"{self.path.name}.broken-{n}") for n in itertools.count(1))
         aside = next(each for each in names if not each.exists())
         with explained(self.path):
             self.path.rename(aside)

@@ -26,14 +26,13 @@ from glassformer.checkpoint.model_folder import save_model
 from glassformer.errors import GlassformerError
 from glassformer.machine.facts import NOTICEABLE, busy_cores
 from glassformer.machine.host import Setup
-from glassformer.models import row
+from glassformer.models import count_parameters, row
 from glassformer.tasks import task_of
 from glassformer.tasks.evaluating import listening
 from glassformer.tasks.recipe import Recipe, Replan, TrainingConfig, model_config
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.outcome import count_parameters
-from glassformer.training.preparation import intervals
+from glassformer.training.recipes import intervals
 from glassformer.wording import counted
 
 if TYPE_CHECKING:

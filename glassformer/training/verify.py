@@ -17,7 +17,7 @@ from glassformer.checkpoint.model_folder import load_model
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import RECIPE
-from glassformer.training.preparation import DATA, prepared
+from glassformer.training.recipes import DATA, load_objective
 from glassformer.training.run import train_on
 from glassformer.training.run_folder import RunFolder, changes_between, essence
 
@@ -66,7 +66,7 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
         names = ", ".join(dict.fromkeys(changed))
         why = f"{RECIPE} has changed since then ({names}), so the states cannot be compared"
         return verdict(False, None, why)
-    prepared(run.recipe(), run.path)  # damage is reported with its own path, not that of the copy
+    load_objective(run.recipe(), run.path)  # reports damage with its path, not that of the copy
     if saved[0].standing.best_step is not None:
         load_model(run.path)  # the best model so far: all of it is checked
 

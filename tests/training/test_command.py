@@ -17,8 +17,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.training import command
 from glassformer.training import run as story
 from glassformer.training.command import Request
-from glassformer.training.preparation import rehearsed
-from glassformer.training.recipes import make_recipe
+from glassformer.training.recipes import make_recipe, prepare_temporarily
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -69,7 +68,7 @@ def run(tmp_path: Path, tiny: Make) -> RunFolder:
     """A run that has a recipe and has not taken a step."""
     (tmp_path / "run").mkdir()
     run = RunFolder(tmp_path / "run")
-    with rehearsed(tiny(save_total_limit=2)) as objective:
+    with prepare_temporarily(tiny(save_total_limit=2)) as objective:
         run.write_recipe(objective.recipe)
     return run
 

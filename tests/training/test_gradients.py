@@ -5,7 +5,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.training.learner import are_finite, clip
-from glassformer.training.optimizer import make_optimizer
+from glassformer.training.optimizer_and_schedule import make_optimizer
 
 RATES = {"learning_rate": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.99)}
 

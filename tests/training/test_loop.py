@@ -21,7 +21,7 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.text.words import ByteCount
 from glassformer.training import run as story
 from glassformer.training.learner import Batch, Loss
-from glassformer.training.preparation import prepared
+from glassformer.training.recipes import load_objective
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -86,7 +86,7 @@ def test_the_model_in_the_run_is_the_one_that_validated_best(
 
 def test_the_saved_model_validates_as_it_did_in_training(tmp_path: Path, tiny: Make) -> None:
     run = trained(tiny(), tmp_path / "run")
-    data = prepared(RunFolder(run).recipe(), run).dataset
+    data = load_objective(RunFolder(run).recipe(), run).dataset
     found = evaluate_language(load(run).model, data.validation, data.validation_size, 16)
     assert found.loss == min(curve(run, "val_loss"))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from glassformer.nn.linear import has_onednn
-from glassformer.training import optimizer as muon
-from glassformer.training.optimizer import orthogonal
+from glassformer.training import optimizer_and_schedule as muon
+from glassformer.training.optimizer_and_schedule import orthogonal
 
 
 def test_orthogonal_is_the_polar_factor_up_to_a_tenth():

@@ -6,7 +6,7 @@ from torch import nn
 
 from glassformer.models.classifier import Classifier, ClassifierConfig
 from glassformer.models.gpt import GPT, GPTConfig
-from glassformer.training.optimizer import RARER, clipped_together, make_optimizer
+from glassformer.training.optimizer_and_schedule import RARER, clipped_together, make_optimizer
 
 
 def optimizer_of(model, weight_decay=0.1, kind="adamw"):

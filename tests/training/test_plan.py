@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.tasks.recipe import Recipe
-from glassformer.training.rehearsal import measure_run
+from glassformer.training.dry_run import measure_run
 
 Make = Callable[..., Recipe]
 
@@ -26,6 +26,6 @@ def test_a_rehearsal_adds_up_what_a_training_would_be(tiny: Make, tmp_path: Path
 def test_an_estimate_on_a_busy_machine_says_so(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, cores: float | None, is_said: bool
 ) -> None:
-    monkeypatch.setattr("glassformer.training.rehearsal.busy_cores", lambda since: cores)
+    monkeypatch.setattr("glassformer.training.dry_run.busy_cores", lambda since: cores)
     text = measure_run(tiny(max_steps=20), io.StringIO(), time.time()).text()
     assert ("other programs use 1.8 cores" in text) == is_said

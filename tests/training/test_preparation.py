@@ -18,14 +18,14 @@ from glassformer.files import check_folder
 from glassformer.tasks.recipe import Recipe
 from glassformer.text.tokenizer_training import TextSample
 from glassformer.text.words import ByteCount
-from glassformer.training.preparation import prepare, prepared, rehearsed
+from glassformer.training.recipes import load_objective, prepare, prepare_temporarily
 
 Make = Callable[..., Recipe]
 
 
 def test_what_was_prepared_opens_again_as_it_was(tmp_path: Path, notes: Path, tiny: Make) -> None:
     ready = prepare(tiny(), tmp_path / "run", lambda text: None)
-    again = prepared(ready.recipe, tmp_path / "run").dataset
+    again = load_objective(ready.recipe, tmp_path / "run").dataset
     assert np.array_equal(again.training, ready.dataset.training)
     assert np.array_equal(again.validation, ready.dataset.validation)
     assert again.validation_size == ready.dataset.validation_size
@@ -138,7 +138,7 @@ def test_a_rehearsal_leaves_nothing_behind(
     tmp_path: Path, tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with rehearsed(tiny(), lambda text: None) as objective:
+    with prepare_temporarily(tiny(), lambda text: None) as objective:
         assert len(objective.dataset.training) > 1000
         assert len(list(tmp_path.iterdir())) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

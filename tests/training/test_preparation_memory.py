@@ -10,7 +10,7 @@ MEGABYTES = 12
 PROGRAM = """
 import resource, sys
 from pathlib import Path
-from glassformer.training.preparation import prepare
+from glassformer.training.recipes import prepare
 from glassformer.training.recipes import make_recipe
 
 recipe = {

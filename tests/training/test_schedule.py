@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.options import ScheduleKind
 from glassformer.tasks.recipe import DecidedTraining, Replan
-from glassformer.training.schedule import rate_of
+from glassformer.training.optimizer_and_schedule import rate_of
 
 KINDS: list[ScheduleKind] = ["cosine", "linear", "wsd", "noam", "constant"]
 

@@ -19,9 +19,10 @@ from safetensors.torch import load_file
 from glassformer.checkpoint import training_state
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.machine.processes import is_other_node
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.launch import divide_anew, is_other_node, with_processes
+from glassformer.training.recipes import divide_anew, with_processes
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -204,13 +205,13 @@ def test_processes_that_there_cannot_be(
 def test_other_machines_must_be_known(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny(num_nodes=2).training
     with pytest.raises(UsageError, match="NODE_RANK=0, 1, …, MASTER_ADDR=the name of the first"):
-        is_other_node(config)
+        is_other_node(config.num_nodes)
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}.items():
         monkeypatch.setenv(name, value)
-    assert is_other_node(config)
+    assert is_other_node(config.num_nodes)
     monkeypatch.setenv("NODE_RANK", "2")
     with pytest.raises(UsageError, match="NODE_RANK is 2, but --num-nodes 2 counts from 0"):
-        is_other_node(config)
+        is_other_node(config.num_nodes)
 
 
 def test_batches_that_cannot_be_shared_equally(tiny: Make) -> None:

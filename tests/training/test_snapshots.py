@@ -18,9 +18,9 @@ from glassformer.machine.seeds import seed_step
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
-from glassformer.training.preparation import rehearsed
+from glassformer.training.optimizer_and_schedule import snapshot_steps, spread_steps
+from glassformer.training.recipes import prepare_temporarily
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.schedule import snapshot_steps, spread_steps
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
@@ -64,7 +64,7 @@ def test_larger_models_keep_fewer_or_none_unless_told_to(
     tiny: Make, wide: int, number: int
 ) -> None:
     model = nn.Linear(wide, wide, bias=False, device="meta")  # of 4, 8 and 16 MB
-    with rehearsed(tiny(max_steps=10_000)) as objective:
+    with prepare_temporarily(tiny(max_steps=10_000)) as objective:
         config = objective.config
     assert len(snapshot_steps(config, model)) == number
     told = config.model_copy(update={"snapshots": 12})

@@ -20,9 +20,9 @@ from glassformer.tasks.task import Objective
 from glassformer.training import run as story
 from glassformer.training import time_limit
 from glassformer.training import time_limit as smaller_preset
-from glassformer.training.preparation import rehearsed
+from glassformer.training.optimizer_and_schedule import rate_of
+from glassformer.training.recipes import prepare_temporarily
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.schedule import rate_of
 from glassformer.training.time_limit import Pace, TimeLimit, fitting_plan, seconds_of_plan
 from glassformer.training.verify import verify
 
@@ -69,7 +69,7 @@ def test_in_a_recipe_a_number_is_seconds(text: str, seconds: float) -> None:
 @contextmanager
 def limited(tiny: Make, **training: object) -> Iterator[Objective]:
     recipe = tiny(max_steps=100_000, eval_steps=None, save_steps=None, time_limit=300, **training)
-    with rehearsed(recipe) as objective:
+    with prepare_temporarily(recipe) as objective:
         yield objective
 
 
@@ -268,7 +268,7 @@ def slow(objective: Objective, before: float = 0.0) -> TimeLimit:
 
 def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     large = {"num_layers": 8, "d_model": 512, "num_heads": 8, "d_feedforward": 2048}
-    with rehearsed(tiny(large)) as objective:
+    with prepare_temporarily(tiny(large)) as objective:
         said = smaller_preset.advice(objective, 20, slow(objective))
         late = smaller_preset.advice(objective, 20, slow(objective, before=150))
     assert "a step takes 2 s" in said
@@ -277,7 +277,7 @@ def test_a_smaller_preset_that_fits_is_named(tiny: Make) -> None:
     preset = re.search(r"--preset ([\w-]+), which would take about ([\d,]+) steps", said)
     assert preset
     assert int(preset[2].replace(",", "")) >= 50
-    with rehearsed(tiny()) as objective:  # as small as a model can be
+    with prepare_temporarily(tiny()) as objective:  # as small as a model can be
         assert "--preset" not in smaller_preset.advice(objective, 20, slow(objective))
 
 
@@ -296,6 +296,6 @@ def test_a_machine_that_is_busy_is_named_as_the_reason(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(smaller_preset, "busy_cores", lambda: 1.7)
-    with rehearsed(tiny()) as objective:
+    with prepare_temporarily(tiny()) as objective:
         said = smaller_preset.advice(objective, 20, slow(objective))
     assert "while other programs use 1.7 cores" in said

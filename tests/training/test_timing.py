@@ -18,7 +18,7 @@ from glassformer.training import run as story
 from glassformer.training import time_limit as timing
 from glassformer.training.finetuning import new_model
 from glassformer.training.learner import Learner
-from glassformer.training.preparation import rehearsed, use_machine
+from glassformer.training.recipes import prepare_temporarily, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import choose_threads, measured
 
@@ -35,7 +35,7 @@ def slow_reading(parts: int) -> None:
 
 
 def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    with rehearsed(tiny(max_steps=100)) as objective:
+    with prepare_temporarily(tiny(max_steps=100)) as objective:
         monkeypatch.setattr(objective, "sample", lambda model, step: time.sleep(0.2))
         monkeypatch.setattr(objective, "validate", lambda model: slow_reading(4))
         assert seconds_of(objective).validation > 0.6
@@ -43,7 +43,7 @@ def test_validation_and_sampling_are_measured(tiny: Make, monkeypatch: pytest.Mo
 
 def test_a_long_validation_is_broken_off(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "PATIENCE", 0.3)
-    with rehearsed(tiny(max_steps=100)) as objective:
+    with prepare_temporarily(tiny(max_steps=100)) as objective:
         parts = []
 
         def validate(model: object) -> None:
@@ -57,7 +57,7 @@ def test_a_long_validation_is_broken_off(tiny: Make, monkeypatch: pytest.MonkeyP
 
 
 def test_steps_are_measured_all_over_an_epoch(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    with rehearsed(tiny(max_steps=100_000)) as objective:
+    with prepare_temporarily(tiny(max_steps=100_000)) as objective:
         read = set[int]()
         batch, last = objective.batch, objective.batches.per_epoch
 
@@ -91,7 +91,7 @@ def test_the_fastest_number_of_threads_is_found_on_real_steps(
         return 1.0
 
     monkeypatch.setattr(loop, "learn", learn)
-    with rehearsed(tiny(num_threads=None)) as objective:
+    with prepare_temporarily(tiny(num_threads=None)) as objective:
         assert choose_threads(objective, Setup("cpu", "float32", 4)) == fastest
 
 
@@ -100,7 +100,7 @@ def test_a_number_of_threads_that_was_given_is_not_tried(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "learn", None)
-    with rehearsed(tiny(num_threads=3)) as objective:
+    with prepare_temporarily(tiny(num_threads=3)) as objective:
         assert choose_threads(objective, Setup("cpu", "float32", 3)) == 3
 
 

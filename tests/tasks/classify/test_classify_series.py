@@ -12,8 +12,8 @@ from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import TextPreprocessing
 from glassformer.tasks import load
 from glassformer.training import run as training
-from glassformer.training.outcome import Outcome
 from glassformer.training.recipes import make_recipe
+from glassformer.training.report import Outcome
 from glassformer.training.run_folder import RunFolder
 
 

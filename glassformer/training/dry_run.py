@@ -8,12 +8,12 @@ import torch
 
 from glassformer.machine.facts import NOTICEABLE, busy_cores, read_load
 from glassformer.machine.host import Setup
+from glassformer.models import count_parameters
 from glassformer.progress import ProgressLine
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Objective
 from glassformer.training.finetuning import new_model
-from glassformer.training.outcome import count_parameters
-from glassformer.training.preparation import prepared, rehearsed, use_machine
+from glassformer.training.recipes import load_objective, prepare_temporarily, use_machine
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.time_limit import (
     RESERVE,
@@ -49,7 +49,7 @@ def measure_run(recipe: Recipe, stream: TextIO, began: float) -> DryRun:
     reported: list[str] = []
     with (
         ProgressLine(stream, "reading the data …") as line,
-        rehearsed(recipe, reported.append) as objective,
+        prepare_temporarily(recipe, reported.append) as objective,
     ):
         notes = tuple(line for line in reported if line.startswith(("columns", "note: ")))
         setup = use_machine(objective.recipe)
@@ -68,7 +68,8 @@ def measure_rest(run: RunFolder, recipe: Recipe, stream: TextIO) -> DryRun:
         first, problems = last, [f"{run.path} is finished: there is nothing left to train"]
     notes = tuple(f"note: {problem}" for problem in problems)
     with ProgressLine(stream, "reading the data …") as line:
-        return _measure(prepared(recipe, run.path), use_machine(recipe), line, notes, spent, first)
+        objective = load_objective(recipe, run.path)
+        return _measure(objective, use_machine(recipe), line, notes, spent, first)
 
 
 def _measure(
