@@ -54,7 +54,7 @@ from glassformer.files import (
     write_json,
     write_json_line,
 )
-from glassformer.inspect.page import page
+from glassformer.inspect.page import corpus_page
 from glassformer.wording import counted, install, shortened
 
 # --- the working folder of a build, beside its output ---
@@ -290,13 +290,13 @@ def report(corpus: Path, out: Path | None = None, write: bool = True) -> CorpusR
             f"{corpus / DETAILS} does not belong to this corpus, or is damaged. Build it again."
         ) from None
     if write:
-        write_file(path, page(values))
+        write_file(path, corpus_page(values))
     return CorpusReport(values, path if write else None)
 
 
 def write_report(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the page into the folder of a corpus that is being finished."""
-    write_file(folder / PAGE, page(report_values(manifest, read_json(folder / DETAILS))))
+    write_file(folder / PAGE, corpus_page(report_values(manifest, read_json(folder / DETAILS))))
 
 
 def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:

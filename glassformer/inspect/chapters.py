@@ -1,9 +1,16 @@
-"""What there is to see about a trained model, as plain data: a report draws it and knows no task.
+"""What a report shows of a trained model, as plain data: it draws this and knows no task.
 
-examine(model)  →  chapters: a title, the name of a picture, its numbers
-                   answers: each held-out input with what the model made of it
+    examine(model)  →  chapters: a title, the name of a picture, its numbers
+                       answers: each held-out input with what the model made of it
 
-Chapters are made of lists, dicts, numbers and texts only, so that they can be written as JSON.
+Chapters are made of lists, dicts, numbers and texts only, so that they can be written as JSON. A
+task that examines nothing still has facts, curves and samples in its report.
+
+Before them stand the scores that several tasks share, and their 95% intervals:
+
+    precision  right of a class / predicted as the class
+    recall     right of a class / all there are of the class
+    F1         2 · precision · recall / (precision + recall)
 """
 
 import math
@@ -14,12 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# --- precision recall ---
-# Precision, recall and F1 of one class, and the confidence intervals of F1 and of a share.
-#
-# precision  right of a class / predicted as the class
-# recall     right of a class / all there are of the class
-# F1         2 · precision · recall / (precision + recall)
+# --- scores and their intervals ---
 
 DRAWS = 1000  # for an interval
 NORMAL_95 = 1.959963984540054  # 95% of a normal distribution lie within this many deviations
@@ -91,13 +93,13 @@ def f1_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
 
     `counts` are, for each sentence, the right entities, and the predicted and the true together.
     """
-    table = np.array(counts)  # (sentences, 2)
-    draw = np.random.default_rng(0)
-    found = []
+    of_sentences = np.array(counts)  # (sentences, 2)
+    size, draw = len(of_sentences), np.random.default_rng(0)
+    scores = []
     for _ in range(DRAWS):
-        right, total = table[draw.integers(len(table), size=len(table))].sum(0)
-        found.append(2 * right / max(total, 1))
-    low, high = np.quantile(found, (0.025, 0.975))
+        right, total = of_sentences[draw.integers(size, size=size)].sum(0)
+        scores.append(2 * right / max(total, 1))
+    low, high = np.quantile(scores, (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -109,8 +111,8 @@ def macro_f1_interval(confusion: Mapping[str, Mapping[str, int]]) -> tuple[float
     because two of two examples were, and leave rare classes out of many samples.
     """
     names = sorted({name for true, row in confusion.items() for name in (true, *row)})
-    place = {name: number for number, name in enumerate(names)}
-    cells = [(place[t], place[p], n) for t, row in confusion.items() for p, n in row.items()]
+    index = {name: number for number, name in enumerate(names)}
+    cells = [(index[t], index[p], n) for t, row in confusion.items() for p, n in row.items()]
     true, predicted, counts = np.array(cells).T
     size, is_wrong = len(names), true != predicted
     support = np.bincount(true, counts, size)
@@ -121,18 +123,18 @@ def macro_f1_interval(confusion: Mapping[str, Mapping[str, int]]) -> tuple[float
 
     def macro_f1(right: NDArray[Any]) -> float:
         missed = support - right
-        spread = missed * is_always_right
-        others = (spread.sum() - spread) / max(1, size - 1)
-        taken = np.bincount(predicted, share * missed[true], size) + others
-        return float((2 * right / (support + right + taken)).mean())
+        elsewhere = missed * is_always_right
+        others = (elsewhere.sum() - elsewhere) / max(1, size - 1)
+        wrongly = np.bincount(predicted, share * missed[true], size) + others
+        return float((2 * right / (support + right + wrongly)).mean())
 
     draw = np.random.default_rng(0)
-    found = [macro_f1(support * draw.beta(right + 0.5, wrong + 0.5)) for _ in range(DRAWS)]
-    low, high = np.quantile(found, (0.025, 0.975))
+    scores = [macro_f1(support * draw.beta(right + 0.5, wrong + 0.5)) for _ in range(DRAWS)]
+    low, high = np.quantile(scores, (0.025, 0.975))
     return min(float(low), macro_f1(right)), max(float(high), macro_f1(right))
 
 
-# --- chapter ---
+# --- chapters ---
 
 WORK = 1e11  # floating-point operations of an examination: seconds on a laptop
 BINS = 10
@@ -222,8 +224,8 @@ def trend(
     for number in np.unique(numbers):
         here = numbers == number
         low, high = mean_interval((scores[here] / whole).tolist())
-        place = {"x": float(values[here].mean()), "y": float(scores[here].mean())}
-        points.append(place | {"low": whole * low, "high": whole * high, "count": int(here.sum())})
+        middle = {"x": float(values[here].mean()), "y": float(scores[here].mean())}
+        points.append(middle | {"low": whole * low, "high": whole * high, "count": int(here.sum())})
     if len(points) < 2:
         return []
     data = {"x": names[0], "y": names[1], "points": points, "is_share": most is None}

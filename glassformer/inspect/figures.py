@@ -1,6 +1,9 @@
 """What pictures for slides and papers are made of: a sheet measured in inches, and on it heat maps,
-curves, bars and images. A picture depends on nothing but what it shows: equal ones have equal
-bytes.
+curves, bars and images; and the picture of how a training scales.
+
+A picture depends on nothing but what it shows, so equal pictures have equal bytes: there are no
+dates, no random names and no settings of the user's matplotlib. Text in SVG stays text, since the
+viewer may have fonts that this machine lacks.
 """
 
 import io
@@ -17,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from glassformer.errors import UsageError
 from glassformer.files import write_file
+from glassformer.inspect import Pixels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
 
-# --- labels ---
-# Tokens as labels of a picture: always one short line of visible text.
+# --- tokens as labels: one short line of visible text ---
 
 _BLANKS = {" ": "␣", "\u00a0": "␣", "\u3000": "␣", "\n": "⏎", "\r": "⏎", "\t": "⇥"}
 # Control characters, surrogates, line and paragraph separators, marks of text direction.
@@ -39,23 +42,16 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\
 def visible(token: str) -> str:
     """The token without spaces around it; if it is only spaces, symbols for them."""
     label = token.strip() or "".join(_BLANKS.get(character, "␣") for character in token) or "∅"
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], label)
+    return _UNSEEN.sub(lambda match: ascii(match[0])[1:-1], label)
 
 
-def shortened(label: str, limit: int = 24) -> str:
-    """A long label reduced to its beginning and its end."""
-    half = (limit - 1) // 2
+def label_of(token: str, limit: int = 24) -> str:
+    """The token as visible text; a long one is reduced to its beginning and its end."""
+    label, half = visible(token), (limit - 1) // 2
     return label if len(label) <= limit else f"{label[:half]}…{label[-half:]}"
 
 
-def width(label: str) -> int:
-    """Approximate width in letters: a Chinese character counts as two."""
-    return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in label)
-
-
-# --- figures ---
-
-Pixels = npt.NDArray[np.uint8]
+# --- the sheet ---
 
 INK, QUIET = "#333333", "#8a919a"
 BLUE, ORANGE = "#3182bd", "#e6550d"  # more and less, as on the page
@@ -65,9 +61,20 @@ SMALL = 128  # pixels of a side, up to which single pixels are drawn as squares
 MOST_SLANTED = 24  # columns; the names of more are upright
 # Fallbacks, if installed, for characters that the first font does not have.
 _FONTS = (
-    *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP"),
-    *("PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
-    *("WenQuanYi Zen Hei", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
+    "DejaVu Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "Noto Sans JP",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
     "Arial Unicode MS",
 )
 _STYLE: Any = {
@@ -113,15 +120,15 @@ class Sheet:
 
     def title(self, text: str, about: str, above: float = 0.12) -> None:
         """What was read, and what is shown, so many inches above the sheet."""
-        self.write(shortened(visible(text), 90), 0, -above - 0.2, 12)
+        self.write(label_of(text, 90), 0, -above - 0.2, 12)
         self.write(about, 0, -above)
 
     def scale(self, drawn: Any, name: str, high: float = 3.0, digits: int = 0) -> "Axes":
         """The colours of what was drawn, to the right of everything."""
         from matplotlib.ticker import MaxNLocator
 
-        place = self.axes(self.wide + 0.2, 0, 0.13, max(min(high, self.high), 1.2))
-        bar = self.figure.colorbar(drawn, cax=place, format=f"{{x:.{digits}%}}")
+        axes = self.axes(self.wide + 0.2, 0, 0.13, max(min(high, self.high), 1.2))
+        bar = self.figure.colorbar(drawn, cax=axes, format=f"{{x:.{digits}%}}")
         bar.locator = MaxNLocator(8, steps=[1, 2, 5, 10])  # not 2.5, which would be rounded
         bar.update_ticks()
         bar.outline.set_visible(False)
@@ -182,14 +189,14 @@ def _silence() -> Iterator[None]:
 
 def heat_map(
     axes: "Axes",
-    values: npt.ArrayLike,
+    values: ArrayLike,
     rows: Sequence[str] = (),
     columns: Sequence[str] = (),
     *,
     most: float = 1.0,
     is_masked: bool = False,
     colours: str = "Blues",
-    texts: npt.ArrayLike | None = None,
+    texts: ArrayLike | None = None,
     names_above: bool = False,
     gap: float = 1.5,
 ) -> Any:
@@ -227,9 +234,14 @@ def heat_map(
 
 def _name_cells(axis: "Axis", names: Sequence[str], cell: float, names_above: bool = False) -> None:
     """Names beside cells of this many inches: of every n-th, with a tick, if they are small."""
+
+    def width(name: str) -> int:
+        """Approximate width in letters: a Chinese character counts as two."""
+        return sum(1 + (unicodedata.east_asian_width(character) in "WF") for character in name)
+
     size = min(max(30 * cell, 7), 10)  # points
     step = ceil(1.25 * size / 72 / cell)
-    places = range(0, len(names), step)
+    shown = range(0, len(names), step)
     style: dict[str, Any] = {"fontsize": size}
     room = 72 * cell * step / size - 0.8  # in units of the font size, without a gap
     if axis is axis.axes.xaxis and any(0.55 * width(name) > room for name in names):
@@ -237,7 +249,7 @@ def _name_cells(axis: "Axis", names: Sequence[str], cell: float, names_above: bo
         style["rotation"] = 45 if is_slanted else 90
         if names_above:
             style |= {"ha": "left", "va": "center", "rotation_mode": "anchor"}
-    axis.set_ticks([place + 0.5 for place in places], [names[place] for place in places], **style)
+    axis.set_ticks([number + 0.5 for number in shown], [names[number] for number in shown], **style)
     if step > 1:
         axis.set_tick_params(length=2, color=INK)
 
@@ -288,7 +300,7 @@ def curves(
         lowest = max(end_of(line), lowest + 0.075)
         place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         style = {"fontsize": 8, "va": "center", "color": line.colour}
-        axes.annotate(shortened(visible(line.name), 16), (1, lowest), (4, 0), **place, **style)
+        axes.annotate(label_of(line.name, 16), (1, lowest), (4, 0), **place, **style)
 
 
 def bars(axes: "Axes", values: Sequence[float], names: Sequence[str] = ()) -> None:
@@ -297,8 +309,7 @@ def bars(axes: "Axes", values: Sequence[float], names: Sequence[str] = ()) -> No
     axes.barh(range(len(values)), values, color=colours, height=0.72)
     axes.set_ylim(len(values) - 0.5, -0.5)
     axes.set_xticks([])
-    shown = names or [""] * len(values)
-    axes.set_yticks(range(len(values)), shown, fontsize=9)
+    axes.set_yticks(range(len(values)), names or [""] * len(values), fontsize=9)
 
 
 # --- images ---
@@ -315,7 +326,7 @@ def image_strip(
     num_rows, columns = ceil(len(images) / per_row), min(len(images), per_row)
     right, below = wide + gap[0], high + gap[1]
     sheet = Sheet(columns * right - gap[0], num_rows * below - gap[1])
-    places = []
+    all_axes = []
     for number, image in enumerate(images):
         row, column = divmod(number, per_row)
         axes = sheet.axes(column * right, row * below, wide, high)
@@ -325,12 +336,12 @@ def image_strip(
         axes.set_xticks([])
         axes.set_yticks([])
         axes.spines[:].set(visible=True, color=QUIET, linewidth=0.6)  # a white image has an edge
-        places.append(axes)
-    return sheet, places
+        all_axes.append(axes)
+    return sheet, all_axes
 
 
 def name_image(axes: "Axes", name: str, size: float = 9, most: int = 32) -> None:
-    axes.set_title(shortened(visible(name), most), fontsize=size)
+    axes.set_title(label_of(name, most), fontsize=size)
 
 
 def coloured(pixels: Pixels) -> Pixels:
@@ -349,8 +360,7 @@ def glowing() -> "Colormap":
     return ListedColormap(heat)
 
 
-# --- scaling picture ---
-# How a training scales, as a picture: time and efficiency over the number of devices.
+# --- how a training scales: time and efficiency over the number of devices ---
 
 HOUR = 3600.0
 SCALING_ENDINGS = (".png", ".svg")

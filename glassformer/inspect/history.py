@@ -1,127 +1,121 @@
-"""How a model learned, on one page: the same input through the snapshots of its training.
+"""How a model learned: the same input through the snapshots of its training, as a chapter of the
+story, as a page of its own, and as a picture.
 
-`history_data` is what the chapter draws from, in the story and on a page of its own.
+    OverTime → history_data → the chapter, in the story or alone
+             → history_picture: loss and prediction; the text; the head that changed most
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from glassformer import __version__
 from glassformer.errors import UsageError
-from glassformer.inspect import Array
-from glassformer.inspect.figures import (
-    COLOURS,
-    INK,
-    Curve,
-    Sheet,
-    curves,
-    heat_map,
-    shortened,
-    visible,
-)
+from glassformer.inspect import Array, Doubles
+from glassformer.inspect.figures import COLOURS, INK, Curve, Sheet, curves, heat_map, label_of
 from glassformer.inspect.over_time import OverTime
 from glassformer.inspect.page import SHARED, assembled, part
 from glassformer.inspect.story_data import packed
 
-# --- history ---
+# --- the page ---
 
 STYLES = ("page.css", "report.css", "story/story.css", "story/history.css")
 SCRIPTS = (
-    *(*SHARED, "live/weights.js"),
-    *("story/tokens.js", "story/embeddings.js", "story/time_charts.js", "story/past_heads.js"),
-    *("story/history.js", "story/history_page.js"),
+    *SHARED,
+    "live/weights.js",
+    "story/tokens.js",
+    "story/embeddings.js",
+    "story/time_charts.js",
+    "story/past_heads.js",
+    "story/history.js",
+    "story/history_page.js",
 )
 SHOWN_OPTIONS = 8  # of each prediction
 MOST_PIXELS = 64  # of a side of a map: of a longer text, some tokens share one
 MOST_BYTES = 40_000_000  # of the maps of a page
 
 
-def page(found: OverTime) -> str:
+def page(history: OverTime) -> str:
     """One HTML page. Equal histories give equal bytes."""
-    subject = found.subject
+    subject = history.subject
     data = {
         "model": subject.model,
         "version": __version__,
         "text": subject.text,
-        "notes": list(found.notes),
+        "notes": list(history.notes),
         "predicts": subject.predicts,
         "separator": subject.separator,
         "streams": [
-            {"name": each.name, "tokens": each.tokens, "ids": each.ids} for each in subject.streams
+            {"name": stream.name, "tokens": stream.tokens, "ids": stream.ids}
+            for stream in subject.streams
         ],
-        "history": history_data(found),
+        "history": history_data(history),
     }
     body = part("story/history.html")
     return assembled("While it learned", body, STYLES, SCRIPTS, data)
 
 
-def history_data(found: OverTime) -> dict[str, Any]:
+def history_data(history: OverTime) -> dict[str, Any]:
     """What the chapter shows."""
-    subject, moments = found.subject, found.moments
-    source = next((each for each in subject.streams if each.name == _memory(found)), None)
+    subject, moments = history.subject, history.moments
+    memory = subject.streams[-1].memory
+    source = next((stream for stream in subject.streams if stream.name == memory), None)
     return {
         "text": subject.text,
-        "tokens": found.tokens,
+        "tokens": history.tokens,
         "source": None if source is None else source.tokens,
         "predicts": subject.predicts,
         "separator": subject.separator,
-        "focus": found.focus,
-        "steps": found.steps,
+        "focus": history.focus,
+        "steps": history.steps,
         "options": [
             [
-                [[one.token, one.probability] for one in each.options[:SHOWN_OPTIONS]]
+                [[option.token, option.probability] for option in each.options[:SHOWN_OPTIONS]]
                 for each in moment.predictions
             ]
             for moment in moments
         ],
-        "followed": {"names": found.followed, "shares": [each.followed for each in moments]},
+        "followed": {"names": history.followed, "shares": [each.followed for each in moments]},
         "actual": [each.actual for each in moments[-1].predictions] if moments else [],
         "logprobs": [[each.logprob for each in moment.predictions] for moment in moments],
-        "written": [each.written for each in moments],
-        "maps": _maps(found),
-        "patterns": _patterns(found),
-        "metrics": found.record.metrics,
-        "samples": [[step, text] for step, text in found.record.samples],
+        "written": [moment.written for moment in moments],
+        "maps": _maps(history),
+        "patterns": _patterns(history),
+        "metrics": history.record.metrics,
+        "samples": [[step, text] for step, text in history.record.samples],
     }
 
 
-def _memory(found: OverTime) -> str | None:
-    return found.subject.streams[-1].memory
-
-
-def _maps(found: OverTime) -> dict[str, Any]:
+def _maps(history: OverTime) -> dict[str, Any]:
     """The attention of every head at every step, by what is attended to: "own" tokens, or those
     of the "source"."""
     kinds = {
-        "own": [each.attention for each in found.moments],
-        "source": [each.cross_attention for each in found.moments],
+        "own": [moment.attention for moment in history.moments],
+        "source": [moment.cross_attention for moment in history.moments],
     }
     maps = {}
-    for name, weights in kinds.items():
-        kept = [_pooled(each) for each in weights if each is not None]
-        if kept:
-            _check_size(kept)
-            number = range(kept[0].shape[0]), range(kept[0].shape[1])
-            maps[name] = {
-                "layers": found.layers or list(number[0]),
-                "heads": found.heads or list(number[1]),
-                "opens": _most_changed(kept),
-                # How many of them a causal mask concerns.
-                "tokens": len(found.tokens) if name == "own" and found.is_causal else None,
-                "weights": packed(np.stack(kept)),  # (S, L, H, T, T) or (S, L, H, T, source)
-            }
+    for name, of_moments in kinds.items():
+        pooled = [_pooled(weights) for weights in of_moments if weights is not None]
+        if not pooled:
+            continue
+        size = sum(weights.nbytes for weights in pooled) // 2  # as float16
+        if size > MOST_BYTES:
+            raise UsageError(
+                f"the attention of all heads at all steps would take {size / 1e6:,.0f} MB of a "
+                "page. Choose a layer with --layer 0."
+            )
+        num_layers, num_heads = pooled[0].shape[:2]
+        maps[name] = {
+            "layers": history.layers or list(range(num_layers)),
+            "heads": history.heads or list(range(num_heads)),
+            "opens": list(_most_changed(pooled)),
+            # How many of them a causal mask concerns.
+            "tokens": len(history.tokens) if name == "own" and history.is_causal else None,
+            "weights": packed(np.stack(pooled)),  # (S, L, H, T, T) or (S, L, H, T, source)
+        }
     return maps
-
-
-def _check_size(maps: list[Array]) -> None:
-    size = sum(each.nbytes for each in maps) // 2  # as float16
-    if size > MOST_BYTES:
-        raise UsageError(
-            f"the attention of all heads at all steps would take {size / 1e6:,.0f} MB of a page. "
-            "Choose a layer with --layer 0."
-        )
 
 
 def _pooled(weights: Array) -> Array:
@@ -137,28 +131,28 @@ def _pooled(weights: Array) -> Array:
     return weights
 
 
-def _most_changed(maps: list[Array]) -> list[int]:
-    """The places of the layer and the head that differ most between the first step and the last."""
+def _most_changed(maps: Sequence[Array]) -> tuple[int, int]:
+    """The layer and the head that differ most between the first step and the last, as positions in
+    the maps."""
     change = np.abs(maps[-1] - maps[0]).sum((-2, -1))  # (L, H)
-    return [int(place) for place in np.unravel_index(int(change.argmax()), change.shape)]
+    layer, head = np.unravel_index(int(change.argmax()), change.shape)
+    return int(layer), int(head)
 
 
-def _patterns(found: OverTime) -> list[dict[str, Any]]:
-    if not found.moments:
+def _patterns(history: OverTime) -> list[dict[str, Any]]:
+    if not history.moments:
         return []
     return [
         {
             "name": pattern.name,
             "evenly": pattern.evenly,
-            "shares": [moment.patterns[number].shares.tolist() for moment in found.moments],
+            "shares": [moment.patterns[number].shares.tolist() for moment in history.moments],
         }
-        for number, pattern in enumerate(found.moments[-1].patterns)
+        for number, pattern in enumerate(history.moments[-1].patterns)
     ]
 
 
-# --- history picture ---
-# How a model learned, as one picture: its loss, a prediction, the text, and the head that changed
-# most, over the steps of the training.
+# --- the picture ---
 
 WIDE = 11.0  # inches
 MOST_TOKENS = 48  # columns of the text
@@ -169,7 +163,7 @@ def history_picture(history: OverTime) -> Sheet:
     """Rows: loss and prediction; the text; one head at every step."""
     last = history.moments[-1]
     columns = [n for n, prediction in enumerate(last.predictions) if prediction.logprob is not None]
-    names = [shortened(visible(str(last.predictions[n].actual)), 10) for n in columns[:MOST_TOKENS]]
+    names = [label_of(str(last.predictions[n].actual), 10) for n in columns[:MOST_TOKENS]]
     # Names of columns that would touch each other stand upright.
     names_high = 0.45 if max(map(len, names), default=0) * len(names) > 100 else 0.0
     text_high = 0.19 * len(history.moments) if names else 0.0
@@ -202,7 +196,7 @@ def history_picture(history: OverTime) -> Sheet:
     return sheet
 
 
-def _places(history: OverTime, steps: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _places(history: OverTime, steps: ArrayLike) -> Doubles:
     """Steps on an axis that begins with 0 and is logarithmic from the first snapshot on."""
     unit = next((step for step in history.steps if step), 1)
     return np.log1p(np.asarray(steps, dtype=np.float64) / unit)
@@ -225,10 +219,10 @@ def _draw_loss(sheet: Sheet, history: OverTime, left: float, wide: float) -> Non
     names = {"val_loss": "validation", "train_loss": "training"}
     for number, (column, name) in enumerate(names.items()):
         values = np.array(metrics.get(column, []), dtype=np.float64)  # None is nan
-        is_known = np.isfinite(values)
-        if is_known.any():
+        is_there = np.isfinite(values)
+        if is_there.any():
             style: dict[str, Any] = {"linewidth": 1.6 - 0.6 * number}
-            x, y = steps[is_known].tolist(), values[is_known].tolist()
+            x, y = steps[is_there].tolist(), values[is_there].tolist()
             lines.append(Curve(x, y, name, COLOURS[number], style))
     of_text = [moment.loss for moment in history.moments if moment.loss is not None]
     if of_text:
@@ -252,7 +246,7 @@ def _draw_prediction(sheet: Sheet, history: OverTime, left: float, wide: float) 
         )
     ]
     where = {"next": "after", "same": "at"}.get(history.subject.predicts)
-    token = shortened(visible(history.tokens[at]), 20) if where else ""
+    token = label_of(history.tokens[at], 20) if where else ""
     axes = sheet.axes(left, 0, wide, CURVES)
     axes.set_xlim(0, x[-1] or 1.0)
     axes.set_ylim(0, max(0.05, 1.05 * float(shares.max())))
@@ -264,20 +258,20 @@ def _draw_prediction(sheet: Sheet, history: OverTime, left: float, wide: float) 
 def _draw_head(sheet: Sheet, history: OverTime, top: float, side: float) -> None:
     """The head that changed most, at every step; of a translator, its view of the source."""
     is_source = history.moments[-1].cross_attention is not None
-    maps = [one.cross_attention if is_source else one.attention for one in history.moments]
-    weights = np.stack([values for values in maps if values is not None])  # (S, L, H, T, T)
-    change = np.abs(weights[-1] - weights[0]).sum((-2, -1))  # (L, H)
-    layer, head = np.unravel_index(int(change.argmax()), change.shape)
+    maps = [each.cross_attention if is_source else each.attention for each in history.moments]
+    weights = [values for values in maps if values is not None]  # (L, H, T, T) of each step
+    layer, head = _most_changed(weights)
     is_masked = history.is_causal and not is_source
     for number, step in enumerate(history.steps):
         axes = sheet.axes(number * (side + 0.08), top, side, side)
-        heat_map(axes, weights[number, layer, head], is_masked=is_masked, gap=0)
+        heat_map(axes, weights[number][layer, head], is_masked=is_masked, gap=0)
         axes.set_xlabel(f"{step:,}")
         axes.spines[:].set(visible=True, color="#d5dae0")
-    names = history.layers or [*range(change.shape[0])], history.heads or [*range(change.shape[1])]
+    name = history.layers[layer] if history.layers else layer
+    name_of_head = history.heads[head] if history.heads else head
     looks = "the source" if is_source else "the text"
     title = (
-        f"attention to {looks} of layer {names[0][layer]}, head {names[1][head]}, by step "
+        f"attention to {looks} of layer {name}, head {name_of_head}, by step "
         f"(rows look, columns are looked at{'; grey: masked' if is_masked else ''})"
     )
     sheet.write(title, 0, top - 0.1)

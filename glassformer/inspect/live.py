@@ -1,7 +1,15 @@
 """A model that a page can carry and run: its weights, its tokenizers, and how it is connected.
 
-`static/live/` reads this. A few of Python's own logits go with it, so that the page can check, when
-it is opened, how far its numbers are from these.
+    numbers → planes of bytes → gzip → base64           weights as text in the page
+
+    float32   exact
+    float16   half the size; logits of trained models change by 0.002 to 0.004
+    int16     the same size; each row of a matrix has its own scale; 0.0002
+    int8      a quarter of the size, in the same way; 0.04 to 0.08
+
+`static/live/` reads this and knows no kind of model: a model describes how its parts are connected
+(`wiring`), a preprocessing how a text becomes ids (`text_inputs`). A few of Python's own logits go
+with it, so that the page can check, when it is opened, how far its numbers are from these.
 """
 
 import base64
@@ -27,19 +35,10 @@ from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.portable import portable
 from glassformer.wording import an, readable_size
 
-# --- packed weights ---
-# Weights as text in a page: numbers → planes of bytes → gzip → base64.
-#
-#     float32   exact
-#     float16   half the size; logits of trained models change by 0.002 to 0.004
-#     int16     the same size; each row of a matrix has its own scale; 0.0002
-#     int8      a quarter of the size, in the same way; 0.04 to 0.08
-#
-# A float16 has eleven significant bits, an int16 fifteen: with a scale for each row it is the
-# better
-# use of two bytes. The bytes of a number are split into planes, all low bytes first: the high
-# bytes
-# are alike and compress well. `static/live/weights.js` is the way back.
+# --- weights as text ---
+# A float16 has eleven significant bits, an int16 fifteen: with a scale for each row, it is the
+# better use of two bytes. The bytes of a number are split into planes, all low bytes first: the
+# high bytes are alike and compress well. `static/live/weights.js` is the way back.
 
 PackedType = Literal["float32", "float16", "int16", "int8"]
 
@@ -79,12 +78,7 @@ def packed_weights(
 
 def least_size(model: nn.Module, dtype: PackedType) -> int:
     """Characters of text that trained weights take at the very least."""
-    return int(_LEAST[dtype] * sum(each.numel() for each in model.parameters()))
-
-
-def packed_size(packed: Mapping[str, Any]) -> int:
-    """Characters of text."""
-    return sum(len(part["data"]) for part in packed["parts"])
+    return int(_LEAST[dtype] * sum(parameter.numel() for parameter in model.parameters()))
 
 
 def _rounded_rows(values: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,14 +100,17 @@ def _packed(kind: str, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-# --- live ---
+# --- the model for a page ---
 
-LIVE_SCRIPTS = tuple(
-    f"live/{name}.js"
-    for name in (
-        *("tensors", "attention", "block", "model", "weights", "tokenizer", "stamp"),
-        "decoding",
-    )
+LIVE_SCRIPTS = (
+    "live/tensors.js",
+    "live/attention.js",
+    "live/block.js",
+    "live/model.js",
+    "live/weights.js",
+    "live/tokenizer.js",
+    "live/stamp.js",
+    "live/decoding.js",
 )
 CHECKED_TOKENS, CHECKED_LOGITS = 12, 20_000  # of the check; at least one position
 
@@ -159,14 +156,13 @@ def live_or_error(
         "read_out": _read_out(model, wiring),
         "pooling": wiring.pooling,
         "labels": _labels(model),
-        "tokenizers": {name: portable(each) for name, each in preprocessing.tokenizers.items()},
+        "tokenizers": {
+            name: portable(tokenizer) for name, tokenizer in preprocessing.tokenizers.items()
+        },
         "weights": weights,
         "check": _check(model, wiring),
         "longest_target": _longest_target(model, preprocessing),
     }
-
-
-# --- weights ---
 
 
 def _fitting_weights(
@@ -176,17 +172,18 @@ def _fitting_weights(
         raise GlassformerError(
             "the model cannot run in a page: it has 8-bit weights. Use the original model."
         )
-    if not all(each.isfinite().all() for each in model.parameters()):
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
         raise GlassformerError("the model cannot run in a page: a weight is not a finite number.")
     exact = _frequencies(model, wiring)
-    exact |= {name: each for name, each in model.named_buffers() if name == f"{wiring.pooling}.idf"}
+    idf = f"{wiring.pooling}.idf"
+    exact |= {name: buffer for name, buffer in model.named_buffers() if name == idf}
     kinds: tuple[PackedType, ...] = ("int16", "int8") if dtype is None else (dtype,)
     size = 0
     for kind in kinds:
         size = least_size(model, kind)
         if size <= limit:  # otherwise it need not be tried, which takes long for a large model
             weights = packed_weights(model, kind, exact)
-            size = packed_size(weights)
+            size = sum(len(part["data"]) for part in weights["parts"])  # characters
             if size <= limit:
                 return weights
     raise GlassformerError(
@@ -197,14 +194,14 @@ def _fitting_weights(
 
 def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
     """Angles per position, which are computed from the config, as Python computes them."""
-    found = {}
+    angles = {}
     width = cast(StackConfig, model.config).d_model
     for stream in wiring.streams:
         positions = cast(Positions, model.get_submodule(stream.positions))
         frequencies = positions.frequencies(width)
         if frequencies is not None:
-            found[f"{stream.positions}.frequencies"] = frequencies
-    return found
+            angles[f"{stream.positions}.frequencies"] = frequencies
+    return angles
 
 
 # --- how it is connected ---
@@ -212,18 +209,15 @@ def _frequencies(model: nn.Module, wiring: Wiring) -> dict[str, Tensor]:
 
 def _read_out(model: nn.Module, wiring: Wiring) -> list[tuple[str, str]]:
     """The kind and name of each module; those that do nothing are left out."""
-    found = []
+    kinds = {nn.Linear: "linear", nn.LayerNorm: "norm", nn.RMSNorm: "norm", nn.GELU: "gelu"}
+    steps = []
     for name in wiring.read_out:
         if name.startswith(":"):
-            found.append((name[1:], name))
+            steps.append((name[1:], name))
         elif not isinstance(module := model.get_submodule(name), nn.Identity):
-            found.append((_kind(module), name))
-    return found
-
-
-def _kind(module: nn.Module) -> str:
-    kinds = {nn.Linear: "linear", nn.LayerNorm: "norm", nn.RMSNorm: "norm", nn.GELU: "gelu"}
-    return next(kind for each, kind in kinds.items() if isinstance(module, each))
+            kind = next(kind for type_, kind in kinds.items() if isinstance(module, type_))
+            steps.append((kind, name))
+    return steps
 
 
 def _labels(model: nn.Module) -> dict[str, Any] | None:
@@ -264,7 +258,7 @@ def _check(model: nn.Module, wiring: Wiring) -> dict[str, Any]:
     inputs = []
     for stream in wiring.streams:
         table = cast(nn.Embedding, model.get_submodule(stream.embedding))
-        edges = [place * table.num_embeddings // length for place in range(length + 1)]
+        edges = [number * table.num_embeddings // length for number in range(length + 1)]
         inputs.append([(first + last) // 2 for first, last in pairwise(edges)])
     device = next(model.parameters()).device
     was_training = model.training

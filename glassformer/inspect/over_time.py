@@ -2,6 +2,10 @@
 of which there is a snapshot, beside the curves and samples of the run.
 
     snapshot of step 0, 1, 2, 5 …  →  Inspection  →  Moment
+
+Snapshots are weights only, since a run keeps just two of its checkpoints, which are several times
+as large. `Subject.again` makes the same input for the model of a snapshot, so that the views know
+nothing about time.
 """
 
 import math
@@ -16,7 +20,7 @@ from glassformer.inspect.inspection import Inspection, Prediction, Subject
 from glassformer.tables import aligned, html_notes, html_table
 from glassformer.wording import counted, percent, shortened
 
-FOLLOWED = 5  # of the tokens or labels that are likeliest at the end, at each position
+FOLLOWED = 5  # tokens or labels that are likeliest at the end, at each position
 MOST_BYTES = 1_000_000_000  # of all attention weights
 
 
@@ -49,8 +53,24 @@ class Moment:
     @property
     def loss(self) -> float | None:
         """Mean negative log-probability of the tokens that are there."""
-        known = [each.logprob for each in self.predictions if each.logprob is not None]
-        return -math.fsum(known) / len(known) if known else None
+        logprobs = [each.logprob for each in self.predictions if each.logprob is not None]
+        return -math.fsum(logprobs) / len(logprobs) if logprobs else None
+
+    def as_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "step": self.step,
+            "predictions": [asdict(prediction) for prediction in self.predictions],
+            "followed": self.followed,
+            "loss": self.loss,
+        }
+        if self.written is not None:
+            data["written"] = self.written
+        if self.attention is not None:
+            data["attention"] = self.attention.tolist()
+            data["patterns"] = {rule.name: rule.shares.tolist() for rule in self.patterns}
+        if self.cross_attention is not None:
+            data["cross_attention"] = self.cross_attention.tolist()
+        return data
 
 
 class OverTime:
@@ -70,13 +90,13 @@ class OverTime:
         self.heads: list[int] = []
         self.is_causal = False
         self._ids: list[list[int]] = []
-        found: list[Moment] = []
+        moments: list[Moment] = []
         for step, seen in inspections:
-            if not found:
+            if not moments:
                 self._begin(seen)
-            found.append(self._moment(step, seen))
-            self._check_size(found)
-        self.moments = found[::-1]
+            moments.append(self._moment(step, seen))
+            self._check_size(moments)
+        self.moments = moments[::-1]
 
     def _begin(self, last: Inspection) -> None:
         """What is the same for all snapshots follows from the last one."""
@@ -97,7 +117,7 @@ class OverTime:
         return Moment(
             step=step,
             predictions=seen.predictions,
-            followed=[p[place, ids].tolist() for place, ids in enumerate(self._ids)],
+            followed=[p[row, ids].tolist() for row, ids in enumerate(self._ids)],
             attention=attention,
             cross_attention=seen.cross_attention,
             patterns=[] if attention is None else head_patterns(attention, ids, self.is_causal),
@@ -106,10 +126,10 @@ class OverTime:
 
     def _check_size(self, moments: Sequence[Moment]) -> None:
         size = sum(
-            each.nbytes
-            for one in moments
-            for each in (one.attention, one.cross_attention)
-            if each is not None
+            weights.nbytes
+            for moment in moments
+            for weights in (moment.attention, moment.cross_attention)
+            if weights is not None
         )
         if size > MOST_BYTES:
             raise UsageError(
@@ -121,7 +141,7 @@ class OverTime:
 
     @property
     def steps(self) -> list[int]:
-        return [each.step for each in self.moments]
+        return [moment.step for moment in self.moments]
 
     @property
     def tokens(self) -> list[str]:
@@ -147,15 +167,15 @@ class OverTime:
     def as_json(self) -> dict[str, Any]:
         """Every number behind the pictures, unrounded."""
         subject = self.subject
-        found = subject.as_json() | {"steps": self.steps, "followed": self.followed}
+        data = subject.as_json() | {"steps": self.steps, "followed": self.followed}
         if self.layers:
-            found |= {"layers": self.layers, "heads": self.heads}
+            data |= {"layers": self.layers, "heads": self.heads}
         for stream in subject.streams[:-1]:
-            found[f"{stream.name}_tokens"] = stream.tokens
-        found["moments"] = [_moment_json(each) for each in self.moments]
-        found["metrics"] = self.record.metrics
-        found["samples"] = [{"step": step, "text": text} for step, text in self.record.samples]
-        return found
+            data[f"{stream.name}_tokens"] = stream.tokens
+        data["moments"] = [moment.as_json() for moment in self.moments]
+        data["metrics"] = self.record.metrics
+        data["samples"] = [{"step": step, "text": text} for step, text in self.record.samples]
+        return data
 
     def text(self) -> str:
         """For people: what was predicted at each step."""
@@ -165,7 +185,7 @@ class OverTime:
         parts = [repr(shortened(self.subject.text, 60)), counted(len(self.moments), "moment")]
         if self.moments:
             parts.append(f"steps {self.steps[0]:,} to {self.steps[-1]:,}")
-        notes = (f"\nnote: {each}" for each in self.notes)
+        notes = (f"\nnote: {note}" for note in self.notes)
         return f"OverTime({self.subject.model}: {', '.join(parts)}){''.join(notes)}"
 
     def _repr_html_(self) -> str:
@@ -173,43 +193,19 @@ class OverTime:
         return f"{html_notes(self.notes)}{html_table(*self._table())}"
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        names = ["step", self._place()]
+        where = {"next": "after", "same": "at"}.get(self.subject.predicts)
+        names = ["step", f"{where} {self.tokens[self.focus]!r}" if where else "the whole text"]
         rows = []
-        for each in self.moments:
-            best = each.predictions[self.focus].options[:3]
-            rows.append(
-                [
-                    f"{each.step:,}",
-                    ", ".join(f"{one.token!r} {percent(one.probability)}" for one in best),
-                ]
-            )
+        for moment in self.moments:
+            best = moment.predictions[self.focus].options[:3]
+            options = (f"{option.token!r} {percent(option.probability)}" for option in best)
+            rows.append([f"{moment.step:,}", ", ".join(options)])
         if self.moments[0].loss is not None:
             names.append("mean loss of the text")
-            for row, each in zip(rows, self.moments, strict=True):
-                row.append(f"{each.loss:.3f}")
+            for row, moment in zip(rows, self.moments, strict=True):
+                row.append(f"{moment.loss:.3f}")
         if self.moments[0].written is not None:
             names.append("writes")
-            for row, each in zip(rows, self.moments, strict=True):
-                row.append(repr(each.written))
+            for row, moment in zip(rows, self.moments, strict=True):
+                row.append(repr(moment.written))
         return names, rows
-
-    def _place(self) -> str:
-        place = {"next": "after", "same": "at"}.get(self.subject.predicts)
-        return f"{place} {self.tokens[self.focus]!r}" if place else "the whole text"
-
-
-def _moment_json(moment: Moment) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "step": moment.step,
-        "predictions": [asdict(each) for each in moment.predictions],
-        "followed": moment.followed,
-        "loss": moment.loss,
-    }
-    if moment.written is not None:
-        found["written"] = moment.written
-    if moment.attention is not None:
-        found["attention"] = moment.attention.tolist()
-        found["patterns"] = {each.name: each.shares.tolist() for each in moment.patterns}
-    if moment.cross_attention is not None:
-        found["cross_attention"] = moment.cross_attention.tolist()
-    return found

@@ -1,4 +1,11 @@
-"""One self-contained HTML page from the parts in `static/`: it loads nothing from the network."""
+"""A self-contained HTML page from the parts in `static/`, and the page about a corpus.
+
+    page.html + body + styles + scripts + data → one file
+
+It loads nothing from the network. The data is embedded as ASCII JSON without "<", scripts insert
+all text by `textContent`, and a content security policy forbids the rest: so no token can become
+markup.
+"""
 
 import json
 import math
@@ -7,14 +14,20 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-# --- page ---
-
 DIGITS = 6  # of a number on a page: more than a picture can show
 
-SHARED = (  # scripts of every page on what a model does with an input
-    *("elements.js", "scales.js"),
-    *("story/arrays.js", "story/state.js", "story/keyboard.js", "story/sources.js"),
-    *("story/figures.js", "story/saving.js", "story/prose.js", "story/matrix.js"),
+# Scripts of every page on what a model does with an input. All scripts of a page form one module.
+SHARED = (
+    "elements.js",
+    "scales.js",
+    "story/arrays.js",
+    "story/state.js",
+    "story/keyboard.js",
+    "story/sources.js",
+    "story/figures.js",
+    "story/saving.js",
+    "story/prose.js",
+    "story/matrix.js",
 )
 
 
@@ -35,10 +48,10 @@ def assembled(
         "<!-- body -->": body.rstrip("\n"),
         "/* styles */": "\n".join(map(part, styles)),
         "/* scripts */": "\n".join(map(part, scripts)),
-        "/* data */": embedded(data),  # last: it is not searched for places
+        "/* data */": embedded(data),  # last: it is not searched for placeholders
     }
-    for place, content in parts.items():
-        text = text.replace(place, content, 1)
+    for placeholder, content in parts.items():
+        text = text.replace(placeholder, content, 1)
     return text
 
 
@@ -64,19 +77,13 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
+        return [_rounded(item) for item in value]
     return value
 
 
-# --- corpus page ---
-# The page about a corpus: what became of its pages, step by step.
-
-STYLES = ("page.css", "report.css", "corpus.css")
-SCRIPTS = ("elements.js", "corpus.js")
-
-
-def page(values: dict[str, Any]) -> str:
-    """One HTML page. Equal values give equal bytes."""
-    return assembled("Corpus", "", STYLES, SCRIPTS, values)
+def corpus_page(values: dict[str, Any]) -> str:
+    """What became of the pages of a corpus, step by step. Equal values give equal bytes."""
+    styles = ("page.css", "report.css", "corpus.css")
+    return assembled("Corpus", "", styles, ("elements.js", "corpus.js"), values)

@@ -1,7 +1,10 @@
 """The story of a text or an image inside a model, as one page that works offline.
 
+    Inspection → story_data → page
+
 The page draws from plain data: tokens, and for every layer the queries, keys and values, from which
-it computes the attention of a head when the reader looks at it. Large arrays are binary.
+it computes the attention of a head when the reader looks at it. Large arrays are binary. A chapter
+is one script in `static/story/`, which adds an entry to `chapters`; its data is in `story_data`.
 """
 
 from collections.abc import Callable, Collection
@@ -34,8 +37,11 @@ from glassformer.nn.blocks import Block
 from glassformer.wording import an
 
 STYLES = (
-    *("page.css", "report.css", "story/story.css"),
-    *("story/opinions.css", "story/history.css"),
+    "page.css",
+    "report.css",
+    "story/story.css",
+    "story/opinions.css",
+    "story/history.css",
 )
 CHAPTERS = (
     "tokens",
@@ -51,14 +57,19 @@ CHAPTERS = (
 )
 PICTURES = ("picture", "patches", "picture_words", "picture_embeddings", "picture_attention")
 SCRIPTS = (
-    *(*SHARED, "heat_colours.js"),
+    *SHARED,
+    "heat_colours.js",
     *(f"story/{name}.js" for name in PICTURES),
     "story/contexts.js",
     *(f"story/{name}.js" for name in CHAPTERS),
-    *("story/picture_layers.js", "story/labels.js"),
-    *("story/time_charts.js", "story/past_heads.js"),  # parts of the last chapter
+    "story/picture_layers.js",
+    "story/labels.js",
+    "story/time_charts.js",  # this and the next: parts of the last chapter
+    "story/past_heads.js",
     *LIVE_SCRIPTS,
-    *("story/live_scene.js", "story/operations.js", "story/story.js"),
+    "story/live_scene.js",
+    "story/operations.js",
+    "story/story.js",
 )
 MOST_BYTES = 40_000_000  # of the arrays of a page
 MOST_LIVE = 16_000_000  # bytes of the weights that a page carries
@@ -75,9 +86,12 @@ def page(
     title = f"The story of {an(seen.subject.input_name)}"
     data = story_data(seen)
     if chapter is not None:
-        places = {"chapter": chapter, "layer": layer, "head": head}
-        data["address"] = {name: place for name, place in places.items() if place is not None}
+        address = {"chapter": chapter, "layer": layer, "head": head}
+        data["address"] = {name: value for name, value in address.items() if value is not None}
     return assembled(title, part("story/story.html"), STYLES, SCRIPTS, data)
+
+
+# --- what takes long ---
 
 
 def beams_of(seen: Inspection) -> dict[str, Any]:
@@ -86,18 +100,18 @@ def beams_of(seen: Inspection) -> dict[str, Any]:
 
 def effects_of_heads(seen: Inspection) -> dict[str, Any]:
     """What the predictions lose without each head; nothing of a model with very many."""
-    found: dict[str, Any] = {"effects": None, "more_effects": None}
+    effects: dict[str, Any] = {"effects": None, "more_effects": None}
     groups = seen.head_groups
     in_windows = sum(len(layer.heads) for layer in seen.windows())
-    num_heads = sum(each.num_heads for layers in groups.values() for each in layers) or in_windows
+    num_heads = sum(layer.num_heads for group in groups.values() for layer in group) or in_windows
     if num_heads > MOST_SWITCHED:
-        return found
+        return effects
     if seen.has_layers:
         others = [name for name in groups if name != seen.stream.name]
-        found["more_effects"] = {name: effects_of(seen, num_heads, name) for name in others}
+        effects["more_effects"] = {name: effects_of(seen, num_heads, name) for name in others}
     if seen.has_layers or in_windows:
-        found["effects"] = effects_of(seen, num_heads)
-    return found
+        effects["effects"] = effects_of(seen, num_heads)
+    return effects
 
 
 def history_of(seen: Inspection) -> dict[str, Any]:
@@ -114,10 +128,13 @@ SLOW: dict[str, Callable[[Inspection], dict[str, Any]]] = {
 """Parts of a story for which the model runs many times, or the models of its snapshots."""
 
 
+# --- the data of the page ---
+
+
 def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any]:
     """What the page shows; `without` names slow parts, and "live", the model itself."""
     subject = seen.subject
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "model": subject.model,
         "version": __version__,
         "text": subject.title or subject.text,
@@ -126,7 +143,7 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "predicts": subject.predicts,
         "separator": subject.separator,
         "streams": [_stream(seen, stream) for stream in subject.streams],
-        "predictions": [asdict(each) for each in seen.predictions],
+        "predictions": [asdict(prediction) for prediction in seen.predictions],
         "distributions": _distributions(seen),
         "totals": _totals(seen),
         "embeddings": embeddings_of(subject),
@@ -141,35 +158,35 @@ def story_data(seen: Inspection, without: Collection[str] = ()) -> dict[str, Any
         "contexts": None if seen.contexts is None else _contexts(seen.contexts),
     }
     if subject.module is not None and "live" not in without:
-        found["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
+        data["live"] = live(subject.module, subject.preprocessing, MOST_LIVE)
     if seen.has_layers:
-        found["path"] = _path(seen.hidden)
+        data["path"] = _path(seen.hidden)
         if subject.read_out is not None:
-            found |= {"lens": _lens(seen), "lens_totals": seen.lens_totals.tolist()}
-    later = dict.fromkeys(("beams", "effects", "more_effects", "attribution", "history"))
+            data |= {"lens": _lens(seen), "lens_totals": seen.lens_totals.tolist()}
+    slow = dict.fromkeys(("beams", "effects", "more_effects", "attribution", "history"))
     why = subject.no_history
     for name in [name for name in SLOW if name not in without]:
         try:
-            later |= SLOW[name](seen)
+            slow |= SLOW[name](seen)
         except GlassformerError as error:  # of a history that is too large for a page
             if name != "history":
                 raise
             why = str(error).removesuffix(".")
     if why:
-        found["notes"].append(f"the chapter “While it learned” is left out: {why}")
-    return found | later
+        data["notes"].append(f"the chapter “While it learned” is left out: {why}")
+    return data | slow
 
 
 def _lens(seen: Inspection) -> list[list[list[list[Any]]]]:
     options = len(seen.predictions[0].options) if seen.subject.predicts == "whole" else 5
     return [
-        [[[each.token, each.probability] for each in place[:options]] for place in layer]
+        [[[likely.token, likely.probability] for likely in row[:options]] for row in layer]
         for layer in seen.lens
     ]
 
 
 def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": stream.name,
         "tokens": stream.tokens,
         "ids": stream.ids,
@@ -185,20 +202,20 @@ def _stream(seen: Inspection, stream: Stream) -> dict[str, Any]:
     if seen.has_capture(stream):
         capture = seen.capture(stream)
         _check_size(capture)
-        found["layers"] = _layers(capture.queries, capture.keys, capture.values)
+        data["layers"] = _layers(capture.queries, capture.keys, capture.values)
         if (bias := capture.bias) is not None:
-            found["bias"] = packed(bias)
+            data["bias"] = packed(bias)
         weights, looks_at_picture = capture.cross_attention, seen.subject.input_name == "image"
         if weights is not None and looks_at_picture:
-            found["cross"] = [{"weights": packed(each)} for each in weights]
+            data["cross"] = [{"weights": packed(layer)} for layer in weights]
         elif (cross := capture.cross) is not None:
-            found["cross"] = _layers(*cross)
+            data["cross"] = _layers(*cross)
     elif windows := seen.windows(stream):
         _check_size(*windows)
-        found["layers"] = [layer_in_windows(each) for each in windows]
+        data["layers"] = [layer_in_windows(layer) for layer in windows]
     elif stream is seen.stream and (weights := seen.cross_attention) is not None:
-        found["cross"] = [{"weights": packed(each)} for each in weights]
-    return found
+        data["cross"] = [{"weights": packed(layer)} for layer in weights]
+    return data
 
 
 def _wiring(stream: Stream) -> dict[str, Any] | None:
@@ -255,7 +272,8 @@ def _absent_layers(seen: Inspection) -> str:
 
 
 def _check_size(*captures: Capture | WindowLayer) -> None:
-    size = sum(each.queries.nbytes + each.keys.nbytes + each.values.nbytes for each in captures)
+    arrays = (x for each in captures for x in (each.queries, each.keys, each.values))
+    size = sum(x.nbytes for x in arrays)
     if size > 2 * MOST_BYTES:  # as float16
         raise UsageError(
             f"a page of {size / 2e6:,.0f} MB would be too large. Use a shorter text, or look at "
@@ -303,12 +321,12 @@ def _path(hidden: Array) -> dict[str, Any]:
     }
 
 
-def _contexts(found: Contexts) -> dict[str, Any]:
-    places, share = found.places
+def _contexts(contexts: Contexts) -> dict[str, Any]:
+    places, share = contexts.places
     return {
-        "word": found.word,
-        "names": found.names,
-        "cosine": found.cosine.tolist(),
+        "word": contexts.word,
+        "names": contexts.names,
+        "cosine": contexts.cosine.tolist(),
         "map": places.tolist(),
         "map_share": share,
     }

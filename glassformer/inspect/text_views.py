@@ -1,4 +1,8 @@
-"""Single views of an inspection: each as text, as JSON, and for a picture."""
+"""Single views of an inspection: each as text for a terminal, as JSON, and in a notebook.
+
+A view is what a method of a predictor returns (`Predictor.views`), and `views.py` has a row for the
+picture of each.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
@@ -67,16 +71,15 @@ class HeadsView(TextView):
     def text(self) -> str:
         """What each head does, in a line: the strongest weight, and the mean distance looked."""
         weights, tokens = self.seen.attention, self.seen.tokens
-        place = np.arange(len(tokens))
-        distance = np.abs(place[:, None] - place)
+        positions = np.arange(len(tokens))
+        distance = np.abs(positions[:, None] - positions)
         rows = []
-        for (layer, head), each in zip(
-            self.titles, weights.reshape(-1, *weights.shape[2:]), strict=True
-        ):
-            others = np.where(distance > 0, each, -1)  # a token that looks at itself tells little
+        maps = weights.reshape(-1, *weights.shape[2:])  # (L·H, T, T)
+        for (layer, head), shares in zip(self.titles, maps, strict=True):
+            others = np.where(distance > 0, shares, -1)  # a token that looks at itself tells little
             query, key = np.unravel_index(int(others.argmax()), others.shape)
             strongest = f"{tokens[query]!r} → {tokens[key]!r} {max(0, others[query, key]):.0%}"
-            looked = float((each * distance).sum(-1).mean())
+            looked = float((shares * distance).sum(-1).mean())
             rows.append([str(layer), str(head), strongest, f"{looked:.1f}"])
         return aligned(["layer", "head", "strongest", "mean distance"], rows)
 
@@ -85,24 +88,18 @@ class HeadsView(TextView):
 class LensView(TextView):
     """What the model would predict if it stopped after each layer."""
 
-    @property
-    def places(self) -> list[str]:
-        """What each prediction is about: a token, or all of the input."""
-        if self.seen.subject.predicts == "whole":
-            return ["all tokens"]
-        return [repr(token) for token in self.seen.tokens]
-
     def as_json(self) -> dict[str, Any]:
         return self.about() | {
-            "lens": [[[each.__dict__ for each in place] for place in row] for row in self.seen.lens]
+            "lens": [[list(map(asdict, options)) for options in layer] for layer in self.seen.lens]
         }
 
     def text(self) -> str:
         """A row for each token, a column for each layer: the likeliest token there."""
-        layers = self.seen.lens
+        layers, is_whole = self.seen.lens, self.seen.subject.predicts == "whole"
+        names = ["all tokens"] if is_whole else map(repr, self.seen.tokens)
         rows = [
-            [place, *(_shown(layer[number][0]) for layer in layers)]
-            for number, place in enumerate(self.places)
+            [name, *(_shown(layer[number][0]) for layer in layers)]
+            for number, name in enumerate(names)
         ]
         return aligned(["token", *layer_names(len(layers))], rows)
 
@@ -117,18 +114,13 @@ class AblationView(TextView):
     def as_json(self) -> dict[str, Any]:
         if self.effects.change is None:
             return self.about() | {"distance": self.effects.divergence.tolist()}
-        looked_at = self.seen.focused
+        prediction = self.seen.focused
         return self.about() | {
-            "position": looked_at.position,
-            "prediction": [each.__dict__ for each in looked_at.options],
+            "position": prediction.position,
+            "prediction": [asdict(option) for option in prediction.options],
             "divergence": self.effects.divergence.tolist(),
             "change": self.effects.change.tolist(),
         }
-
-    @property
-    def _place(self) -> str:
-        position = self.seen.focused.position
-        return "" if position is None else f" at {self.seen.tokens[position]!r}"
 
     def text(self) -> str:
         """A row for each layer, a column for each head: KL divergence in nats."""
@@ -141,9 +133,12 @@ class AblationView(TextView):
         if self.effects.change is None:
             head = "cosine distance of the vector of the text without each head:"
             return f"{head}\n{aligned(names, rows)}"
-        options = self.seen.focused.options[:3]
+        prediction = self.seen.focused
+        where = (
+            "" if prediction.position is None else f" at {self.seen.tokens[prediction.position]!r}"
+        )
         return (
-            f"prediction{self._place}: {', '.join(map(_shown, options))}\n"
+            f"prediction{where}: {', '.join(map(_shown, prediction.options[:3]))}\n"
             f"KL divergence of the prediction without each head:\n{aligned(names, rows)}"
         )
 
@@ -155,7 +150,7 @@ class PredictionView(TextView):
     def as_json(self) -> dict[str, Any]:
         return self.about() | {
             "predicts": self.seen.subject.predicts,
-            "predictions": [asdict(each) for each in self.seen.predictions],
+            "predictions": [asdict(prediction) for prediction in self.seen.predictions],
         }
 
     def text(self) -> str:
@@ -166,7 +161,7 @@ class PredictionView(TextView):
 class AttributionView(TextView):
     """How much each token counts for one prediction: attention and other opinions."""
 
-    found: Attribution
+    attribution: Attribution
 
     @property
     def tokens(self) -> list[str]:
@@ -174,59 +169,59 @@ class AttributionView(TextView):
         return [token for stream in self.seen.subject.streams for token in stream.tokens]
 
     def as_json(self) -> dict[str, Any]:
-        found, streams = self.found, self.seen.subject.streams
+        result, streams = self.attribution, self.seen.subject.streams
         return self.about() | {
-            "streams": [{"name": each.name, "tokens": each.tokens} for each in streams],
-            "position": self.seen.predictions[found.prediction].position,
-            "prediction": found.token,
-            "logprob": found.logprob,
+            "streams": [{"name": stream.name, "tokens": stream.tokens} for stream in streams],
+            "position": self.seen.predictions[result.prediction].position,
+            "prediction": result.token,
+            "logprob": result.logprob,
             "baseline": MEAN_VECTOR,
-            "baseline_logprob": found.baseline_logprob,
-            "num_steps": found.num_steps,
-            "completeness_error": found.error,
-            "attribution": {name: each.tolist() for name, each in found.methods.items()},
+            "baseline_logprob": result.baseline_logprob,
+            "num_steps": result.num_steps,
+            "completeness_error": result.error,
+            "attribution": {name: values.tolist() for name, values in result.methods.items()},
             "attention_gradient_of_heads": None
-            if found.heads is None
-            else {name: values.tolist() for name, values in found.heads.items()},
+            if result.heads is None
+            else {name: values.tolist() for name, values in result.heads.items()},
             "rank_correlations": [
                 {"methods": list(pair), "correlation": value}
-                for pair, value in found.correlations.items()
+                for pair, value in result.correlations.items()
             ],
         }
 
     def text(self) -> str:
         """A row for each token, a column for each method."""
-        found = self.found
-        names = [METHODS[name] for name in found.methods]
-        columns = list(found.methods.values())
+        result = self.attribution
+        names = [METHODS[name] for name in result.methods]
+        columns = list(result.methods.values())
         rows = [
             [repr(token), *(f"{column[place]:.4f}" for column in columns)]
             for place, token in enumerate(self.tokens)
-            if found.is_read[place]
+            if result.is_read[place]
         ]
-        total = float(found.integrated_gradients.sum())
+        total = float(result.integrated_gradients.sum())
         return "\n".join(
             [
-                f"prediction: {found.token!r}, log-probability {found.logprob:.4f}; with "
-                f"{MEAN_VECTOR} in place of every token {found.baseline_logprob:.4f}",
+                f"prediction: {result.token!r}, log-probability {result.logprob:.4f}; with "
+                f"{MEAN_VECTOR} in place of every token {result.baseline_logprob:.4f}",
                 aligned(["token", *names], rows),
                 f"The integrated gradients sum to {total:.4f}; the difference of the "
-                f"log-probabilities is {found.logprob - found.baseline_logprob:.4f} (error "
-                f"{abs(found.error):.1e}, {found.num_steps} steps).",
+                f"log-probabilities is {result.logprob - result.baseline_logprob:.4f} (error "
+                f"{abs(result.error):.1e}, {result.num_steps} steps).",
                 *self._agreement(),
             ]
         )
 
     def _agreement(self) -> list[str]:
         """How alike the methods order the tokens, if there are enough of them."""
-        found = self.found.correlations
-        if all(value is None for value in found.values()):
+        correlations = self.attribution.correlations
+        if all(value is None for value in correlations.values()):
             return ["Too few tokens to compare the methods: three are needed to order them."]
         return [
             "Rank correlation of the sizes:",
             *(
                 f"  {METHODS[a]} and {METHODS[b]}: {'none' if value is None else f'{value:.2f}'}"
-                for (a, b), value in found.items()
+                for (a, b), value in correlations.items()
             ),
         ]
 
@@ -248,5 +243,5 @@ class ContextsView(TextView):
         return self.contexts.text()
 
 
-def _shown(each: Likely) -> str:
-    return f"{each.token!r} {percent(each.probability, 0)}"
+def _shown(option: Likely) -> str:
+    return f"{option.token!r} {percent(option.probability, 0)}"

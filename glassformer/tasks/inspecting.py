@@ -327,7 +327,7 @@ class InspectsText(LooksBack):
         """Which tokens the last prediction, or that of the first mask, rests on: mean attention,
         rollout, attention × gradient, integrated gradients, and the effect of leaving each out.
 
-        >>> found = model.attribution("the quick brown").found
+        >>> found = model.attribution("the quick brown").attribution
         >>> found.integrated_gradients.sum(), found.logprob - found.baseline_logprob
         (...)
         >>> abs(found.error) < 0.1

@@ -18,7 +18,7 @@ import pytest
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.alignment import Alignment
-from glassformer.inspect.figures import shortened, visible
+from glassformer.inspect.figures import label_of, visible
 from glassformer.inspect.views import draw
 
 HOSTILE = [
@@ -232,5 +232,5 @@ def test_labels_are_one_line_that_can_be_seen() -> None:
         *("the", "␣", "⏎", "⇥␣", "∅", r"a\x00b", r"\u202ex")
     ]
     assert visible("👩\u200d👧") == "👩\u200d👧"
-    assert shortened("Donaudampfschifffahrtsgesellschaft", 11) == "Donau…chaft"
-    assert shortened("Schiff", 6) == "Schiff"
+    assert label_of("Donaudampfschifffahrtsgesellschaft", 11) == "Donau…chaft"
+    assert label_of("Schiff", 6) == "Schiff"

@@ -36,9 +36,9 @@ def test_the_page_has_the_numbers_of_the_view() -> None:
     seen = model.inspect("a bad day")
     explained = story_data(seen)["attribution"]["explained"]
     view = model.attribution("a bad day")
-    shown = explained[str(view.found.prediction)]
-    assert shown["num_steps"] == view.found.num_steps
-    for name, values in view.found.methods.items():
+    shown = explained[str(view.attribution.prediction)]
+    assert shown["num_steps"] == view.attribution.num_steps
+    for name, values in view.attribution.methods.items():
         assert shown["values"][name] == values.tolist()
     for number, each in explained.items():
         (alone,) = attributions(seen, [int(number)])
@@ -50,8 +50,8 @@ def test_a_single_token_is_explained_in_a_few_words() -> None:
     text = view.text()
     assert "none" not in text
     assert text.endswith("three are needed to order them.")
-    assert view.found.attention == pytest.approx([1.0])
-    assert view.found.integrated_gradients.sum() == pytest.approx(view.found.left_out[0], abs=0.01)
+    assert view.attribution.attention == pytest.approx([1.0])
+    assert view.attribution.integrated_gradients.sum() == pytest.approx(view.attribution.left_out[0], abs=0.01)
     assert {each["correlation"] for each in view.as_json()["rank_correlations"]} == {None}
 
 

@@ -183,7 +183,7 @@ def test_integrated_gradients_are_a_plain_loop_over_transformers(name: str, tmp_
     ours = glassformer.load(tmp_path)
     ours.model.double()
     theirs.double()
-    found = ours.attribution("a é b").found
+    found = ours.attribution("a é b").attribution
     seen = ours.inspect("a é b")
     table = theirs.get_input_embeddings().weight.detach()
     x = table[seen.subject.streams[0].ids][None]  # (1, T, D)

@@ -10,8 +10,7 @@ from PIL import Image
 
 from glassformer.errors import UsageError
 from glassformer.inspect.alignment import WordPlaces
-from glassformer.inspect.image_pictures import enlarged, spotlight
-from glassformer.inspect.views import draw
+from glassformer.inspect.views import draw, enlarged, spotlight
 
 
 def looked(words: list[str], peaks: list[tuple[int, int]], **more: Any) -> WordPlaces:
