@@ -51,7 +51,9 @@ def test_a_single_token_is_explained_in_a_few_words() -> None:
     assert "none" not in text
     assert text.endswith("three are needed to order them.")
     assert view.attribution.attention == pytest.approx([1.0])
-    assert view.attribution.integrated_gradients.sum() == pytest.approx(view.attribution.left_out[0], abs=0.01)
+    assert view.attribution.integrated_gradients.sum() == pytest.approx(
+        view.attribution.left_out[0], abs=0.01
+    )
     assert {each["correlation"] for each in view.as_json()["rank_correlations"]} == {None}
 
 
