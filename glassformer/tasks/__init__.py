@@ -1,4 +1,9 @@
-"""Every task by its name. A model is trained for one task; a task is a row of this table."""
+"""Every task by its name, and a trained model ready to use.
+
+A model is trained for one task; a task is its files in a room of its own and a row of this table.
+
+    load(folder)   →  checkpoint  →  device  →  the predictor of its task
+"""
 
 import importlib
 import os
@@ -12,7 +17,7 @@ from glassformer.checkpoint.open import open_config, open_model
 from glassformer.errors import UsageError
 from glassformer.machine.host import prepare
 from glassformer.models import row
-from glassformer.nn import int8 as quantized
+from glassformer.nn import int8
 from glassformer.nn.attention import merge_projections
 from glassformer.nn.linear import pack_weights
 from glassformer.tasks.task import Predictor, Task
@@ -60,8 +65,8 @@ def load(path: str | os.PathLike[str], quantize: str | None = None) -> Predictor
     saved = open_model(path)
     model = saved.model
     if quantize is not None:
-        quantized.quantize(model)
-    device = "cpu" if quantized.is_quantized(model) else None
+        int8.quantize(model)
+    device = "cpu" if int8.is_quantized(model) else None
     setup = prepare(threads=torch.get_num_threads(), precision="float32", device=device)
     model = model.to(setup.device)
     merge_projections(model)
@@ -73,9 +78,9 @@ def load(path: str | os.PathLike[str], quantize: str | None = None) -> Predictor
 
 
 def check_quantization(kind: str | None) -> None:
-    if kind not in (None, *quantized.KINDS):
+    if kind not in (None, *int8.KINDS):
         raise UsageError(
-            f'there is no quantisation "{kind}". Choose one of: {", ".join(quantized.KINDS)}.'
+            f'there is no quantisation "{kind}". Choose one of: {", ".join(int8.KINDS)}.'
         )
 
 
@@ -92,21 +97,21 @@ def load_for(
     quantize: str | None = None,
 ) -> PredictorT:
     """The model in a folder; raise unless it has this verb of this kind of predictor."""
-    found = load(path, quantize)
-    check_verb(path, kind, verb, type(found))
-    return cast(PredictorT, found)  # or one that has the same verb
+    predictor = load(path, quantize)
+    check_verb(path, kind, verb, type(predictor))
+    return cast(PredictorT, predictor)  # or one that has the same verb
 
 
 def check_verb(
     path: str | os.PathLike[str],
     kind: type[Predictor],
     verb: str,
-    found: type[Predictor] | None = None,
+    predictor: type[Predictor] | None = None,
 ) -> None:
-    """Raise unless the model in a folder, whose predictor may have been found, has this verb; its
-    weights are not read."""
-    found = found or predictor_of(path)
-    if not issubclass(found, kind) and verb not in found.verbs:
-        *most, last = found.verbs
+    """Raise unless the model in a folder has this verb. Without its predictor, the folder is looked
+    up; its weights are not read."""
+    predictor = predictor or predictor_of(path)
+    if not issubclass(predictor, kind) and verb not in predictor.verbs:
+        *most, last = predictor.verbs
         verbs = f"{', '.join(most)} and {last}" if most else last
         raise UsageError(f"{path} cannot {verb}. This model supports {verbs}.")

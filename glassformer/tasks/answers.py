@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WrittenText:
-    """A translation or a caption, as a search found it."""
+    """A translation or a caption that a search wrote."""
 
     text: str
     score: float
@@ -125,8 +125,8 @@ def search(
 def texts_of(preprocessing: Any, results: Sequence[Sequence[Hypothesis]]) -> tuple[list[str], int]:
     """The best text about each source, and how many of them were cut off."""
     best = [hypotheses[0] for hypotheses in results]
-    texts = [preprocessing.decode(each.ids) for each in best]
-    return texts, sum(each.finish_reason == "length" for each in best)
+    texts = [preprocessing.decode(hypothesis.ids) for hypothesis in best]
+    return texts, sum(hypothesis.finish_reason == "length" for hypothesis in best)
 
 
 def whole_ids(preprocessing: Any, hypothesis: Hypothesis, prefix: Sequence[int] = ()) -> list[int]:
@@ -144,14 +144,14 @@ def check_room(what: str, length: int, room: int) -> None:
         )
 
 
-def cut_off_note(number: int, of: int, context: int, what: str, where: str = "") -> str:
+def cut_off_note(count: int, of: int, context: int, what: str, where: str = "") -> str:
     """What to tell users about texts that were cut off."""
     note = (
-        f"{number:,} of {counted(of, what)} reached the maximum length and "
-        f"{'was' if number == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
+        f"{count:,} of {counted(of, what)} reached the maximum length and "
+        f"{'was' if count == 1 else 'were'} cut off{where}. Pass a larger --max-new-tokens, up to "
         f"the model's context of {context:,} tokens."
     )
-    if 2 * number > of > 1:
+    if 2 * count > of > 1:
         note += " Or train longer: a model that has learned little does not know where to end."
     return note
 
@@ -346,7 +346,7 @@ def write_and_compare(
     cut_off = cut_off_note(num_cut_off, len(texts), model.context_length, what)
     # sacreBLEU reads the first references of all texts, the second …, and leaves out empty ones.
     most = max(map(len, references))
-    streams = [[each[n] if n < len(each) else "" for each in references] for n in range(most)]
+    streams = [[own[n] if n < len(own) else "" for own in references] for n in range(most)]
     return {
         "texts": texts,
         "bleu": bleu.corpus_score(texts, streams).score,
@@ -379,8 +379,7 @@ def examine_answers(
         *more,
     ]
     compared = [
-        Answer(each.source, each.references[0], each.text, each.score / each.perfect)
-        for each in answers
+        Answer(one.source, one.references[0], one.text, one.score / one.perfect) for one in answers
     ]
     return Examination(tuple(chapters), measure, tuple(compared))
 
@@ -412,7 +411,7 @@ class AnswerLossConfig(Config):
 def context_for(lengths: Sequence[Array], least: int, most: int) -> int:
     """The context of a model for texts of these lengths, within limits. A single very long one must
     not enlarge the model for all."""
-    longest = max(min(each.max(), 2 * np.quantile(each, 0.99)) for each in lengths)
+    longest = max(min(side.max(), 2 * np.quantile(side, 0.99)) for side in lengths)
     return min(most, max(least, -(-int(longest) // 16) * 16))
 
 
@@ -420,9 +419,9 @@ def check_fits(
     fits: Array, part: str, what: str, place_of: Callable[[int], str], context: int, say: Say
 ) -> None:
     """Report the texts of a part that are too long for the model. Raise if all are."""
-    if number := int((~fits).sum()):
+    if count := int((~fits).sum()):
         say(
-            f"note: left out of {part}: {counted(number, what)} longer than the model's context "
+            f"note: left out of {part}: {counted(count, what)} longer than the model's context "
             f"of {context:,} tokens (first: {place_of(int(fits.argmin()))})"
         )
     if not fits.any():

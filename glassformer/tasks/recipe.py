@@ -117,8 +117,8 @@ class TrainingConfig(Config):
 
     @property
     def batches_per_update(self) -> int:
-        """Of all processes together. The same number on fewer processes gives the same model, up to
-        rounding."""
+        """The batches of all processes together. The same number on fewer processes gives the same
+        model, up to rounding."""
         return self.gradient_accumulation_steps * self.num_processes
 
 
@@ -191,7 +191,7 @@ class FinetuneConfig(Config):
     def changes_vocabulary(self) -> bool:
         return bool(self.add_tokens) or self.tokenizer == "new"
 
-    def _given(self, *names: str) -> str:
+    def _in_use(self, *names: str) -> str:
         """Those of the settings that are in use, for people."""
         implied = {"lora_rank"} if self.lora and self.lora_rank == LORA_RANK else set()
         return " and ".join(name for name in names if getattr(self, name) and name not in implied)
@@ -205,13 +205,13 @@ class FinetuneConfig(Config):
 
     @model_validator(mode="after")
     def _one_way(self) -> "FinetuneConfig":
-        if self.lora_rank and (given := self._given("freeze", "freeze_layers")):
-            raise ValueError(f"LoRA freezes the body already: leave out {given}")
+        if self.lora_rank and (in_use := self._in_use("freeze", "freeze_layers")):
+            raise ValueError(f"LoRA freezes the body already: leave out {in_use}")
         if self.freeze and self.continues:
             raise ValueError(
                 "freeze trains only a new head, and the model keeps its own: use freeze_layers"
             )
-        frozen = self._given("lora", "lora_rank", "freeze_layers")
+        frozen = self._in_use("lora", "lora_rank", "freeze_layers")
         if self.changes_vocabulary and frozen:
             raise ValueError(
                 f"the embeddings of a changed vocabulary must learn: leave out {frozen}"
@@ -300,5 +300,5 @@ def model_config(
     about = row(str(model["name"]))
     # Until the data has chosen a size, the smallest is assumed.
     values = {} if is_complete else about.preset(str(model.get("preset") or about.smallest))
-    given = {key: value for key, value in model.items() if key not in ("name", "preset")}
-    return parse(about.config, values | given, where, origins, "model.", error)
+    sizes = {key: value for key, value in model.items() if key not in ("name", "preset")}
+    return parse(about.config, values | sizes, where, origins, "model.", error)

@@ -99,10 +99,10 @@ class EncodedRows:
             for length in lengths:
                 row = np.frombuffer(file.read(length * size), dtype)
                 row = row.reshape(-1, width) if width else row
-                kept = row if length <= limit else self._preprocessing.cut(row, limit)
-                self.num_shortened += len(kept) < length
-                self._lengths.append(len(kept))
-                yield kept
+                short = row if length <= limit else self._preprocessing.cut(row, limit)
+                self.num_shortened += len(short) < length
+                self._lengths.append(len(short))
+                yield short
 
     def finish(self) -> None:
         """Write what belongs to the rows."""

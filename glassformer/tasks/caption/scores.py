@@ -28,21 +28,17 @@ from glassformer.preprocessing.images import CaptionPreprocessing
 from glassformer.tasks import answers
 from glassformer.wording import counted
 
-# --- cider ---
-# CIDEr-D: how close a caption is to what several people wrote about the same image.
+# --- CIDEr-D: how close a caption is to what several people wrote about the same image ---
 #
 #     g(text)     = tf · log(N / df)                      for each n-gram, n = 1 … 4
 #     sim(c, r)   = Σ min(g(c), g(r)) · g(r) / (‖g(c)‖ ‖g(r)‖) · exp(-(|c| - |r|)² / 2σ²)
 #     CIDEr-D     = 10 · mean over n, over the references r of sim(c, r)
 #
 # tf is the number of times that an n-gram occurs in a text, N the number of images, df the number
-# of
-# images with a reference that contains it: words that most captions share count little. df is
-# counted
-# in the references that are passed in, so scores on different data cannot be compared, and those
-# of
-# a handful of images say little. The minimum and the Gaussian (σ = 6 words) are what "D" adds to
-# CIDEr, so that a caption does not gain by repeating words or by its length.
+# of images with a reference that contains it: words that most captions share count little. df is
+# counted in the references that are passed in, so scores on different data cannot be compared, and
+# those of a handful of images say little. The minimum and the Gaussian (σ = 6 words) are what "D"
+# adds to CIDEr, so that a caption does not gain by repeating words or by its length.
 #
 # Vedantam, Zitnick and Parikh: CIDEr: Consensus-based image description evaluation, 2015.
 
@@ -75,8 +71,8 @@ class CiderD:
     """The score for one set of references: a list of them for each image, as words."""
 
     def __init__(self, references: Sequence[Sequence[Words]]) -> None:
-        counted = (set().union(*map(_grams, texts)) for texts in references)
-        self._images = Counter(gram for grams in counted for gram in grams)  # df
+        grams_of_images = (set().union(*map(_grams, texts)) for texts in references)
+        self._images = Counter(gram for grams in grams_of_images for gram in grams)  # df
         self._log_total = math.log(max(1, len(references)))
         self._references = [[self._vectors(words) for words in texts] for texts in references]
 
@@ -90,7 +86,7 @@ class CiderD:
         for gram, count in _grams(words).items():
             rarity = self._log_total - math.log(max(1, self._images[gram]))
             weights[len(gram) - 1][gram] = count * rarity
-        norms = [math.sqrt(math.fsum(w * w for w in each.values())) for each in weights]
+        norms = [math.sqrt(math.fsum(w * w for w in size.values())) for size in weights]
         return _Vectors(weights, norms, len(words))
 
 
@@ -126,7 +122,7 @@ def _similarity(caption: _Vectors, reference: _Vectors) -> float:
     return total / LONGEST * math.exp(-(difference**2) / (2 * SIGMA**2))
 
 
-# --- captions ---
+# --- captions of many images, and their scores ---
 
 SEARCHED_AT_ONCE = 128  # images, times beams, on each thread
 READ_AT_ONCE = 64  # images
@@ -223,9 +219,9 @@ def search_captions(
     return answers.search(model, preprocessing, batches, encode, [limit] * len(images), beams)
 
 
-def _batches(number: int, most: int) -> list[Array]:
+def _batches(num_images: int, most: int) -> list[Array]:
     """The numbers of so many images, in their order."""
-    return sorted_batches(np.ones(number, dtype=np.int64), most)
+    return sorted_batches(np.ones(num_images, dtype=np.int64), most)
 
 
 def caption_rows(
@@ -247,10 +243,11 @@ def caption_loss(
     fits = captions.rows.lengths - 1 <= model.context_length
     with_captions = np.unique(np.repeat(np.arange(len(captions)), captions.counts)[fits])
 
-    def batch(places: Array) -> CaptionBatch:
-        numbers = with_captions[places]
+    def batch(part: Array) -> CaptionBatch:
+        numbers = with_captions[part]
         rows, owners = captions.rows_of(numbers)
         rows, owners = rows[fits[rows]], owners[fits[rows]]
+        # An unknown word is read, but never a target: a captioner does not learn to write it.
         ids, is_learned = captions.padded(rows, preprocessing.tokenizer.unknown)
         pixels = preprocessing.pixels(store[captions.numbers[numbers]])
         return CaptionBatch(pixels, torch.from_numpy(owners), ids, is_learned)

@@ -166,7 +166,7 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
             f"images: resized to {height}×{width} pixels, the median of their shorter sides up to "
             "a limit. Pass --image-size to choose another size"
         )
-    texts = [text for several in captions for text in several]
+    texts = [text for texts in captions for text in texts]
     if trained is not None and recipe.keeps_tokenizer:
         check_spelling(recipe.data_names, trained.tokenizer, set().union(*texts))
         tokenizer = trained.tokenizer
@@ -180,7 +180,7 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         preprocessing = CaptionPreprocessing.of(
             store, numbers_of(split.training), tokenizer=tokenizer, **images.columns
         )
-    encoded = [preprocessing.encode_captions(several) for several in captions]
+    encoded = [preprocessing.encode_captions(texts) for texts in captions]
     return CaptionSource(images, preprocessing, encoded)
 
 
@@ -211,13 +211,12 @@ class CaptionDataset(Dataset):
         turns = CaptionTurns(self.training, config.objective.captions_per_image, seed)
 
         def take(numbers: range) -> CaptionBatch:
-            rows, places = turns.rows(numbers)
-            # An unknown word is read, but never a target: a captioner does not learn to write it.
+            rows, owners = turns.rows(numbers)
             ids, is_learned = self.training.padded(rows, self.preprocessing.tokenizer.unknown)
             generator = torch.Generator().manual_seed(step_seed(seed, numbers.start) >> 1)
             images = unit_range(self.images[turns.images(numbers)])
             pixels = self.preprocessing.normalised(augment(images, config.augmentation, generator))
-            return CaptionBatch(pixels, torch.from_numpy(places), ids, is_learned)
+            return CaptionBatch(pixels, torch.from_numpy(owners), ids, is_learned)
 
         return sliced_batches(take, batch_size, len(self.training) / batch_size)
 

@@ -1,7 +1,13 @@
-"""Painting: new images, or what is below the given rows of others."""
+"""A painter in use: it paints new images, or what is below the upper rows of others.
+
+    upper rows  →  colours of the palette  →  decode, pixel by pixel  →  whole images
+
+The palette turns pixels into ids and back, so the sampler and the cache are those of texts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from secrets import randbelow
 from typing import Any, ClassVar
 
@@ -51,8 +57,9 @@ class PaintPredictor(InspectsImages):
         >>> model.generate(num_return_sequences=2, seed=1).images[0].shape
         (8, 8, 1)
         """
-        chosen: PaintSettings = self.parse_settings(settings)
-        return Paintings(self._painted(np.zeros((1, 0), dtype=np.int64), chosen), [])
+        return Paintings(
+            self._painted(np.zeros((1, 0), dtype=np.int64), self.parse_settings(settings)), []
+        )
 
     def complete(
         self, image: ImageInput | Sequence[ImageInput], keep: float = 0.5, **settings: Any
@@ -65,39 +72,37 @@ class PaintPredictor(InspectsImages):
         """
         if not 0 <= keep < 1:
             raise UsageError(f"keep is {keep}, but must be at least 0 and less than 1.")
-        usual = {"num_return_sequences": COMPLETIONS} | self.defaults
-        chosen: PaintSettings = self.parse_settings(usual | settings)
+        defaults = {"num_return_sequences": COMPLETIONS} | self.defaults
+        sampling: PaintSettings = self.parse_settings(defaults | settings)
         is_one = self.preprocessing.is_one(image)
         images: list[Any] = [image] if is_one else list(image)  # type: ignore[arg-type]
         height, width = self.preprocessing.image_size
         num_rows = min(round(keep * height), height - 1)
         ids = np.stack(self.preprocessing.encode(images)).astype(np.int64)  # (images, pixels)
-        paintings = self._painted(ids[:, : num_rows * width], chosen)
-        copies = chosen.num_return_sequences
+        paintings = iter(self._painted(ids[:, : num_rows * width], sampling))
+        copies = sampling.num_return_sequences
         completed = [
             Completed(
                 name=self.preprocessing.shown(content),
                 original=original,
                 num_rows=num_rows,
-                paintings=paintings[place * copies : (place + 1) * copies],
+                paintings=[*islice(paintings, copies)],
             )
-            for place, (content, original) in enumerate(
-                zip(images, self.preprocessing.pixels(ids), strict=True)
-            )
+            for content, original in zip(images, self.preprocessing.pixels(ids), strict=True)
         ]
         return Paintings([], completed)
 
-    def _painted(self, given: Array, chosen: PaintSettings) -> list[Pixels]:
-        """Whole images (H, W, C), the first pixels (images, pixels) of which are given; each is
-        completed several times."""
-        copies = chosen.num_return_sequences
+    def _painted(self, beginnings: Array, sampling: PaintSettings) -> list[Pixels]:
+        """Whole images (H, W, C) that begin with these pixels (images, pixels); each is completed
+        several times."""
+        copies = sampling.num_return_sequences
         together = max(1, MOST_IMAGES // copies)
-        seed = randbelow(2**31) if chosen.seed is None else chosen.seed
+        seed = randbelow(2**31) if sampling.seed is None else sampling.seed
         painted: list[Pixels] = []
-        for first in range(0, len(given), together):
-            some = given[first : first + together]
-            own = seed + first * 7919  # other random numbers than those of the images before
-            painted.extend(paint(self.model, self.preprocessing, some, own, chosen, copies))
+        for first in range(0, len(beginnings), together):
+            some = beginnings[first : first + together]
+            own_seed = seed + first * 7919  # other random numbers than for the images before
+            painted.extend(paint(self.model, self.preprocessing, some, own_seed, sampling, copies))
         return painted
 
     def _subject(self, image: ImageInput) -> Subject:

@@ -2,7 +2,9 @@
 
 The states of every layer of a trained ImageGPT, averaged over a few groups of rows, are the
 features of a logistic regression. Held-out images choose the layer, and how strongly its weights
-are penalised; only test images judge the result.
+are penalised; only test images judge the result. So a probe is a labeller that no gradient step
+trains: the task has a `fit` of its own, and the layer and the accuracy of all layers are buffers of
+the model.
 """
 
 from collections.abc import Sequence
@@ -68,19 +70,20 @@ def read(recipe: ProbeRecipe, folder: Path, say: Say) -> ProbeSource:
         raise UsageError(
             "a probe trains no layer of the model. Leave out --lora-rank and --freeze-layers."
         )
-    kind = open_preprocessing(start.model)
-    if not isinstance(kind, PalettePreprocessing):
+    preprocessing = open_preprocessing(start.model)
+    if not isinstance(preprocessing, PalettePreprocessing):
         raise GlassformerError(f"{start.model} does not paint images. Pass an image-gpt.")
-    if recipe.data.image_size not in (None, kind.image_size):
-        height, width = kind.image_size
+    size = preprocessing.image_size
+    if recipe.data.image_size not in (None, size):
+        height, width = size
         raise UsageError(f"the model paints {height}×{width} pixels. Leave out --image-size.")
-    update = {"image_size": kind.image_size, "num_channels": kind.num_channels}
+    update = {"image_size": size, "num_channels": preprocessing.num_channels}
     data = recipe.data.model_copy(update=update)
-    found = read_split_images(data, recipe.training.seed, folder, lambda _: kind.image_size)
-    split = found.split
+    images = read_split_images(data, recipe.training.seed, folder, lambda _: size)
+    split = images.split
     what = f"{counted(len(split.training), 'image')} of {counted(len(split.labels), 'label')}"
     say_split(what, split, say)
-    return ProbeSource(found, kind.model_copy(update=found.columns))
+    return ProbeSource(images, preprocessing.model_copy(update=images.columns))
 
 
 class ProbeDataset(LabelledImageDataset):
@@ -110,8 +113,8 @@ class ProbeObjective(ClassObjective):
 
     @torch.no_grad()
     def logits(self, model: ImageGPTProbe, rows: Sequence[int]) -> Tensor:
-        validation, places = self.dataset.validation, np.asarray(rows)
-        part = ImageRows(validation.store, validation.numbers[places], validation.targets[places])
+        validation, indices = self.dataset.validation, np.asarray(rows)
+        part = ImageRows(validation.store, validation.numbers[indices], validation.targets[indices])
         states = pooled_states(model, self.dataset, part)[:, int(model.layer)].to(model.device)
         return model.head((states - model.mean) / model.deviation).cpu()
 
@@ -119,11 +122,11 @@ class ProbeObjective(ClassObjective):
         return " ".join(f"{share:.0%}" for share in model.accuracies.tolist())
 
     def examine(self, model: ImageGPTProbe) -> Examination:
-        number = len(self.dataset.validation)
+        count = len(self.dataset.validation)
         points = []
         for layer, share in enumerate(model.accuracies.tolist()):
-            low, high = wilson(round(share * number), number)
-            point = {"x": layer, "y": share, "low": low, "high": high, "count": number}
+            low, high = wilson(round(share * count), count)
+            point = {"x": layer, "y": share, "low": low, "high": high, "count": count}
             points.append(point)
         data = {"x": "layers", "y": "accuracy", "points": points, "is_share": True}
         data["what"] = "image"
@@ -169,17 +172,17 @@ def fit(objective: ProbeObjective, model: ImageGPTProbe, stream: TextIO) -> None
         bar = "█" * round(BAR * probe.accuracy)
         print(f"{name:10} {probe.accuracy:6.1%} loss {probe.loss:.3f} {bar}", file=stream)
     best = min(range(len(probes)), key=lambda layer: probes[layer].loss)
-    chosen = probes[best]
+    probe = probes[best]
     what = "the embedding knows" if best == 0 else f"layer {best - 1} knows"
-    about = f"loss {chosen.loss:.3f}, {chosen.accuracy:.1%} of the held-out images are right"
+    about = f"loss {probe.loss:.3f}, {probe.accuracy:.1%} of the held-out images are right"
     print(f"{what} most: {about}", file=stream)
     with torch.no_grad():
         model.layer.fill_(best)
-        model.accuracies.copy_(torch.tensor([probe.accuracy for probe in probes]))
-        model.mean.copy_(chosen.mean)
-        model.deviation.copy_(chosen.deviation)
-        model.head.weight.copy_(chosen.weight)
-        model.head.bias.copy_(chosen.bias)
+        model.accuracies.copy_(torch.tensor([one.accuracy for one in probes]))
+        model.mean.copy_(probe.mean)
+        model.deviation.copy_(probe.deviation)
+        model.head.weight.copy_(probe.weight)
+        model.head.bias.copy_(probe.bias)
 
 
 def _best_of_layer(

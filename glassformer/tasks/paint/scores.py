@@ -72,11 +72,11 @@ def with_start(ids: Tensor, start: int) -> Tensor:
 
 
 def evaluate_painting(
-    model: ImageGPT, take: Callable[[range], Array], number: int, num_pixels: int
+    model: ImageGPT, take: Callable[[range], Array], num_images: int, num_pixels: int
 ) -> PaintResult:
-    """Read `number` images once; `take` returns the colours (B, P) of some of them."""
+    """Read so many images once; `take` returns the colours (B, P) of some of them."""
     size = max(1, READ_AT_ONCE // num_pixels)
-    batches = [range(first, min(first + size, number)) for first in range(0, number, size)]
+    batches = [range(first, min(first + size, num_images)) for first in range(0, num_images, size)]
     total = 0.0
 
     def colors(rows: range) -> Tensor:
@@ -85,32 +85,32 @@ def evaluate_painting(
     for ids in held_out(model, batches, colors):  # (B, P)
         hidden = model.hidden(with_start(ids, model.start_token))
         total += next_token_loss(hidden, model.head, ids).item() * ids.numel()
-    loss = total / (number * num_pixels)
+    loss = total / (num_images * num_pixels)
     refuse_nan(torch.tensor(loss))
-    return PaintResult(loss, number, number * num_pixels, model.start_token)
+    return PaintResult(loss, num_images, num_images * num_pixels, model.start_token)
 
 
 def paint(
     model: ImageGPT,
     preprocessing: PalettePreprocessing,
-    given: Array,
+    beginnings: Array,
     seed: int,
     sampling: Sampling | None = None,
     copies: int = 1,
 ) -> Pixels:
-    """Whole images (N · copies, H, W, C), of which the first pixels (N, P) are given."""
+    """Whole images (N · copies, H, W, C), that begin with these pixels (N, P)."""
     with evaluating(model):
         steps = decode(
             model,
-            [[model.start_token, *row] for row in given.tolist()],
+            [[model.start_token, *row] for row in beginnings.tolist()],
             sampling=sampling or Sampling(),
-            max_new_tokens=preprocessing.num_pixels - given.shape[1],
+            max_new_tokens=preprocessing.num_pixels - beginnings.shape[1],
             seed=seed,
             num_return_sequences=copies,
             device=model.device,
         )
         painted = np.array(list(steps), dtype=np.int64).T  # (N · copies, remaining pixels)
-    whole = np.concatenate((np.repeat(given, copies, axis=0), painted), axis=1)
+    whole = np.concatenate((np.repeat(beginnings, copies, axis=0), painted), axis=1)
     return preprocessing.pixels(whole)
 
 
@@ -120,11 +120,11 @@ def examine_painting(
     """Some held-out images (N, P) beside their completions, and what each row of pixels costs."""
     num_parameters = sum(weight.numel() for weight in model.parameters())
     pixels = ids.shape[1]
-    number = affordable(num_parameters, MEASURED * pixels, least=pixels) // pixels
-    chosen = spread(len(ids), number)
-    note = of_rows(len(chosen), len(ids), "image")
-    costs = _costs(model, preprocessing, ids[chosen].astype(np.int64), note)
-    shown = spread(len(ids), min(SHOWN, max(1, number // EACH)))
+    count = affordable(num_parameters, MEASURED * pixels, least=pixels) // pixels
+    measured = spread(len(ids), count)
+    note = of_rows(len(measured), len(ids), "image")
+    costs = _costs(model, preprocessing, ids[measured].astype(np.int64), note)
+    shown = spread(len(ids), min(SHOWN, max(1, count // EACH)))
     return Examination((_completions(model, preprocessing, ids[shown]), *costs))
 
 
@@ -133,12 +133,12 @@ def _completions(model: ImageGPT, preprocessing: PalettePreprocessing, ids: Arra
     upper = ids[:, : height // 2 * width].astype(np.int64)
     paintings = paint(model, preprocessing, upper, seed=0, copies=EACH)
     rows = []
-    for place, original in enumerate(preprocessing.pixels(ids)):
+    for number, original in enumerate(preprocessing.pixels(ids)):
         hidden = original.copy()
         hidden[height // 2 :] = 128
-        images = [original, hidden, *paintings[place * EACH : (place + 1) * EACH]]
+        images = [original, hidden, *paintings[number * EACH : (number + 1) * EACH]]
         rows.append([data_uri(image, LARGEST) for image in images])
-    columns = ["original", "given", *(f"painted {number + 1}" for number in range(EACH))]
+    columns = ["original", "given", *(f"painted {copy}" for copy in range(1, EACH + 1))]
     data = {"columns": columns, "kinds": ["image"] * len(columns), "rows": rows}
     how = "Held-out images in the model's size and colours. The model saw the upper half only."
     return Chapter("Completed images", "table", data, how)
@@ -162,8 +162,8 @@ def _costs(
         values = bits[:, row].astype(float)
         reach = NORMAL_95 * values.std() / np.sqrt(len(values))
         mean = float(values.mean())
-        place = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
-        points.append(place | {"count": len(values)})
+        point = {"x": row + 1, "y": mean, "low": mean - reach, "high": mean + reach}
+        points.append(point | {"count": len(values)})
     data = {"x": "row", "y": "bits per pixel", "points": points, "is_share": False, "what": "image"}
     how = f"What the model has seen of an image makes the next rows cheaper. {note}"
     return [Chapter("Bits per pixel by row", "trend", data, how)]

@@ -116,12 +116,12 @@ def _write_ids(
 
 def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
     data, choose = recipe.data, _choose(say)
-    known = kept_preprocessing(recipe, PalettePreprocessing)
-    if known is not None:
-        if data.palette not in (None, len(known.palette)):
-            colors = counted(len(known.palette), "colour")
+    trained = kept_preprocessing(recipe, PalettePreprocessing)
+    if trained is not None:
+        if data.palette not in (None, len(trained.palette)):
+            colors = counted(len(trained.palette), "colour")
             raise UsageError(f"the model paints with {colors}. Leave out --palette.")
-        data, choose = data.model_copy(update=check_size(data, known)), kept_size(known, say)
+        data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, say)
     elif data.image_size is None and recipe.model.get("image_size") is not None:
         size = recipe.architecture().size  # type: ignore[attr-defined]
         data = data.model_copy(update={"image_size": size})
@@ -137,8 +137,8 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
         split.columns,
         f"; test set, used once at the end: {len(split.test):,}" if split.test else "",
     )
-    if known is not None:
-        preprocessing = known.changed(image_column=images.columns["image_column"])
+    if trained is not None:
+        preprocessing = trained.changed(image_column=images.columns["image_column"])
     else:
         preprocessing = PalettePreprocessing.of(
             store,
@@ -152,6 +152,8 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
 
 
 def _choose(say: Say) -> Any:
+    """Chooses the size of images, and reports it if they are resized."""
+
     def choose(sizes: Sizes) -> Size:
         size = median_size(most=LARGEST)(sizes)
         if (sizes != size).any():
@@ -261,11 +263,11 @@ class PaintObjective(Objective):
 
     def validate(self, model: ImageGPT) -> PaintResult:
         data = self.dataset
-        chosen = np.array(spread(len(data.validation), data.num_validated))
+        numbers = np.array(spread(len(data.validation), data.num_validated))
         return evaluate_painting(
             model,
-            lambda rows: data.validation[chosen[rows.start : rows.stop]],
-            len(chosen),
+            lambda rows: data.validation[numbers[rows.start : rows.stop]],
+            len(numbers),
             data.preprocessing.num_pixels,
         )
 

@@ -1,8 +1,10 @@
 """Translate many sentences at a time, score the translations, and show the best and the worst.
 
-loss       of the reference translations, given their sources
-BLEU       of the translations that the model wrote, all of them together
-chrF       the same, and of each translation alone: it sorts the best and the worst
+    loss     of the reference translations, given their sources
+    BLEU     of the translations that the model wrote, all of them together
+    chrF     the same; also of each translation alone
+
+The chrF of single translations sorts the best and the worst, and is shown by length.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,8 @@
 """Translation: predict each word of the target from the words before it and the whole source.
 
-loss = mean of -log p(t_n | t_<n, s)        over the tokens of all targets and their ends
+    loss = mean of -log p(t_n | t_<n, s)        over the tokens of all targets and their ends
+
+The preceding words t_<n are the right ones, but for the share of `scheduled_sampling`.
 """
 
 import json
