@@ -17,12 +17,7 @@ from glassformer.data.documents import CorpusConfig, Split, columns_of, read_cor
 from glassformer.data.rows import TextPart
 from glassformer.errors import GlassformerError
 from glassformer.preprocessing.text import TextPreprocessing
-from glassformer.tasks.fitting import (
-    check_spelling,
-    decided_by_tokenizer,
-    kept_preprocessing,
-    learn_tokenizer,
-)
+from glassformer.tasks import fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import sliced_batches
 from glassformer.tasks.task import Batches, Dataset, Say, Source, say_data
@@ -63,7 +58,7 @@ class TextSource(Source):
         return self.num_training_items
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        return decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        return fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         """The tokens are there already; windows of a whole context must fit into them."""
@@ -109,7 +104,7 @@ def read_text(
 ) -> TextSource:
     """Read the documents of a recipe, learn its tokenizer (`default` fills in what it leaves open),
     and encode both parts into files. `settings` are values of the preprocessing."""
-    trained = kept_preprocessing(recipe, preprocessing) if recipe.keeps_tokenizer else None
+    trained = fitting.kept_preprocessing(recipe, preprocessing) if recipe.keeps_tokenizer else None
     split = read_corpus(recipe.data, recipe.training.seed, folder)
     _report(recipe, split, say)
     if trained is None:
@@ -144,7 +139,7 @@ def _check_characters(recipe: TextRecipe, split: Split, tokenizer: Tokenizer) ->
     if tokenizer.kind == "char":
         parts = (split.training, split.validation)
         characters = set[str]().union(*(piece for part in parts for piece in _pieces(part)))
-        check_spelling(recipe.data_names, tokenizer, characters)
+        fitting.check_spelling(recipe.data_names, tokenizer, characters)
 
 
 def _learn(
@@ -165,7 +160,7 @@ def _learn(
         kind, reason = choose_kind(sample.num_bytes, len(sample.alphabet))
         say(reason)
         default = TokenizerConfig(kind=kind)
-    return learn_tokenizer(recipe, default, sample, special_tokens, say=say)
+    return fitting.learn_tokenizer(recipe, default, sample, special_tokens, say=say)
 
 
 def _sample(part: TextPart, needs_alphabet: bool) -> TextSample:

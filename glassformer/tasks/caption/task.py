@@ -36,19 +36,11 @@ from glassformer.machine.seeds import step_seed
 from glassformer.models import row
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, unit_range
-from glassformer.tasks import answers
+from glassformer.tasks import answers, fitting
 from glassformer.tasks.alignment import caption_places
 from glassformer.tasks.caption import scores
 from glassformer.tasks.caption.predictor import CaptionPredictor
 from glassformer.tasks.evaluating import next_token_loss
-from glassformer.tasks.fitting import (
-    check_size,
-    check_spelling,
-    decided_by_tokenizer,
-    kept_preprocessing,
-    kept_size,
-    learn_tokenizer,
-)
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, image_to_try, sliced_batches
 from glassformer.tasks.task import Batches, Command, Dataset, Defaults, Say, Source, Task, say_data
@@ -110,7 +102,7 @@ class CaptionSource(Source):
         return np.array([len(ids) - 1 for texts in self.encoded for ids in texts])  # without start
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        values = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        values = fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
         model = values["model"]
         model["num_channels"] = self.preprocessing.num_channels
         if recipe.model.get("image_size") is None:
@@ -148,10 +140,11 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
     if data.caption_column is None and data.text_column:
         data = data.model_copy(update={"caption_column": data.text_column[0]})
     architecture: Any = recipe.architecture()
-    trained = kept_preprocessing(recipe, CaptionPreprocessing)
+    trained = fitting.kept_preprocessing(recipe, CaptionPreprocessing)
     choose: ChooseSize = median_size(multiple=architecture.patch_size)
     if trained is not None:
-        data, choose = data.model_copy(update=check_size(data, trained)), kept_size(trained, say)
+        data = data.model_copy(update=fitting.check_size(data, trained))
+        choose = fitting.kept_size(trained, say)
     elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
     images = read_split_images(data, recipe.training.seed, folder, choose, "caption")
@@ -168,12 +161,12 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         )
     texts = [text for texts in captions for text in texts]
     if trained is not None and recipe.keeps_tokenizer:
-        check_spelling(recipe.data_names, trained.tokenizer, set().union(*texts))
+        fitting.check_spelling(recipe.data_names, trained.tokenizer, set().union(*texts))
         tokenizer = trained.tokenizer
     else:
         kind = "word" if has_spaces(texts) else "bpe"
         default = TokenizerConfig(kind=kind, lowercase=True)
-        tokenizer = learn_tokenizer(recipe, default, texts, [START], prefix=" ")
+        tokenizer = fitting.learn_tokenizer(recipe, default, texts, [START], prefix=" ")
     if trained is not None:
         preprocessing = trained.changed(tokenizer=tokenizer, **images.columns)
     else:

@@ -34,14 +34,8 @@ from glassformer.models.image_gpt import ImageGPT
 from glassformer.preprocessing.images import MOST_COLORS, PalettePreprocessing
 from glassformer.tasks.evaluating import next_token_loss
 from glassformer.tasks.fitting import check_size, kept_preprocessing, kept_size
+from glassformer.tasks.paint import scores
 from glassformer.tasks.paint.predictor import PaintPredictor
-from glassformer.tasks.paint.scores import (
-    PaintResult,
-    evaluate_painting,
-    examine_painting,
-    paint,
-    with_start,
-)
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.rows import TEST, ImageDataset, image_to_try
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Source, Task, say_data
@@ -258,13 +252,13 @@ class PaintObjective(Objective):
         return moved(images, self.recipe.augmentation, generator).flatten(1)
 
     def loss(self, model: ImageGPT, batch: Tensor) -> Tensor:
-        hidden = model.hidden(with_start(batch, model.start_token))
+        hidden = model.hidden(scores.with_start(batch, model.start_token))
         return next_token_loss(hidden, model.head, batch)
 
-    def validate(self, model: ImageGPT) -> PaintResult:
+    def validate(self, model: ImageGPT) -> scores.PaintResult:
         data = self.dataset
         numbers = np.array(spread(len(data.validation), data.num_validated))
-        return evaluate_painting(
+        return scores.evaluate_painting(
             model,
             lambda rows: data.validation[numbers[rows.start : rows.stop]],
             len(numbers),
@@ -277,10 +271,10 @@ class PaintObjective(Objective):
         row = data.validation[step % len(data.validation)].astype(np.int64)
         height, width = data.preprocessing.image_size
         upper = row[None, : height // 2 * width]
-        return in_dots(paint(model, data.preprocessing, upper, seed=step)[0])
+        return in_dots(scores.paint(model, data.preprocessing, upper, seed=step)[0])
 
     def examine(self, model: ImageGPT) -> Examination:
-        return examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
+        return scores.examine_painting(model, self.dataset.preprocessing, self.dataset.validation)
 
     def trials(self, folder: Path | str) -> Sequence[Command]:
         data = self.dataset

@@ -33,13 +33,7 @@ from glassformer.inspect.chapters import Examination
 from glassformer.models import row
 from glassformer.models.sources import Translator
 from glassformer.preprocessing.text import PairPreprocessing, TargetLength
-from glassformer.tasks import answers
-from glassformer.tasks.fitting import (
-    check_spelling,
-    decided_by_tokenizer,
-    kept_preprocessing,
-    learn_tokenizer,
-)
+from glassformer.tasks import answers, fitting
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
 from glassformer.tasks.task import Command, Defaults, Say, Source, Task, say_data
@@ -92,7 +86,7 @@ class TranslateSource(Source):
         return int(self.lengths.source.sum() + self.lengths.target.sum())
 
     def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        values = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+        values = fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
         target = self.preprocessing.target_tokenizer
         if target is not None and not recipe.keeps_tokenizer:
             values["model"]["target_vocab_size"] = target.vocab_size
@@ -133,7 +127,9 @@ def read(recipe: TranslateRecipe, folder: Path, say: Say) -> TranslateSource:
         zip(("source_column", "target_column"), split.columns or (None, None), strict=True),
         reverse=recipe.data.reverse,
     )
-    trained = kept_preprocessing(recipe, PairPreprocessing) if recipe.keeps_tokenizer else None
+    trained = (
+        fitting.kept_preprocessing(recipe, PairPreprocessing) if recipe.keeps_tokenizer else None
+    )
     if trained is not None:
         preprocessing = trained.changed(**columns)
         _check_characters(recipe, split, trained)
@@ -153,7 +149,7 @@ def _check_characters(
     if any(tokenizer.kind == "char" for tokenizer in tokenizers):
         sides = _alphabets(chain(split.training, split.validation), lowercase=False)
         for tokenizer, (alphabet,) in zip(tokenizers, sides, strict=True):
-            check_spelling(recipe.data_names, tokenizer, {*alphabet})
+            fitting.check_spelling(recipe.data_names, tokenizer, {*alphabet})
 
 
 def _encoded_batches(
@@ -191,7 +187,7 @@ def _tokenizers(
 
     def learn(texts: list[str]) -> Tokenizer:
         # With a blank before its first word, as it will be read: so a word is the same everywhere.
-        return learn_tokenizer(recipe, TOKENIZER, texts, [START], prefix=" ", one_in=stride)
+        return fitting.learn_tokenizer(recipe, TOKENIZER, texts, [START], prefix=" ", one_in=stride)
 
     if recipe.tokenizer.separate:
         return learn(sources), learn(targets)

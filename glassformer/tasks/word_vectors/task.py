@@ -21,24 +21,11 @@ from glassformer.preprocessing.text import (
     SkipGramPreprocessing,
     are_words,
 )
+from glassformer.tasks import text_windows
 from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Command, Defaults, Objective, Say, Task
-from glassformer.tasks.text_windows import (
-    TRAIN,
-    VALIDATION,
-    TextDataset,
-    TextRecipe,
-    TextSource,
-    read_text,
-)
+from glassformer.tasks.word_vectors import scores
 from glassformer.tasks.word_vectors.predictor import WordVectorsPredictor
-from glassformer.tasks.word_vectors.scores import (
-    NEGATIVES,
-    ROW,
-    SkipGramResult,
-    evaluate_skip_gram,
-    pairs_of,
-)
 from glassformer.text.tokenizer_training import TokenizerConfig
 from glassformer.wording import counted
 
@@ -49,20 +36,23 @@ COMMON = 150  # words: the most frequent ones have many meanings and no telling 
 COUNTED = 2**24  # tokens at a time
 
 
-class WordVectorsRecipe(TextRecipe):
+class WordVectorsRecipe(text_windows.TextRecipe):
     """A recipe for plain text, and which words of it are neighbours."""
 
     objective: SkipGramConfig = SkipGramConfig()
 
 
-class WordSource(TextSource):
+class WordSource(text_windows.TextSource):
     """The words of two files that are written already."""
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         """The tokens are there already; there must be neighbours among them."""
         tokenizer, names = self.preprocessing.tokenizer, ", ".join(recipe.data_names)
         is_word = are_words(tokenizer, tokenizer.vocab_size)
-        for file, what in ((TRAIN, "training text"), (VALIDATION, "part held out for validation")):
+        for file, what in (
+            (text_windows.TRAIN, "training text"),
+            (text_windows.VALIDATION, "part held out for validation"),
+        ):
             beginning = open_tokens(folder / file, tokenizer.vocab_size)[:COUNTED]
             if (count := int(is_word[beginning].sum())) < 2:
                 raise GlassformerError(
@@ -72,18 +62,18 @@ class WordSource(TextSource):
 
 def read(recipe: WordVectorsRecipe, folder: Path, say: Say) -> WordSource:
     settings = recipe.objective.model_dump()
-    text = read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
+    text = text_windows.read_text(recipe, folder, say, TOKENIZER, SkipGramPreprocessing, settings)
     return WordSource(text.preprocessing, text.num_training_items, text.num_validation_items)
 
 
-class WordDataset(TextDataset):
+class WordDataset(text_windows.TextDataset):
     """Rows of text, which may be in the middle of a sentence."""
 
     preprocessing: SkipGramPreprocessing
 
     @property
     def context_length(self) -> int:
-        return min(ROW, max(1, self.num_items - 1))
+        return min(scores.ROW, max(1, self.num_items - 1))
 
     @cached_property
     def counts(self) -> Array:
@@ -117,14 +107,14 @@ class SkipGramObjective(Objective):
 
     def batch(self, number: int, most: int | None = None) -> SkipGramBatch:
         windows = self.batches.batch(number, most)[:, :-1]
-        return self.dataset.skip_gram.batch(windows, (self.config.seed, number), NEGATIVES)
+        return self.dataset.skip_gram.batch(windows, (self.config.seed, number), scores.NEGATIVES)
 
     def loss(self, model: WordVectors, batch: SkipGramBatch) -> Tensor:
         skip_gram = self.dataset.skip_gram
-        return pairs_of(model, batch, skip_gram.window).loss(skip_gram.num_negatives)
+        return scores.pairs_of(model, batch, skip_gram.window).loss(skip_gram.num_negatives)
 
-    def validate(self, model: WordVectors) -> SkipGramResult:
-        return evaluate_skip_gram(model, self.dataset.validation, self.dataset.skip_gram)
+    def validate(self, model: WordVectors) -> scores.SkipGramResult:
+        return scores.evaluate_skip_gram(model, self.dataset.validation, self.dataset.skip_gram)
 
     def sample(self, model: WordVectors, step: int) -> str:
         """A word and its neighbours."""
