@@ -259,8 +259,8 @@ class WordPlaces(WrittenOutput):
         longest = max(map(len, shown), default=0)
         lines = [self.caption]
         for word, weights, (row, column) in zip(shown, self.weights, self.peaks(), strict=True):
-            place = f"row {row + 1} of {rows}, column {column + 1} of {columns}"
-            lines.append(f"{word:<{longest}}  →  {place}  {weights[row, column]:6.1%}")
+            where = f"row {row + 1} of {rows}, column {column + 1} of {columns}"
+            lines.append(f"{word:<{longest}}  →  {where}  {weights[row, column]:6.1%}")
         return "\n".join(lines)
 
 

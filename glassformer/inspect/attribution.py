@@ -69,8 +69,8 @@ class Inputs(ABC):
         """(T,): the sum of values in the shape of the inputs, over rows and for each token."""
 
     @abstractmethod
-    def without(self, places: Tensor) -> list[Tensor]:
-        """x with the baseline in place of one token in each row; `places` (B,) says which."""
+    def without(self, positions: Tensor) -> list[Tensor]:
+        """x with the baseline in place of one token in each row; `positions` (B,) says which."""
 
     def rows_at_once(self) -> int:
         return max(1, AT_ONCE // self.num_tokens)
@@ -106,11 +106,11 @@ class TokenVectors(Inputs):
     def by_token(self, values: Sequence[Tensor]) -> Floats:
         return np.concatenate([of_stream.sum(dim=(0, 2)).cpu().numpy() for of_stream in values])
 
-    def without(self, places: Tensor) -> list[Tensor]:
+    def without(self, positions: Tensor) -> list[Tensor]:
         inputs, first = [], 0
         for x, b in zip(self.vectors, self.baseline, strict=True):
-            own = torch.arange(first, first + x.size(1), device=places.device)  # (T,)
-            is_left_out = (places[:, None] == own)[..., None]  # (B, T, 1)
+            own = torch.arange(first, first + x.size(1), device=positions.device)  # (T,)
+            is_left_out = (positions[:, None] == own)[..., None]  # (B, T, 1)
             inputs.append(torch.where(is_left_out, b, x))  # (B, T, D)
             first += x.size(1)
         return inputs
@@ -146,8 +146,8 @@ class PixelPatches(Inputs):
         of_tokens = tokens.index_add(0, self.patch.flatten(), sums.flatten()).cpu().numpy()
         return of_tokens
 
-    def without(self, places: Tensor) -> list[Tensor]:
-        is_left_out = self.patch == places[:, None, None]  # (B, H, W)
+    def without(self, positions: Tensor) -> list[Tensor]:
+        is_left_out = self.patch == positions[:, None, None]  # (B, H, W)
         return [torch.where(is_left_out[:, None], self.baseline[0], self.vectors[0])]
 
 
@@ -203,9 +203,9 @@ def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
     }  # (L, H, T, S)
     streams = call.subject.streams
     results: list[dict[str, Any]] = []
-    for place, id in explained:
+    for number, id in explained:
         gradients = torch.autograd.grad(
-            logprobs[place, id],
+            logprobs[number, id],
             [weights[tap] for tap in taps],
             retain_graph=True,
             materialize_grads=True,
@@ -221,8 +221,8 @@ def attended_tokens(call: Inputs, explained: Explained) -> list[dict[str, Any]]:
         products = {name: values.sum((0, 1)) for name, values in heads.items()}
         results.append(
             {
-                "attention": _joined(streams, _at_once(call.subject, attention, place)),
-                "rollout": _joined(streams, _rolled_out(call.subject, attention, place)),
+                "attention": _joined(streams, _at_once(call.subject, attention, number)),
+                "rollout": _joined(streams, _rolled_out(call.subject, attention, number)),
                 "attention_gradient": _joined(streams, products),
                 "heads": heads,
             }
@@ -240,24 +240,26 @@ def _joined(streams: Sequence[Stream], values: dict[str, Floats]) -> Floats:
     return np.concatenate(parts)
 
 
-def _rows_of(subject: Subject, place: int) -> list[int]:
+def _rows_of(subject: Subject, prediction: int) -> list[int]:
     """The positions whose last states a prediction is made from."""
     if subject.predicts != "whole":
-        return [place]
+        return [prediction]
     positions = list(range(len(subject.streams[-1].tokens)))
     return positions if subject.read_at is None else [positions[at] for at in subject.read_at]
 
 
-def _at_once(subject: Subject, attention: dict[str, Floats], place: int) -> dict[str, Floats]:
+def _at_once(subject: Subject, attention: dict[str, Floats], prediction: int) -> dict[str, Floats]:
     """Where these positions look, on average over layers and heads; the last stream only."""
-    rows, name = _rows_of(subject, place), subject.streams[-1].name
+    rows, name = _rows_of(subject, prediction), subject.streams[-1].name
     shown = {key: attention[key] for key in (name, CROSS) if key in attention}
     return {key: weights[:, :, rows].mean((0, 1, 2)) for key, weights in shown.items()}
 
 
-def _rolled_out(subject: Subject, attention: dict[str, Floats], place: int) -> dict[str, Floats]:
+def _rolled_out(
+    subject: Subject, attention: dict[str, Floats], prediction: int
+) -> dict[str, Floats]:
     means = {name: weights.mean(1) for name, weights in attention.items()}  # (L, T, S)
-    last, rows = subject.streams[-1], _rows_of(subject, place)
+    last, rows = subject.streams[-1], _rows_of(subject, prediction)
     shares = np.zeros(len(last.tokens))
     shares[rows] = 1 / len(rows)
     own, memory = rolled_out(shares, means[last.name], means.get(CROSS))
@@ -334,26 +336,28 @@ def attributions(seen: Inspection, predictions: Sequence[int] | None = None) -> 
     depend on the others."""
     subject = seen.subject
     call = TokenVectors(subject) if subject.pixels is None else PixelPatches(subject)
-    places = [subject.focus] if predictions is None else list(predictions)
-    places = [place % len(seen.logits) for place in places]
+    numbers = [subject.focus] if predictions is None else predictions
+    numbers = [number % len(seen.logits) for number in numbers]
     with torch.no_grad():
         whole, baseline = call.logprobs(call.vectors)[0], call.logprobs(call.baseline)[0]  # (P, C)
-    explained = [(place, int(whole[place].argmax())) for place in places]
+    explained = [(number, int(whole[number].argmax())) for number in numbers]
     integrals = _integrated_gradients(call, explained, whole - baseline)
     left_out = _left_out(call, explained, whole)
     attended = attended_tokens(call, explained) if seen.has_layers else [{} for _ in explained]
     return [
         Attribution(
-            prediction=place,
+            prediction=number,
             token=subject.name_of(id),
-            logprob=float(whole[place, id]),
-            baseline_logprob=float(baseline[place, id]),
-            integrated_gradients=integrals[number][0],
-            left_out=left_out[number],
-            num_steps=integrals[number][1],
-            **attended[number] | _of_image(subject),
+            logprob=float(whole[number, id]),
+            baseline_logprob=float(baseline[number, id]),
+            integrated_gradients=values,
+            left_out=without,
+            num_steps=num_steps,
+            **attention | _of_image(subject),
         )
-        for number, (place, id) in enumerate(explained)
+        for (number, id), (values, num_steps), without, attention in zip(
+            explained, integrals, left_out, attended, strict=True
+        )
     ]
 
 
@@ -410,9 +414,9 @@ def _integrals(call: Inputs, explained: Explained, num_steps: int) -> list[Float
         ]
         with torch.enable_grad():
             logprobs = call.logprobs(inputs)  # (K, P, C)
-        for values, (place, id) in zip(integrals, explained, strict=True):
+        for values, (number, id) in zip(integrals, explained, strict=True):
             gradients = torch.autograd.grad(
-                (share * logprobs[:, place, id]).sum(), inputs, retain_graph=True
+                (share * logprobs[:, number, id]).sum(), inputs, retain_graph=True
             )
             pairs = zip(gradients, ways, strict=True)
             values += call.by_token([gradient.double() * way for gradient, way in pairs])
@@ -438,9 +442,9 @@ def _left_out(call: Inputs, explained: Explained, whole: Tensor) -> list[Floats]
     differences: Floats = np.zeros((len(explained), call.num_tokens))
     at, ids = torch.tensor(explained, device=whole.device).T  # (E,)
     for rows in _parts(call.num_tokens, call.rows_at_once()):
-        places = torch.arange(rows.start, rows.stop, device=whole.device)  # (K,)
+        positions = torch.arange(rows.start, rows.stop, device=whole.device)  # (K,)
         with torch.no_grad():
-            logprobs = call.logprobs(call.without(places))[:, at, ids]  # (K, E)
+            logprobs = call.logprobs(call.without(positions))[:, at, ids]  # (K, E)
         differences[:, rows] = (whole[at, ids] - logprobs).T.cpu().numpy()
     return list(differences)
 

@@ -298,9 +298,9 @@ def curves(
     lowest = -np.inf  # names are moved apart
     for line in sorted((line for line in lines if line.name), key=end_of):
         lowest = max(end_of(line), lowest + 0.075)
-        place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        units: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         style = {"fontsize": 8, "va": "center", "color": line.colour}
-        axes.annotate(label_of(line.name, 16), (1, lowest), (4, 0), **place, **style)
+        axes.annotate(label_of(line.name, 16), (1, lowest), (4, 0), **units, **style)
 
 
 def bars(axes: "Axes", values: Sequence[float], names: Sequence[str] = ()) -> None:

@@ -39,7 +39,7 @@ class HeadEffects:
 
 
 def heads_of(attentions: Sequence[MultiHeadAttention]) -> Heads:
-    return [[(each.tap, [head]) for head in range(each.num_heads)] for each in attentions]
+    return [[(layer.tap, [head]) for head in range(layer.num_heads)] for layer in attentions]
 
 
 def heads_in_windows(layers: Sequence[WindowedLayer]) -> Heads:

@@ -156,7 +156,8 @@ class Subject:
     again: "Callable[[Any], Subject] | None" = None
     """The same input with the same model at another stage of its training."""
     history: "Callable[[], OverTime] | None" = None
-    """The same input through the training of the model, if that is known."""
+    """The same input through the training of the model, if that is known. So a page looks back
+    without knowing about folders."""
     no_history: str = ""
     """Why it is not, if a page should say so."""
     separator: str = ""
@@ -164,7 +165,7 @@ class Subject:
     num_left_out: int = 0
     """Tokens of the text that do not fit into the model's context."""
     part_left_out: Literal["beginning", "middle", "end"] = "middle"
-    """Where they are."""
+    """Where these tokens are."""
     focus: int = -1
     """The prediction that is looked at first, and without each head."""
     has_several_labels: bool = False
@@ -568,7 +569,7 @@ class Inspection:
         for prediction in self.predictions:
             position, logprob = prediction.position, prediction.logprob
             whole = f"the whole {self.subject.input_name}"
-            place = whole if position is None else repr(self.tokens[position])
+            where = whole if position is None else repr(self.tokens[position])
             best = ", ".join(
                 f"{option.token!r} {percent(option.probability)}"
                 for option in prediction.options[:3]
@@ -576,7 +577,7 @@ class Inspection:
             actual = (
                 "" if logprob is None else f"{prediction.actual!r} {percent(math.exp(logprob))}"
             )
-            rows.append([place, best, actual])
+            rows.append([where, best, actual])
         return names, rows
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 DIGITS = 6  # of a number on a page: more than a picture can show
 
-# Scripts of every page on what a model does with an input. All scripts of a page form one module.
+# Scripts of every page on what a model does with an input.
 SHARED = (
     "elements.js",
     "scales.js",

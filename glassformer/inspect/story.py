@@ -4,7 +4,7 @@
 
 The page draws from plain data: tokens, and for every layer the queries, keys and values, from which
 it computes the attention of a head when the reader looks at it. Large arrays are binary. A chapter
-is one script in `static/story/`, which adds an entry to `chapters`; its data is in `story_data`.
+is one script in `static/story/`, and a key of `story_data`.
 """
 
 from collections.abc import Callable, Collection
@@ -43,6 +43,8 @@ STYLES = (
     "story/opinions.css",
     "story/history.css",
 )
+# Each script adds an entry to `chapters`: `id`, `title`, `note`, `equation`, `isShown(scene)` and
+# `draw(place, scene)`. Scripts of a page form one module, so top-level names are unique.
 CHAPTERS = (
     "tokens",
     "embeddings",

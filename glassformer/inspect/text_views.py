@@ -195,9 +195,9 @@ class AttributionView(TextView):
         names = [METHODS[name] for name in result.methods]
         columns = list(result.methods.values())
         rows = [
-            [repr(token), *(f"{column[place]:.4f}" for column in columns)]
-            for place, token in enumerate(self.tokens)
-            if result.is_read[place]
+            [repr(token), *(f"{column[number]:.4f}" for column in columns)]
+            for number, token in enumerate(self.tokens)
+            if result.is_read[number]
         ]
         total = float(result.integrated_gradients.sum())
         return "\n".join(

@@ -41,7 +41,7 @@ class Use:
 
     sentence: int
     positions: tuple[int, ...]
-    """Of its tokens."""
+    """The positions of its tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Contexts:
     word: str
     sentences: list[str]
     tokens: list[list[str]]
-    """Of each sentence."""
+    """The tokens of each sentence."""
     uses: list[Use]
     hidden: Array
     """(N + 1, U, D): before the first layer and after each layer."""
@@ -151,8 +151,6 @@ def vectors_of(hidden: Array, uses: Sequence[Use]) -> Array:
 
 
 # --- the neighbours of a word, alone and in a sentence ---
-# Neighbours need only a vector for each word: so the same search serves word vectors, GPT, BERT and
-# recurrent models.
 
 
 class Lexicon:

@@ -162,7 +162,7 @@ class StoryModel:
         self.name = name
         """Unique among the models of a server."""
         self.kind = kind
-        """Such as gpt or bert."""
+        """The model, such as gpt or bert."""
         self.reads_image = view.reads_file
         self._inspect = getattr(predictor, view.method)
         self._channels: int | None = getattr(predictor.preprocessing, "num_channels", None)
