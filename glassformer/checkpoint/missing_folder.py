@@ -1,5 +1,7 @@
-"""Names of models that are no folders here: those of the hub, and mistyped ones. Apart from the
-rest, and without torch, so that a mistyped name is answered at once."""
+"""What the name of a model or a run means: a name of the hub, a run, or a folder that is missing.
+
+Apart from the rest, and without torch, so that a mistyped name is answered at once.
+"""
 
 import re
 from pathlib import Path
@@ -26,6 +28,11 @@ def is_hub_name(source: str) -> bool:
     return first != "runs" and not Path(first).exists()
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a training, and not only of a model."""
+    return (folder / RECIPE).is_file()
+
+
 def no_model(path: Path) -> str:
     """A model was expected in a folder that does not exist."""
     return f"{path} does not exist. {_did_you_mean(path, CONFIG) or A_MODEL}"
@@ -38,7 +45,8 @@ def no_run(path: Path) -> str:
 
 def _did_you_mean(path: Path, file: str) -> str:
     """A folder with this file and a similar name, beside the missing one or among the runs."""
-    outer = [each for each in (path.parent, Path("runs")) if each.is_dir()]
-    folders = {path.parent.name: path.parent for each in outer for path in each.glob(f"*/{file}")}
+    outer = [folder for folder in (path.parent, Path("runs")) if folder.is_dir()]
+    files = (match for folder in outer for match in folder.glob(f"*/{file}"))
+    folders = {match.parent.name: match.parent for match in files}
     near = similar(path.name, folders, cutoff=0.8)
     return f"Did you mean {folders[near]}?" if near else ""

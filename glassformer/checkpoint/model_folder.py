@@ -7,7 +7,7 @@
     target_tokenizer.json      the vocabulary of its translations, if they have their own
     generation_config.json     defaults for generation, written by the user
     README.md                  the model card
-    lora.safetensors           what LoRA has learned, if it was used: see lora_file.py
+    lora.safetensors           what LoRA has learned, if it was used
 
 Nothing in it is pickle, nothing names code to import, and equal models give equal bytes: there are
 no dates and no paths. The weights carry checksums of themselves and of the files beside them, by
@@ -16,27 +16,32 @@ which later damage is detected.
 
 import hashlib
 import json
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checkpoint.missing_folder import CONFIG, no_model
-from glassformer.checkpoint.training_state import SafetensorsFile, reading_safetensors
+from glassformer.checkpoint.missing_folder import CONFIG, is_run, no_model
 from glassformer.config import Config, parse
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, UsageError
 from glassformer.files import file_digest, read_json, write_file, write_json
 from glassformer.models import MODELS, name_of, row
 from glassformer.nn.int8 import QuantizedLinear, quantizable, quantize
 from glassformer.nn.lora import lora_scale
 from glassformer.preprocessing import KINDS, load_preprocessing
 from glassformer.preprocessing.preprocessing import SETTINGS, Preprocessing
-
-# --- model folder ---
+from glassformer.wording import cause
 
 WEIGHTS = "model.safetensors"
 GENERATION = "generation_config.json"
@@ -196,7 +201,7 @@ def _load_weights(model: nn.Module, path: Path) -> dict[str, str]:
     return file.metadata
 
 
-def _quantize_as_in(file: SafetensorsFile, model: nn.Module) -> None:
+def _quantize_as_in(file: "SafetensorsFile", model: nn.Module) -> None:
     """Give a model without memory the quantised layers that a file has weights for."""
     layers = {f"{name}.weight": name for name, *_ in quantizable(model)}
     int8 = {name for name, kind in file.types.items() if kind == "I8"}
@@ -255,15 +260,15 @@ def _missing(folder: Path) -> str:
         return f"{folder} is a file, not a model folder."
     if (folder / WEIGHTS).is_file():
         return f"{folder / CONFIG} does not exist. Copy the whole model folder."
-    if (folder / "recipe.yaml").is_file():
+    if is_run(folder):
         return f"{folder} is a run that has not saved a model yet. Continue it with --resume."
     inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
     hint = f" Did you mean {folder / inside[0]}?" if inside else ""
     return f"{folder} does not contain a model: there is no {CONFIG} in it.{hint}"
 
 
-# --- lora file ---
-# What LoRA has learned, as two thin matrices for each layer, in a file beside the merged model.
+# --- what LoRA has learned ---
+# Two thin matrices for each layer, in a file beside the merged model.
 #
 #     encoder.blocks.0.attention.query.A        (rank, in)
 #     encoder.blocks.0.attention.query.B        (out, rank)
@@ -322,3 +327,155 @@ def load_lora(folder: Path) -> LoRAUpdate:
         )
     except (KeyError, ValueError):
         raise GlassformerError(f"{path} is damaged. Copy it again.") from None
+
+
+# --- safetensors files ---
+# A file is read tensor by tensor, each into memory of its own. The safetensors library checks the
+# header and maps the whole file, whose pages would count as memory of the process beside the copies
+# that are made of them. So only the header is left to it: offsets and sizes that it accepted are
+# read here, and loading a model takes little more memory than its weights.
+
+TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+OWN_PAGES = 2**20  # bytes
+
+
+@contextmanager
+def reading_safetensors(path: Path, if_missing: str) -> Iterator[None]:
+    """Report what is wrong with a safetensors file in one sentence."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise GlassformerError(if_missing) from None
+    except OSError as error:
+        raise GlassformerError(f"{path} cannot be read: {cause(error)}.") from None
+    except SafetensorError as error:
+        raise GlassformerError(
+            f"{path} is not a safetensors file, or is damaged: {cause(error)}. Copy it again."
+        ) from None
+
+
+class SafetensorsFile:
+    """The shapes, types and metadata of a file; its tensors are read when asked for."""
+
+    def __init__(self, path: Path) -> None:
+        with safe_open(path, framework="pt") as file:  # checks every offset against the file
+            self.shapes = {
+                name: tuple(file.get_slice(name).get_shape())
+                for name in file.keys()  # noqa: SIM118
+            }
+            self.metadata: dict[str, str] = file.metadata() or {}
+        self.path = path
+        with path.open("rb") as raw:
+            self._data = 8 + int.from_bytes(raw.read(8), "little")
+            header = json.loads(raw.read(self._data - 8))
+        self._starts = {name: header[name]["data_offsets"][0] for name in self.shapes}
+        self.types: dict[str, str] = {name: header[name]["dtype"] for name in self.shapes}
+
+    def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+        """Each tensor with its name, as it is stored."""
+        with self.path.open("rb", buffering=0) as file:
+            for name in names:
+                if self.types[name] not in TYPES:
+                    raise GlassformerError(
+                        f"{self.path}: {name} has the type {self.types[name]}, which cannot be "
+                        "read."
+                    )
+                tensor = _empty(self.shapes[name], TYPES[self.types[name]])
+                file.seek(self._data + self._starts[name])
+                left = tensor.reshape(-1).view(torch.uint8).numpy().data
+                while left:
+                    if not (count := file.readinto(left)):
+                        raise GlassformerError(f"{self.path} is truncated. Copy it again.")
+                    left = left[count:]
+                yield name, tensor
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Memory of its own pages, which go back to the system when freed. Tensors that are only read
+    to be split or transposed would leave holes between those that stay."""
+    size = prod(shape) * dtype.itemsize
+    if size < OWN_PAGES:
+        return torch.empty(shape, dtype=dtype)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+    return torch.frombuffer(mmap.mmap(-1, size, **private), dtype=dtype).view(shape)
+
+
+# --- folders that a model may be written to: those whose loss nobody would regret ---
+
+# What our folders and those of Hugging Face, onnxruntime, CTranslate2, llama.cpp and peft hold. A
+# name that is missing here costs another --out; one too many could cost somebody's file.
+FILES = (
+    *("README.md", "LICENSE*", ".gitattributes", ".DS_Store"),
+    *("config.json", "*_config.json", "config_*.json", "modules.json", "chat_template.*"),
+    *("model.safetensors", "model-*.safetensors", "adapter_model.safetensors", "*.index.json"),
+    *("model.bin", "model.gguf", "adapter_model.bin", "pytorch_model*.bin"),
+    *("tf_model.h5", "flax_model.msgpack", "rust_model.ot"),
+    *("encoder.onnx", "decoder.onnx", "*model*.onnx", "*model*.onnx_data", "*model*.onnx.data"),
+    *("tokenizer.*", "vocab.*", "target_vocab.json", "merges.txt", "*vocabulary.*"),
+    *("special_tokens_map.json", "added_tokens.json"),
+    *("source.spm", "target.spm", "spiece.model", "sentencepiece.bpe.model"),
+)
+FOLDERS = ("[0-9]_*", "onnx")  # modules of sentence-transformers, such as 1_Pooling; graphs
+SHOWN = 3
+
+
+def check_replaceable(folder: Path, force: bool, *sources: Path, sign: str = CONFIG) -> None:
+    """Refuse a folder to write a model to, unless it is empty or, with `force`, a model's alone,
+    which is recognised by the file `sign`. What is read from `sources` is never replaced."""
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file. Choose another --out.")
+    for source in sources:
+        check_kept(folder, source)
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if is_run(folder):
+        raise GlassformerError(f"{folder} contains a run. Choose another --out.")
+    others = sorted(_others(folder))
+    if others or not (folder / sign).is_file():
+        names = others or sorted(entry.name for entry in folder.iterdir())
+        shown = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+        raise GlassformerError(f"{folder} contains other files ({shown}). Choose another --out.")
+    if not force:
+        raise GlassformerError(
+            f"{folder} already contains a model. Use --force to replace it, or choose another "
+            "--out."
+        )
+
+
+def _others(folder: Path) -> Iterator[str]:
+    """The names in a folder that are not a model's."""
+    names = (*FILES, *file_names())
+    for entry in folder.iterdir():
+        if not entry.is_dir():
+            if not _matches(entry.name, names):
+                yield entry.name
+        elif not _matches(entry.name, FOLDERS):
+            yield f"{entry.name}/"
+        else:
+            yield from (f"{entry.name}/{name}" for name in _others(entry))
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def check_kept(folder: Path, source: Path) -> None:
+    """Refuse a folder to replace, if what is read from `source` would go with it."""
+    out = folder.resolve()
+    # A link is lost with the folder around it, and what it leads to with the folder around that.
+    for path in (source.resolve(), source.parent.resolve() / source.name):
+        if path.is_relative_to(out):
+            relation = "is" if path == out else "contains"
+            raise UsageError(f"{folder} {relation} the source ({source}). Choose another --out.")

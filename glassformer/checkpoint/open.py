@@ -17,12 +17,13 @@ from glassformer.checkpoint.missing_folder import CONFIG, is_hub_name
 from glassformer.checkpoint.model_folder import (
     LARGEST_TEXT,
     WEIGHTS,
+    SafetensorsFile,
     Saved,
     load_config,
     load_generation,
     load_model,
+    reading_safetensors,
 )
-from glassformer.checkpoint.training_state import SafetensorsFile, reading_safetensors
 from glassformer.config import Config, Values
 from glassformer.data.text_files import DataPath, local_path
 from glassformer.errors import GlassformerError

@@ -17,8 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint.missing_folder import CONFIG
-from glassformer.checkpoint.model_folder import Saved, distinct, fill, without_memory
-from glassformer.checkpoint.training_state import SafetensorsFile, reading_safetensors
+from glassformer.checkpoint.model_folder import (
+    SafetensorsFile,
+    Saved,
+    distinct,
+    fill,
+    reading_safetensors,
+    without_memory,
+)
 from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json

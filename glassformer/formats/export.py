@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint.missing_folder import CONFIG
-from glassformer.checkpoint.model_folder import CARD, GENERATION, Saved, load_model, save_model
+from glassformer.checkpoint.model_folder import (
+    CARD,
+    GENERATION,
+    Saved,
+    check_replaceable,
+    load_model,
+    save_model,
+)
 from glassformer.checkpoint.open import ModelPath, located, open_model
-from glassformer.checkpoint.run_record import check_replaceable
 from glassformer.errors import UsageError
 from glassformer.files import new_folder, write_json
 from glassformer.formats import export_gguf, exporting, peft_adapter

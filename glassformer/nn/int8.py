@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from glassformer.errors import GlassformerError
-from glassformer.machine import facts
-from glassformer.machine import precision as cache
-from glassformer.machine.precision import TIMEOUT, Fingerprint, Measurement, Measurements, measure
+from glassformer.machine import facts, host
+from glassformer.machine.host import TIMEOUT, Fingerprint, Measurement, Measurements, measure
 from glassformer.nn.blocks import Block
 from glassformer.nn.int8_kernels import KERNELS
 from glassformer.nn.linear import Linear
@@ -53,11 +52,11 @@ def int8_kernel() -> str:
         torch=torch.__version__,
         onednn_max_cpu_isa=os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
     )
-    with cache.one_at_a_time():
-        measured = cache.recall(fingerprint, KERNELS)
+    with host.one_at_a_time():
+        measured = host.recall(fingerprint, KERNELS)
         if measured is None:
             measured = measure({name: _command(name) for name in KERNELS}, TIMEOUT)
-            cache.remember(fingerprint, measured)
+            host.remember(fingerprint, measured)
     best = fastest(measured)
     if best == FALLBACK:
         others = (f"{name}: {found.problem or 'slower'}" for name, found in measured.items())

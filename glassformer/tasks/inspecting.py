@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from glassformer.checkpoint.missing_folder import is_run
 from glassformer.checkpoint.run_record import (
     METRICS,
     curves_of,
-    is_run,
     load_snapshot,
     read_metrics,
     read_samples,

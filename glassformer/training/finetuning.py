@@ -7,10 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint.missing_folder import is_hub_name
+from glassformer.checkpoint.missing_folder import is_hub_name, is_run
 from glassformer.checkpoint.model_folder import WEIGHTS, LoRAUpdate, Saved
 from glassformer.checkpoint.open import open_config, pinned, stored
-from glassformer.checkpoint.run_record import is_run
 from glassformer.config import Values, read_yaml
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.models import row

@@ -22,9 +22,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from torch import nn
 
-from glassformer.checkpoint.model_folder import GENERATION, WEIGHTS, load_model, save_model
+from glassformer.checkpoint.model_folder import (
+    GENERATION,
+    WEIGHTS,
+    check_kept,
+    load_model,
+    save_model,
+)
 from glassformer.checkpoint.open import located, open_generation
-from glassformer.checkpoint.run_record import check_kept
 from glassformer.checkpoint.training_state import load_state, save_state
 from glassformer.errors import GlassformerError
 from glassformer.files import damage, write_json

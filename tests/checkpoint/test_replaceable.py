@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.checkpoint.run_record import check_replaceable
+from glassformer.checkpoint.model_folder import check_replaceable
 from glassformer.errors import GlassformerError, UsageError
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.machine import facts
-from glassformer.machine.precision import Measurement, Speed, measure
+from glassformer.machine.host import Measurement, Speed, measure
 from glassformer.nn import int8
 from glassformer.nn.int8_kernels import KERNELS, ROWS, TOLERANCE, Digits, largest_error
 
