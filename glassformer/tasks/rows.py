@@ -1,8 +1,10 @@
-"""Labelled inputs → rows on disk, batch by batch: memory does not grow with the size of the data.
+"""Rows that several tasks learn from: how they are batched, and how a run keeps them on disk.
 
-    examples  →  encoded, whole  →  train.items  →  cut for the model, if any row is too long
+    rows of different lengths   RowDataset        buckets of similar length
+    rows of one size            sliced_batches    in their order, or in another one for each epoch
+    images                      ImageDataset      numbers in the store of the run
 
-The model's context may depend on the lengths, so training data is encoded before it is known.
+Labelled inputs are encoded batch by batch, so memory does not grow with the size of the data.
 """
 
 from abc import abstractmethod
@@ -39,88 +41,12 @@ from glassformer.tasks.recipe import Recipe
 from glassformer.tasks.task import Batches, Dataset, Say, Source
 from glassformer.wording import counted, shortened
 
-# --- encoded rows ---
-
-
-class EncodedRows:
-    """The rows of one part of a split, in the file that a training reads."""
-
-    def __init__(
-        self, path: Path, preprocessing: LabelledInputs, split: LabelledSplit[Any]
-    ) -> None:
-        self._path = path
-        self._preprocessing = preprocessing
-        self._split = split
-        self._lengths = array("q")
-        self._targets: list[Array] = []
-        self.sizes = array("q")
-        """The number of items of each input, before anything is added or cut."""
-        self.num_shortened = 0
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @property
-    def targets(self) -> Array:
-        """The numbers of the labels of each row; of several labels, 0 and 1."""
-        return np.concatenate(self._targets)
-
-    def encode(self, examples: Iterable[LabelledExample], limit: int | None = None) -> None:
-        """Write the rows, for a model that sees at most `limit` items."""
-        write_rows(self._path, self._encoded(examples, limit), self._preprocessing.dtype)
-
-    def _encoded(self, examples: Iterable[LabelledExample], limit: int | None) -> Iterator[Array]:
-        dtype, labels = self._preprocessing.dtype, self._split.labels
-        several = self._split.is_multi_label
-        for batch in in_bounded_batches(examples, lambda example: len(example.input)):
-            encoded = self._preprocessing.encode_many([example.input for example in batch])
-            rows, is_shortened = self._preprocessing.rows(encoded, limit)
-            self.num_shortened += sum(is_shortened)
-            targets = targets_of(batch, labels, several)
-            self._targets.append(np.array(targets, dtype=np.uint8 if several else np.int32))
-            self.sizes.extend(map(len, encoded))
-            self._lengths.extend(map(len, rows))
-            yield np.concatenate([np.asarray(row, dtype) for row in rows])
-
-    def cut(self, limit: int | None) -> None:
-        """Shorten the rows that were written without a limit."""
-        if limit is None or max(self._lengths) <= limit:
-            return
-        whole = self._path.with_suffix(".whole")
-        self._path.with_suffix(ENDING).replace(whole)
-        lengths, self._lengths = self._lengths, array("q")
-        write_rows(self._path, self._cut(whole, lengths, limit), self._preprocessing.dtype)
-        whole.unlink()
-
-    def _cut(self, whole: Path, lengths: "array[int]", limit: int) -> Iterator[Array]:
-        dtype, width = self._preprocessing.dtype, self._preprocessing.width
-        size = np.dtype(dtype).itemsize * (width or 1)
-        with whole.open("rb", buffering=2**20) as file:
-            for length in lengths:
-                row = np.frombuffer(file.read(length * size), dtype)
-                row = row.reshape(-1, width) if width else row
-                short = row if length <= limit else self._preprocessing.cut(row, limit)
-                self.num_shortened += len(short) < length
-                self._lengths.append(len(short))
-                yield short
-
-    def finish(self) -> None:
-        """Write what belongs to the rows."""
-        write_columns(
-            self._path,
-            self._preprocessing.dtype,
-            self._preprocessing.width,
-            lengths=np.asarray(self._lengths),
-            targets=self.targets,
-            is_per_item=np.array(False),
-        )
-
-
-# --- row batches ---
-# Batches of rows: rows of similar length together, or rows that are all of one size.
-
 TRAIN = "train.safetensors"  # in the folder of a dataset
+VALIDATION, TEST = "validation.safetensors", "test.npz"
 ALWAYS_ALLOWED = 1024  # rows of a batch: more than the data has only costs memory
+
+
+# --- batches: rows of similar length together, or rows that are all of one size ---
 
 
 class RowDataset(Dataset):
@@ -206,10 +132,7 @@ def example_batches(
     return sliced_batches(shuffled, batch_size, num_examples / batch_size)
 
 
-# --- stored images ---
-# Images in the store of a run: what painting, classifying and probing share.
-
-VALIDATION, TEST = "validation.safetensors", "test.npz"
+# --- images in the store of a run: what painting, classifying and probing share ---
 
 
 class ImageDataset(Dataset):
@@ -246,8 +169,8 @@ class LabelledImageSource(Source):
             rows = ImageRows(store, numbers_of(part), np.array(targets, dtype=np.int32))
             rows.save(folder / name)
         if split.test:
-            labels = [each.labels[0] for each in split.test]
-            write_npz(folder / TEST, (each.input for each in split.test), labels)
+            labels = [example.labels[0] for example in split.test]
+            write_npz(folder / TEST, (example.input for example in split.test), labels)
 
 
 class LabelledImageDataset(ImageDataset):
@@ -274,12 +197,91 @@ def image_to_try(store: ImageStore, number: int) -> str:
     return name if local_path(name).is_file() else "IMAGE"
 
 
-# --- run copies ---
-# Examples as they were read, kept in a run in a form that can be read again.
+# --- labelled inputs, encoded into the file that training reads ---
+#
+#     examples  →  encoded, whole  →  train.items  →  cut for the model, if any row is too long
+#
+# The model's context may depend on the lengths, so training data is encoded before it is known.
+
+
+class EncodedRows:
+    """The rows of one part of a split, in the file that a training reads."""
+
+    def __init__(
+        self, path: Path, preprocessing: LabelledInputs, split: LabelledSplit[Any]
+    ) -> None:
+        self._path = path
+        self._preprocessing = preprocessing
+        self._split = split
+        self._lengths = array("q")
+        self._targets: list[Array] = []
+        self.sizes = array("q")
+        """The number of items of each input, before anything is added or cut."""
+        self.num_shortened = 0
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def targets(self) -> Array:
+        """The numbers of the labels of each row; of several labels, 0 and 1."""
+        return np.concatenate(self._targets)
+
+    def encode(self, examples: Iterable[LabelledExample], limit: int | None = None) -> None:
+        """Write the rows, for a model that sees at most `limit` items."""
+        write_rows(self._path, self._encoded(examples, limit), self._preprocessing.dtype)
+
+    def _encoded(self, examples: Iterable[LabelledExample], limit: int | None) -> Iterator[Array]:
+        dtype, labels = self._preprocessing.dtype, self._split.labels
+        several = self._split.is_multi_label
+        for batch in in_bounded_batches(examples, lambda example: len(example.input)):
+            encoded = self._preprocessing.encode_many([example.input for example in batch])
+            rows, is_shortened = self._preprocessing.rows(encoded, limit)
+            self.num_shortened += sum(is_shortened)
+            targets = targets_of(batch, labels, several)
+            self._targets.append(np.array(targets, dtype=np.uint8 if several else np.int32))
+            self.sizes.extend(map(len, encoded))
+            self._lengths.extend(map(len, rows))
+            yield np.concatenate([np.asarray(row, dtype) for row in rows])
+
+    def cut(self, limit: int | None) -> None:
+        """Shorten the rows that were written without a limit."""
+        if limit is None or max(self._lengths) <= limit:
+            return
+        whole = self._path.with_suffix(".whole")
+        self._path.with_suffix(ENDING).replace(whole)
+        lengths, self._lengths = self._lengths, array("q")
+        write_rows(self._path, self._cut(whole, lengths, limit), self._preprocessing.dtype)
+        whole.unlink()
+
+    def _cut(self, whole: Path, lengths: "array[int]", limit: int) -> Iterator[Array]:
+        dtype, width = self._preprocessing.dtype, self._preprocessing.width
+        size = np.dtype(dtype).itemsize * (width or 1)
+        with whole.open("rb", buffering=2**20) as file:
+            for length in lengths:
+                row = np.frombuffer(file.read(length * size), dtype)
+                row = row.reshape(-1, width) if width else row
+                short = row if length <= limit else self._preprocessing.cut(row, limit)
+                self.num_shortened += len(short) < length
+                self._lengths.append(len(short))
+                yield short
+
+    def finish(self) -> None:
+        """Write what belongs to the rows."""
+        write_columns(
+            self._path,
+            self._preprocessing.dtype,
+            self._preprocessing.width,
+            lengths=np.asarray(self._lengths),
+            targets=self.targets,
+            is_per_item=np.array(False),
+        )
+
+
+# --- examples as they were read, in a form that can be read again ---
 #
 # So a training that continues elsewhere, or after the files have changed, is evaluated on the data
-# it
-# began with.
+# that it began with.
 
 SHOWN = 600  # characters of a text that are kept to be shown
 OF_EXAMPLES, OF_SENTENCES = ("text", "labels"), ("tokens", "tags")  # columns of the rows
@@ -287,12 +289,12 @@ OF_EXAMPLES, OF_SENTENCES = ("text", "labels"), ("tokens", "tags")  # columns of
 
 def keep_examples(path: Path, examples: Iterable[Example]) -> None:
     text, labels = OF_EXAMPLES
-    write_jsonl(path, ({text: each.text, labels: each.labels} for each in examples))
+    write_jsonl(path, ({text: example.text, labels: example.labels} for example in examples))
 
 
 def keep_sentences(path: Path, sentences: Iterable[Sentence]) -> None:
     words, tags = OF_SENTENCES
-    write_jsonl(path, ({words: each.words, tags: each.tags} for each in sentences))
+    write_jsonl(path, ({words: sentence.words, tags: sentence.tags} for sentence in sentences))
 
 
 def kept_sentences(path: Path) -> list[Sentence]:
@@ -309,8 +311,8 @@ def keep_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def keep_series(path: Path, series: Sequence[Series]) -> None:
-    lengths = [len(each.values) for each in series]
+    lengths = [len(one.values) for one in series]
     x = np.zeros((len(series), max(lengths), series[0].num_features), dtype=np.float32)
-    for index, each in enumerate(series):
-        x[index, : lengths[index]] = each.values
-    np.savez(path, x=x, y=np.array([each.label for each in series]), lengths=lengths)
+    for row, one in zip(x, series, strict=True):
+        row[: len(one.values)] = one.values
+    np.savez(path, x=x, y=np.array([one.label for one in series]), lengths=lengths)
