@@ -44,7 +44,13 @@ STYLES = (
     "story/history.css",
 )
 # Each script adds an entry to `chapters`: `id`, `title`, `note`, `equation`, `isShown(scene)` and
-# `draw(place, scene)`. Scripts of a page form one module, so top-level names are unique.
+# `draw(place, scene)`. Scripts of a page form one module, so top-level names are unique, and a
+# chapter uses what the shared scripts have: `follow` and `choose` (state.js); `declare`, `means`,
+# `ref` and `term` (sources.js); `addFigure`, `setCaption` and `describe` (figures.js);
+# `writeProse`, `layerPick`, `headPick` and `tokenPick` (prose.js); `drawMatrix` (matrix.js);
+# `drawBars` (embeddings.js); `rove` and `pressable` (keyboard.js). An element says which number it
+# shows (`means(element, "weight", stream, layer, head, query, key)`) and needs no code to light
+# its sources: operations.js declares once what each number came from.
 CHAPTERS = (
     "tokens",
     "embeddings",

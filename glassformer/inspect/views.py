@@ -249,6 +249,8 @@ def _place(view: text_views.TextView) -> str:
 # --- images ---
 
 PER_ROW = 6  # words
+LEAST_PIXELS = 256  # of the longer side of an image with a spotlight, which is smooth
+DARKEST = 0.15  # brightness of a place without attention
 CELL, LEAST, WIDEST = 1.1, 0.35, 14.0  # inches: of a painted image, at least, and of all of them
 LINE = "#d62728"  # where painting began
 
@@ -261,10 +263,9 @@ def attention_picture(looking: ImageAttention) -> Sheet:
     name_image(left, PurePath(looking.image).name, 11)
     name_image(right, f"{looking.label} {percent(looking.score, 0)}", 11)
     highest, (height, width) = float(looking.weights.max()), looking.size
-    style: dict[str, Any] = {"cmap": glowing(), "vmax": highest, "interpolation": "nearest"}
-    heat = right.imshow(
-        looking.weights, vmin=0, extent=(0, width, height, 0), aspect="auto", **style
-    )
+    style: dict[str, Any] = {"vmin": 0, "vmax": highest, "interpolation": "nearest"}
+    extent = (0, width, height, 0)
+    heat = right.imshow(looking.weights, glowing(), extent=extent, aspect="auto", **style)
     _frame(right, looking.size, looking.weights.shape, looking.peak, "white")
     # As many digits as tell the marks of the scale apart, a fifth of it or less from each other.
     digits = max(1, math.ceil(-math.log10(max(highest, 1e-7) / 5)) - 2)
@@ -283,9 +284,9 @@ def words_picture(looking: WordPlaces) -> Sheet:
     if (factor := -(-LEAST_PIXELS // max(picture.shape[:2]))) > 1:
         picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
     lit = [spotlight(picture, weights) for weights in looking.weights]
-    sheet, (_, *places) = image_strip([picture, *lit], PER_ROW, 1.9, (0.1, 0.34))
+    sheet, (_, *lit_axes) = image_strip([picture, *lit], PER_ROW, 1.9, (0.1, 0.34))
     for axes, word, weights, peak in zip(
-        places, looking.words, looking.weights, looking.peaks(), strict=True
+        lit_axes, looking.words, looking.weights, looking.peaks(), strict=True
     ):
         name_image(axes, word, 11, 16)
         _frame(axes, picture.shape[:2], looking.grid, peak, ORANGE)
@@ -306,8 +307,8 @@ def paintings_picture(paintings: Paintings) -> Sheet:
         return image_strip(paintings.images, columns, _cell(columns))[0]
     columns = len(paintings.rows[0][1])
     images = [image for _, row in paintings.rows for image in row]
-    sheet, places = image_strip(images, columns, _cell(columns))
-    for number, axes in enumerate(places):
+    sheet, all_axes = image_strip(images, columns, _cell(columns))
+    for number, axes in enumerate(all_axes):
         row, column = divmod(number, columns)
         completed = paintings.completed[row]
         if column > 1:
@@ -338,10 +339,6 @@ def _frame(
     high, wide = (side / count for side, count in zip(size, grid, strict=True))
     corner = (cell[1] * wide, cell[0] * high)
     axes.add_patch(Rectangle(corner, wide, high, fill=False, color=colour, linewidth=1.2))
-
-
-LEAST_PIXELS = 256  # of the longer side of an image with a spotlight, which is smooth
-DARKEST = 0.15  # brightness of a place without attention
 
 
 def enlarged(weights: Doubles, height: int, width: int) -> Doubles:
