@@ -71,7 +71,7 @@ def rollout(layers: Sequence[LayerAttention], pooled: Floats) -> Floats:
         layer = layers[number]
         shares = (shares + layer.attended(shares).mean(axis=0)) / 2
         if number and layers[number - 1].grid != layer.grid:
-            shares = spread(shares.reshape(layer.grid), layers[number - 1].grid).ravel()
+            shares = refine(shares.reshape(layer.grid), layers[number - 1].grid).ravel()
     return _on_grid(shares, layers[0])
 
 
@@ -91,7 +91,7 @@ def rolled_out(
     return own, memory
 
 
-def spread(coarse: Floats, grid: Grid) -> Floats:
+def refine(coarse: Floats, grid: Grid) -> Floats:
     """What counts on a coarse grid, divided equally among the places of a finer one."""
     rows, columns = (
         np.arange(count) // -(-count // side)

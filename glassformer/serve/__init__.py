@@ -1,1 +1,1 @@
-"""Models behind a local web server: the live story, and later the API."""
+"""Models behind a web server on this computer: the live story."""

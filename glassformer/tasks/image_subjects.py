@@ -19,7 +19,7 @@ from glassformer.inspect.inspection import (
     is_rotary,
     position_vectors,
 )
-from glassformer.inspect.places import LayerAttention, Picture, rollout, spread
+from glassformer.inspect.places import LayerAttention, Picture, refine, rollout
 from glassformer.models import name_of
 from glassformer.models.image_gpt import ImageGPT
 from glassformer.models.sources import CaptionDecoder, ImageClassifier
@@ -83,7 +83,7 @@ def chosen_map(maps: Sequence[Floats], layer: int | None, head: int | None) -> F
     maps = [maps[number] for number in layers]
     heads = None if head is None else select("head", [head], min(map(len, maps)))
     grid: Grid = (maps[0].shape[1], maps[0].shape[2])  # the first is the finest
-    means = [spread(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
+    means = [refine(values[heads or slice(None)].mean(axis=0), grid) for values in maps]
     mean: Floats = np.mean(means, axis=0)
     return mean
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.inspect.places import LayerAttention, attention_maps, rollout, spread
+from glassformer.inspect.places import LayerAttention, attention_maps, refine, rollout
 
 
 def layer(matrix, grid, num_extra=0):
@@ -64,7 +64,7 @@ def test_rollout_goes_down_to_the_finest_grid():
 def test_spreading_over_a_finer_grid_keeps_the_sum():
     coarse = np.array([[0.1, 0.2], [0.3, 0.4]])
     for grid in ((4, 4), (3, 4), (3, 3), (2, 2)):
-        found = spread(coarse, grid)
+        found = refine(coarse, grid)
         assert found.shape == grid
         assert found.sum() == pytest.approx(1)
         assert found[0, 0] == pytest.approx(0.1 / (2 * 2 if grid != (2, 2) else 1))
