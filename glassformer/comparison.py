@@ -1,17 +1,22 @@
 """Models compared on the same data, with confidence intervals."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from glassformer.data.labels import listed, one_name
 from glassformer.errors import GlassformerError, UsageError
+from glassformer.files import write_json
 from glassformer.machine.host import silently
 from glassformer.models import count_parameters, name_of, row
 from glassformer.tables import Table, aligned, html_table
 from glassformer.tasks import load, task_of
-from glassformer.tasks.evaluating import Result, Scores, keep, order, recall
+from glassformer.tasks.evaluating import Result, order
 from glassformer.tasks.task import Predictor, Say
 from glassformer.training.run_folder import BASELINE, RunFolder
 from glassformer.wording import score_name
@@ -152,9 +157,56 @@ def _baseline(
     if not run.exists:
         raise GlassformerError(f"{folder} contains no recipe, so its training data is unknown.")
     ready = baseline(run.recipe(), predictor, arguments)
-    scores = recall(folder / BASELINE, ready.digest)
+    scores = read_scores(folder / BASELINE, ready.digest)
     if scores is None:
         say(f"training the baseline ({ready.name}) …")
         scores = Scores.of(ready.result())
-        keep(folder / BASELINE, ready.digest, scores)
+        write_scores(folder / BASELINE, ready.digest, scores)
     return [Line(ready.name, None, scores)]
+
+
+# --- scores of baselines, in a small JSON file of the run ---
+#
+# They took long to compute, and are found by a digest of all that they depend on. The file is a
+# convenience: a damaged one is computed over, and a folder that cannot be written is done without.
+
+MOST = 20  # results in a file; the oldest are forgotten
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """The scores of a result, without its details."""
+
+    loss: float
+    values: dict[str, float]
+    interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, result: Result) -> "Scores":
+        return cls(result.loss, result.scores(), result.interval)
+
+    def scores(self) -> dict[str, float]:
+        return dict(self.values)
+
+    def parts(self) -> list[str]:
+        return [f"{name} {value:.4f}" for name, value in self.values.items()]
+
+
+_FILE = TypeAdapter(dict[str, Scores])
+
+
+def read_scores(path: Path, digest: str) -> Scores | None:
+    return _read(path).get(digest)
+
+
+def write_scores(path: Path, digest: str, scores: Scores) -> None:
+    newest = list((_read(path) | {digest: scores}).items())[-MOST:]
+    with suppress(GlassformerError):
+        write_json(path, {key: asdict(value) for key, value in newest})
+
+
+def _read(path: Path) -> dict[str, Scores]:
+    try:
+        return _FILE.validate_python(json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError, ValidationError):
+        return {}

@@ -8,23 +8,18 @@ A listener hears how far the loop is. The code that owns the terminal is far abo
 variable holds the listener, as for attention that is observed.
 """
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from glassformer.errors import GlassformerError
-from glassformer.files import write_json
 from glassformer.nn.int8 import QuantizedLinear
 from glassformer.nn.linear import learns_by_onednn, linear
 from glassformer.tables import Table, html_table, html_text
@@ -347,53 +342,6 @@ def wrong_sentences(
     wrong = [sentence for sentence in sentences if sentence.tags != sentence.predicted]
     wrong.sort(key=lambda sentence: -sentence.scores[sentence.wrong[0]])
     return tuple(wrong[:most])
-
-
-# --- scores that took long to compute, in a small JSON file by a digest of what they depend on ---
-#
-# The file is a convenience: a damaged one is computed over, and a folder that cannot be written is
-# done without.
-
-MOST = 20  # results in a file; the oldest are forgotten
-
-
-@dataclass(frozen=True)
-class Scores(Result):
-    """The scores of a result, without its details."""
-
-    loss: float
-    values: dict[str, float]
-    interval: tuple[float, float] | None = None
-
-    @classmethod
-    def of(cls, result: Result) -> "Scores":
-        return cls(result.loss, result.scores(), result.interval)
-
-    def scores(self) -> dict[str, float]:
-        return dict(self.values)
-
-    def parts(self) -> list[str]:
-        return [f"{name} {value:.4f}" for name, value in self.values.items()]
-
-
-_FILE = TypeAdapter(dict[str, Scores])
-
-
-def recall(path: Path, digest: str) -> Scores | None:
-    return _read(path).get(digest)
-
-
-def keep(path: Path, digest: str, scores: Scores) -> None:
-    newest = list((_read(path) | {digest: scores}).items())[-MOST:]
-    with suppress(GlassformerError):
-        write_json(path, {key: asdict(value) for key, value in newest})
-
-
-def _read(path: Path) -> dict[str, Scores]:
-    try:
-        return _FILE.validate_python(json.loads(path.read_bytes()))
-    except (OSError, ValueError, RecursionError, ValidationError):
-        return {}
 
 
 # --- what quantising a model costs: its scores on the same data before and after ---

@@ -57,9 +57,8 @@ class PaintPredictor(InspectsImages):
         >>> model.generate(num_return_sequences=2, seed=1).images[0].shape
         (8, 8, 1)
         """
-        return Paintings(
-            self._painted(np.zeros((1, 0), dtype=np.int64), self.parse_settings(settings)), []
-        )
+        no_pixels = np.zeros((1, 0), dtype=np.int64)
+        return Paintings(self._painted(no_pixels, self.parse_settings(settings)), [])
 
     def complete(
         self, image: ImageInput | Sequence[ImageInput], keep: float = 0.5, **settings: Any
