@@ -1,6 +1,8 @@
-"""For all tests: one thread and the same random numbers. For those that train: a training so small
+"""For all tests: one thread, the same random numbers, and no garbage collector that walks through
+what all tests share. For those that train: a training so small
 that it takes a second, and ways to end it before its time."""
 
+import gc
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -20,6 +22,13 @@ Make = Callable[..., Recipe]
 
 settings.register_profile("any machine", deadline=None)  # a busy one pauses for a second
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """A training calls the garbage collector, which would walk through a million objects of test
+    functions and libraries that are never freed: for longer than the training takes."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,14 @@ LOAD_CODE = {
 
 MOST_LINES, MOST_LINES_OF_A_FUNCTION = 700, 80
 SOURCES = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
-TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
+
+Trees = dict[str, ast.Module]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    """Every file, parsed. They take 100 MB, which the tests of other files should not keep."""
+    return {name: ast.parse(text) for name, text in SOURCES.items()}
 
 
 def unit(file: str) -> str:
@@ -135,17 +142,18 @@ def test_every_part_of_the_package_has_a_level() -> None:
     assert {unit(file) for file in SOURCES} == {*LEVELS, ROOT}
 
 
-@pytest.mark.parametrize("file", sorted(SOURCES))
-def test_imports_only_go_down(file: str) -> None:
-    assert upward(file, TREES[file]) == []
-    assert not any(name.startswith(".") for name in imports(TREES[file]))
+def test_imports_only_go_down(trees: Trees) -> None:
+    assert [line for file, tree in trees.items() for line in upward(file, tree)] == []
+    assert not any(name.startswith(".") for tree in trees.values() for name in imports(tree))
 
 
-@pytest.mark.parametrize("file", sorted(f for f in SOURCES if unit(f) not in ANNEXES))
-def test_only_verbs_know_the_annexes_and_only_when_they_need_them(file: str) -> None:
-    tree = TREES[file]
-    found = imports_at_the_top(tree) if unit(file) in ("api", "cli") else imports(tree)
-    assert not [name for name in found if ANNEXES & {*name.split(".")[1:2]}]
+def test_only_verbs_know_the_annexes_and_only_when_they_need_them(trees: Trees) -> None:
+    found = []
+    for file, tree in trees.items():
+        names = imports_at_the_top(tree) if unit(file) in ("api", "cli") else imports(tree)
+        if unit(file) not in ANNEXES:
+            found += [f"{file}: {name}" for name in names if ANNEXES & {*name.split(".")[1:2]}]
+    assert found == []
 
 
 def test_our_own_models_are_opened_without_the_annexes() -> None:
@@ -164,10 +172,10 @@ def test_an_import_that_goes_up_or_sideways_would_be_noticed() -> None:
     assert not upward("config.py", ast.parse("from glassformer.errors import UsageError"))
 
 
-def test_modules_import_each_other_in_no_circle() -> None:
+def test_modules_import_each_other_in_no_circle(trees: Trees) -> None:
     modules = {
         f"glassformer.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": tree
-        for file, tree in TREES.items()
+        for file, tree in trees.items()
         if file != "__init__.py"  # everybody may ask it for the version
     }
     needs = {
@@ -184,10 +192,10 @@ def test_modules_import_each_other_in_no_circle() -> None:
 @pytest.mark.parametrize(
     ("package", "user"), [("lightning_fabric", "training"), ("lightning", "lightning")]
 )
-def test_only_one_part_imports_lightning(package: str, user: str) -> None:
+def test_only_one_part_imports_lightning(trees: Trees, package: str, user: str) -> None:
     users = {
         unit(file)
-        for file, tree in TREES.items()
+        for file, tree in trees.items()
         if any(name.split(".")[0] == package for name in imports(tree))
     }
     assert users == {user}
@@ -196,14 +204,14 @@ def test_only_one_part_imports_lightning(package: str, user: str) -> None:
 @pytest.mark.parametrize(
     "banned", ["transformers", "torchvision", "torchaudio", "requests", "seqeval"]
 )
-def test_some_packages_are_imported_nowhere(banned: str) -> None:
+def test_some_packages_are_imported_nowhere(trees: Trees, banned: str) -> None:
     assert not [
-        f for f, tree in TREES.items() if banned in {n.split(".")[0] for n in imports(tree)}
+        f for f, tree in trees.items() if banned in {n.split(".")[0] for n in imports(tree)}
     ]
 
 
-def test_text_knows_no_torch() -> None:
-    text = [tree for file, tree in TREES.items() if unit(file) == "text"]
+def test_text_knows_no_torch(trees: Trees) -> None:
+    text = [tree for file, tree in trees.items() if unit(file) == "text"]
     assert not any(name.split(".")[0] == "torch" for tree in text for name in imports(tree))
     assert "torch" not in modules_after("import glassformer.text.tokenizers")
 
@@ -211,11 +219,11 @@ def test_text_knows_no_torch() -> None:
 @pytest.mark.parametrize(
     "part", ["machine", "cli", "api", "options", "tables", "config", "errors", "wording"]
 )
-def test_torch_is_imported_late(part: str) -> None:
-    trees = [tree for file, tree in TREES.items() if unit(file) == part]
+def test_torch_is_imported_late(trees: Trees, part: str) -> None:
+    own = [tree for file, tree in trees.items() if unit(file) == part]
     heavy = {"torch", "lightning_fabric", "numpy", "tokenizers", "matplotlib"}
-    assert trees
-    assert not [n for tree in trees for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
+    assert own
+    assert not [n for tree in own for n in imports_at_the_top(tree) if n.split(".")[0] in heavy]
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -236,10 +244,10 @@ def test_the_table_of_models_loads_nothing_heavy() -> None:
     assert not loaded & {"torch", "pydantic", "numpy"}
 
 
-def test_only_one_room_draws() -> None:
+def test_only_one_room_draws(trees: Trees) -> None:
     users = {
         unit(file)
-        for file, tree in TREES.items()
+        for file, tree in trees.items()
         if any(name.split(".")[0] == "matplotlib" for name in imports(tree))
     }
     assert users == {"inspect"}
@@ -265,9 +273,8 @@ def test_a_recipe_is_read_without_lightning() -> None:
 # --- what is never used ---
 
 
-@pytest.mark.parametrize("file", sorted(SOURCES))
-def test_nothing_can_run_code_that_came_as_data(file: str) -> None:
-    assert forbidden(file, TREES[file]) == []
+def test_nothing_can_run_code_that_came_as_data(trees: Trees) -> None:
+    assert [line for file, tree in trees.items() for line in forbidden(file, tree)] == []
 
 
 @pytest.mark.parametrize(
@@ -287,10 +294,10 @@ def test_what_is_forbidden_would_be_noticed(line: str) -> None:
 # --- how long, and how named ---
 
 
-@pytest.mark.parametrize("file", sorted(SOURCES))
-def test_no_sentence_ends_with_the_full_stop_of_another_one(file: str) -> None:
+def test_no_sentence_ends_with_the_full_stop_of_another_one() -> None:
     """`wording.cause` takes it away."""
-    assert re.findall(r"\{(?:error|str\(error\))\}\.", SOURCES[file]) == []
+    ending = re.compile(r"\{(?:error|str\(error\))\}\.")
+    assert {file for file, text in SOURCES.items() if ending.search(text)} == set()
 
 
 def test_no_file_is_too_long() -> None:
@@ -298,8 +305,8 @@ def test_no_file_is_too_long() -> None:
     assert {file: n for file, n in lengths.items() if n > MOST_LINES} == {}
 
 
-def test_no_function_is_too_long() -> None:
-    found = {name for file, tree in TREES.items() for name in long_functions(file, tree)}
+def test_no_function_is_too_long(trees: Trees) -> None:
+    found = {name for file, tree in trees.items() for name in long_functions(file, tree)}
     assert found == set()
 
 
