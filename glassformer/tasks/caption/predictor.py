@@ -1,4 +1,10 @@
-"""A captioner in use: it describes images, and shows where it looked for every word."""
+"""A captioner in use: it describes images, and shows where it looked for every word.
+
+    image          →  memory of its places  →  beam search  →  Captions
+    image, text    →  (T, N) attention of words to places   →  WordPlaces
+
+The memory is an image instead of a sentence; the decoder and its search are those of translation.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace

@@ -1,4 +1,11 @@
-"""A translator in use: it translates, scores translations, and shows where it looked."""
+"""A translator in use: it translates, scores translations, and shows where it looked.
+
+    text           →  pieces that fit  →  beam search  →  Translations
+    text, target   →  log p of each token of the target  →  TranslationScore
+    text, target   →  (T, S) attention of target tokens to source tokens  →  Alignment
+
+A word that the model does not know is copied from where it looked.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,8 @@
-"""Word vectors in use: the neighbours of a word, and a score."""
+"""Word vectors in use: the neighbours of a word, and a score.
+
+The search for neighbours is that of every model with a vector for each token; what is different
+here is that only words have vectors, and that those of rare words mean little.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,9 @@
-"""Word vectors: tell the neighbours of each word from random words (skip-gram)."""
+"""Word vectors: tell the neighbours of each word from random words (skip-gram).
+
+    loss = −log σ(v_c · u_o) − k · mean over r of log σ(−v_c · u_r)
+
+c is a word, o one of its neighbours, r are k random words (`scores.py` has the details).
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
