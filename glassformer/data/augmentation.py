@@ -112,23 +112,23 @@ def mix(
 class _Draw:
     """Random numbers, one for each image."""
 
-    def __init__(self, number: int, generator: torch.Generator) -> None:
-        self.number, self.generator = number, generator
+    def __init__(self, count: int, generator: torch.Generator) -> None:
+        self.count, self.generator = count, generator
 
     def uniform(self) -> Tensor:
-        return torch.rand(self.number, generator=self.generator)
+        return torch.rand(self.count, generator=self.generator)
 
     def signed(self) -> Tensor:
         """From -1 to 1."""
         return 2 * self.uniform() - 1
 
     def below(self, limit: int) -> Tensor:
-        return torch.randint(limit, (self.number,), generator=self.generator)
+        return torch.randint(limit, (self.count,), generator=self.generator)
 
 
 def _beta(alpha: float, draw: _Draw) -> Tensor:
     """Beta(alpha, alpha) by two gamma variables, of which torch draws with any generator."""
-    shape = torch.full((2, draw.number), alpha, dtype=torch.float64)
+    shape = torch.full((2, draw.count), alpha, dtype=torch.float64)
     first, second = torch._standard_gamma(shape, generator=draw.generator)
     total = first + second
     return torch.where(total > 0, first / total, 0.5).float()
@@ -138,29 +138,29 @@ def _beta(alpha: float, draw: _Draw) -> Tensor:
 
 
 def _shifted(images: Tensor, share: float, draw: _Draw) -> Tensor:
-    """By whole pixels, so that nothing is blurred."""
+    """Images shifted by whole pixels, so that nothing is blurred."""
     height, width = images.shape[-2:]
     rows = _mirrored(height, (draw.signed() * share * height).round().long())  # (B, H)
     columns = _mirrored(width, (draw.signed() * share * width).round().long())  # (B, W)
     batch = torch.arange(len(images)).view(-1, 1, 1)
-    taken = images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None]]  # (B, H, W, C)
-    return taken.permute(0, 3, 1, 2).contiguous()
+    pixels = images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None]]  # (B, H, W, C)
+    return pixels.permute(0, 3, 1, 2).contiguous()
 
 
 def _mirrored(length: int, shift: Tensor) -> Tensor:
     """The positions to read for each shift: (B,) → (B, length), mirrored at the edges."""
-    places = torch.arange(length) + shift[:, None]
-    around = places.abs() % max(1, 2 * length - 2)
-    return torch.where(around < length, around, 2 * length - 2 - around)
+    positions = torch.arange(length) + shift[:, None]
+    reflected = positions.abs() % max(1, 2 * length - 2)
+    return torch.where(reflected < length, reflected, 2 * length - 2 - reflected)
 
 
-def _identity(number: int) -> Tensor:
-    return torch.eye(3).repeat(number, 1, 1)
+def _identity(count: int) -> Tensor:
+    return torch.eye(3).repeat(count, 1, 1)
 
 
 def _zoomed(least: float, draw: _Draw) -> Tensor:
     side = (least + (1 - least) * draw.uniform()).sqrt()
-    matrix = _identity(draw.number)
+    matrix = _identity(draw.count)
     matrix[:, 0, 0] = matrix[:, 1, 1] = side
     matrix[:, 0, 2], matrix[:, 1, 2] = (draw.signed() * (1 - side) for _ in range(2))
     return matrix
@@ -227,35 +227,35 @@ def _invert(images: Tensor, amount: Tensor) -> Tensor:
 
 
 _PIXEL_OPS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
-    *(_brightness, _contrast, _saturation, _posterize, _solarize, _autocontrast, _invert),
-)
+    _brightness, _contrast, _saturation, _posterize, _solarize, _autocontrast, _invert,
+)  # fmt: skip
 # The strongest turn, shear and shift at magnitude 1.
 _TURN, _SHEAR, _SHIFT = math.radians(30), 0.3, 0.3
-_NUM_PLACES = 6  # nothing, a turn, two shears and two shifts
+_NUM_MOVES = 6  # nothing, a turn, two shears and two shifts
 
 
 def _random_op(
     images: Tensor, affine: Tensor, magnitude: float, draw: _Draw
 ) -> tuple[Tensor, Tensor]:
     """One operation of its own on each image; those that move pixels are collected in `affine`."""
-    chosen = draw.below(_NUM_PLACES + len(_PIXEL_OPS))
+    choice = draw.below(_NUM_MOVES + len(_PIXEL_OPS))
     amount = draw.signed() * magnitude
-    matrix = _identity(draw.number)
-    turned = torch.where(chosen == 1, amount * _TURN, 0.0)
+    matrix = _identity(draw.count)
+    turned = torch.where(choice == 1, amount * _TURN, 0.0)
     _turn(matrix, turned)
     for op, (row, column, most) in enumerate(
         ((0, 1, _SHEAR), (1, 0, _SHEAR), (0, 2, 2 * _SHIFT), (1, 2, 2 * _SHIFT)), 2
     ):
-        matrix[:, row, column] += torch.where(chosen == op, amount * most, 0.0)
+        matrix[:, row, column] += torch.where(choice == op, amount * most, 0.0)
     changed = images.clone()
-    for op, operation in enumerate(_PIXEL_OPS, _NUM_PLACES):
-        rows = (chosen == op).nonzero().flatten()
+    for op, operation in enumerate(_PIXEL_OPS, _NUM_MOVES):
+        rows = (choice == op).nonzero().flatten()
         if len(rows):
             changed[rows] = operation(images[rows], amount[rows])
     return changed, affine @ matrix
 
 
-# --- what can be seen ---
+# --- rectangles: erased, or cut from another image ---
 
 
 def _rectangle(area: Tensor, size: torch.Size, draw: _Draw) -> Tensor:

@@ -1,11 +1,12 @@
-"""Batches of padded rows, from sequences that are stored end to end.
+"""Batches: which rows, pairs, captions or windows of a corpus a model reads at a step.
 
-    The film is fine .           5 tokens
-    A long and winding tale …   61 tokens
+    labelled rows    sorted by length within a pool of batches, and padded
+    sentence pairs   sorted by length, with about the same number of tokens in each batch
+    captions         with the images that they describe, which are read once each
+    windows          of a corpus that is one long sequence of tokens
 
-A batch is as wide as its longest row; shorter rows are padded, which wastes computation. So rows of
-similar length are batched together: rows are shuffled, sorted by length within a pool of batches,
-and the batches are shuffled again. The rows of a batch depend only on the seed and its number.
+Everything is stored end to end in memory-mapped files. What batch n contains is a pure function of
+(seed, n), so a resumed run needs no saved position.
 """
 
 from array import array
@@ -29,7 +30,14 @@ from glassformer.errors import GlassformerError
 from glassformer.text.word_cache import Ids, id_type
 from glassformer.wording import cause
 
-# --- padded batches ---
+# --- padded rows ---
+#
+#     The film is fine .           5 tokens
+#     A long and winding tale …   61 tokens
+#
+# A batch is as wide as its longest row; shorter rows are padded, which wastes computation. So rows
+# of similar length are batched together: rows are shuffled, sorted by length within a pool of
+# batches, and the batches are shuffled again.
 
 POOL = 64  # batches that are sorted by length together
 IGNORED = -100  # a target that the loss ignores: torch's default
@@ -197,15 +205,15 @@ def sorted_batches(lengths: Array, most_items: int, most_rows: int | None = None
     return np.split(order, edges[1:]) if len(order) else []
 
 
-# --- pair batches ---
-# Batches of source and target rows with about the same number of tokens.
+# --- sentence pairs ---
 #
 #     A man sleeps .              Ein Mann schläft .
 #     Two dogs run .              Zwei Hunde laufen .         the same lengths: one batch
 #
 # All pairs are sorted by length and cut into batches, each as wide as its longest row; a batch of
 # short sentences contains more of them. Pairs of equal length and the order of the batches are
-# shuffled in every epoch. The pairs of a batch depend only on the seed and its number.
+# shuffled in every epoch. A batch is limited by tokens, not rows: `per_device_train_batch_size` is
+# the number of pairs in an average batch, so that it means the same for every sentence length.
 
 _ROWS_AT_ONCE = 10_000
 
@@ -364,17 +372,13 @@ class PairBuckets(Batches):
         return np.split(np.lexsort(keys), self._edges)
 
 
-# --- caption batches ---
-# Batches of images with their captions.
+# --- images with captions ---
 #
 #     images      0       1       2               read once each
 #     captions    a b c   d       e f             the captions of an image are consecutive rows
 #
 # An epoch shows every image once. An image with more captions than fit in a batch shows some of
-# them,
-# and others in the next epochs, until all have had their turn. What a batch contains depends only
-# on
-# the seed and its number.
+# them, and others in the next epochs, until all have had their turn.
 
 
 class CaptionBatch(NamedTuple):
@@ -503,13 +507,11 @@ class CaptionTurns:
         return np.random.default_rng((self.seed, image, round)).permutation(count)
 
 
-# --- token windows ---
-# A corpus as one long sequence of token ids on disk, and the windows that training reads.
+# --- windows of a corpus ---
 #
 #     ⟨end⟩ first document ⟨end⟩ second document ⟨end⟩ …
 #
-# The file is memory-mapped: only the windows that are read are in memory. The windows of a batch
-# depend only on the seed and the step, so a resumed run needs no saved position.
+# The file is memory-mapped: only the windows that are read are in memory.
 
 WindowBatch = npt.NDArray[np.int64]
 

@@ -29,9 +29,9 @@ TEMPLATE = ("<|{role}|>\n", "{content}\n")
 ANSWERING = ("assistant", "gpt", "bot", "model")  # the roles of those who answer
 USUAL_ROLES = {"human": "user", "gpt": "assistant"}  # by which `chat` asks and answers
 CONVERSATION_IDS = (
-    *("conversation_id", "conversation", "conv_id", "chat_id", "dialog_id", "dialogue_id"),
-    *("session_id", "thread_id", "conversationid", "id"),
-)
+    "conversation_id", "conversation", "conv_id", "chat_id", "dialog_id", "dialogue_id",
+    "session_id", "thread_id", "conversationid", "id",
+)  # fmt: skip
 _FIELDS = re.compile(r"\{(role|content)\}")
 
 

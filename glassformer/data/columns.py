@@ -1,17 +1,17 @@
-"""What the columns of a table contain, judged by its first rows: text, categories, a header.
+"""What values are: text, categories or a header in the columns of a table, conversations in JSON.
 
     date        url               headline                     body              section
     2024-01-07  https://a.org/7   Storm closes the harbour     A storm has …     weather
 
 headline and body are text: several words, rarely repeated. section is a category: few different
-values. Dates, addresses, numbers and ids are neither.
+values. Dates, addresses, numbers and ids are neither. Columns are judged by their first rows.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-# --- column kinds ---
+# --- kinds of columns ---
 
 _WORDS = 4  # of an average text, at least
 _LONG = 60  # characters that no column name has
@@ -96,19 +96,16 @@ def _num_words(text: str) -> float:
     return max(words, wide / 2)
 
 
-# --- messages ---
-# Messages in JSON: which values are conversations, and where in a file they are.
+# --- conversations in JSON ---
 #
-# [{"role": "user", "content": "Hi"}, …]                       a conversation
-# {"data": {"threads": [{"messages": [{"role": …}, …]}, …]}}   rows inside other objects
-# {"a": {"message": {"author": {"role": "user"}, …},           a tree of messages, as ChatGPT
-#        "parent": null}, "b": …}                              exports it
+#     [{"role": "user", "content": "Hi"}, …]                       a conversation
+#     {"data": {"threads": [{"messages": [{"role": …}, …]}, …]}}   rows inside other objects
+#     {"a": {"message": {"author": {"role": "user"}, …},           a tree of messages, as ChatGPT
+#            "parent": null}, "b": …}                              exports it
 
 Messages = list[dict[str, Any]]
 
 KEYS = (("role", "content"), ("from", "value"), ("speaker", "text"), ("sender", "text"))
-
-
 CURE_OF_STRINGS = (
     'Write each message of a conversation as {"role": "user", "content": "…"}, or join the strings '
     "into one text."

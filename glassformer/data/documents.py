@@ -1,8 +1,10 @@
-"""A corpus: documents from files, folders, tables or the hub.
+"""A corpus: documents from files, folders, tables or the hub, split into training and validation.
 
-    paths  →  Document, Document, Document, …
+    paths  →  Document, Document, Document, …  →  TextStore  →  training | validation
 
-A text file is one document, and so is a row of a table.
+A text file is one document, and so is a row of a table. All text is copied to one file on disk, so
+that the hub and compressed files are read only once: from there it is compared, held out, sampled
+for the tokenizer and encoded.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -52,7 +54,7 @@ from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import LongText
 from glassformer.wording import counted, readable_size
 
-# --- corpus ---
+# --- what to read ---
 
 _AT_ONCE = 2**20  # characters of a text file that are read together
 
@@ -118,7 +120,7 @@ def columns_of(config: CorpusConfig) -> list[str]:
     return []
 
 
-# --- reading ---
+# --- documents ---
 
 
 def stream_documents(
@@ -225,16 +227,10 @@ def cell(row: Row, name: str, role: str = "text") -> str:
     return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
 
 
-# --- corpus split ---
-# A corpus on disk, in two parts: one to train on, one held out for validation.
-#
-#     paths  →  TextStore  →  training | validation
-#
+# --- the split of a corpus ---
 # The held-out part consists of whole documents if there are many, else of the end of the text.
-# Random
-# windows would leak: their neighbours, almost the same text, would be in the training set.
-# Documents
-# of equal content (`data/split.py`) stay together.
+# Random windows would leak: their neighbours, almost the same text, would be in the training set.
+# Documents of equal content (`data/split.py`) stay together.
 
 MANY = 10  # different documents; with at least this many, whole ones are held out
 _BLANK = "one end is only whitespace"

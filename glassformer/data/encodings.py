@@ -4,10 +4,10 @@
 2. A file that is valid UTF-8 is read as UTF-8.
 3. Any other file is read in the encoding that was passed, if one was.
 4. A file of UTF-8 with a few other bytes is read as UTF-8, and these bytes as windows-1252.
-5. Else the encoding is detected (`encoding_detection.py`; UTF-16 without a mark, too), or the file
-   is refused.
+5. Else the encoding is detected (UTF-16 without a mark, too), or the file is refused.
 
-The decision needs a pass over the bytes, in bounded memory, and is remembered.
+The decision is made in a pass over the bytes, in bounded memory, before a line is read: a decision
+halfway through a stream could not be taken back.
 """
 
 import codecs
@@ -21,18 +21,13 @@ from typing import BinaryIO, NamedTuple
 
 from glassformer.errors import GlassformerError
 
-# --- encoding detection ---
-# Which encoding a text that is not UTF-8 was probably saved in.
-#
+# --- detection: the encoding that a text was probably saved in ---
 # Each candidate decodes a sample of the text, and the result is scored: how many of its letters
 # beyond ASCII are where and what they would be in a text of that script? "naïve" has one accented
 # letter among plain ones; Russian in windows-1251 consists of the letters that are common in
-# Russian,
-# while the same bytes in koi8-r do not. Encodings of the Latin script differ in their letters
-# only:
-# what is "černý kůň" in windows-1250 is "èerný kùò" in windows-1252, and no language of the west
-# has
-# these letters together. If no candidate is plausible, none is returned.
+# Russian, while the same bytes in koi8-r do not. Encodings of the Latin script differ in their
+# letters only: what is "černý kůň" in windows-1250 is "èerný kùò" in windows-1252, and no language
+# of the west has these letters together. If no candidate is plausible, none is returned.
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _INSIDE = re.compile(r"(?<=[^\W\d_])(?:[“”‘•¹²³¿](?=[a-z])|[¢£¥§±¶¼½¾])")
@@ -224,7 +219,7 @@ _CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the f
 }
 
 
-# --- encodings ---
+# --- the decision for a file ---
 
 UTF8 = "utf-8"
 _AT_ONCE = 2**20  # bytes that are read together

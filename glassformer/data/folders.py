@@ -32,8 +32,7 @@ from glassformer.data.text_files import (
 )
 from glassformer.errors import GlassformerError
 
-# --- gitignore ---
-# The rules of .gitignore files: which files of a folder are not meant to be read.
+# --- .gitignore: files that are not meant to be read ---
 #
 #     *.log        at any depth            /build     only next to the .gitignore
 #     cache/       only folders            docs/*.md  a path from the .gitignore
@@ -115,8 +114,9 @@ def _piece(found: re.Match[str]) -> str:
             return re.escape(found["escaped"] or found["plain"])
 
 
-# --- corpus manifest ---
-# A folder that glassformer corpus build wrote: its manifest lists the files that are text.
+# --- the manifest of a corpus ---
+# A folder that `glassformer corpus build` wrote lists its shards. Only they are read: the manifest
+# and the report are never taken for text.
 
 MANIFEST = "manifest.json"
 FORMAT = "glassformer corpus"
@@ -149,7 +149,7 @@ def shards_in(folder: Path | Member) -> list[Path | Member] | None:
     return shards
 
 
-# --- folders ---
+# --- files for a name ---
 
 T = TypeVar("T")
 ARRAYS = (".parquet", ".npz")  # binary files that are data
@@ -271,7 +271,7 @@ def _matches(pattern: str) -> list[str]:
     return files or [str(file) for name in found for file in walk.files(Path(name))]
 
 
-# --- walking ---
+# --- the walk through a folder ---
 
 
 def visible_entries(folder: DataPath) -> list[DataPath]:

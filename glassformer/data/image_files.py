@@ -46,9 +46,9 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
 IMAGE_COLUMNS = (
-    *("image", "file_name", "filename", "file", "path", "image_path", "img", "picture", "photo"),
-    *("filepath", "file_path", "image_file"),
-)
+    "image", "file_name", "filename", "file", "path", "image_path", "img", "picture", "photo",
+    "filepath", "file_path", "image_file",
+)  # fmt: skip
 IMAGE_FOLDERS = ("images", "Images")
 CAPTION_COLUMNS = ("caption", "captions", "text", "description", "sentence", "title")
 PARTS = {"train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"}

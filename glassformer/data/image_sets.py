@@ -1,4 +1,5 @@
-"""Images, with labels, with captions or with neither: read, resized into one file, and split.
+"""Images, with labels, with captions or with neither: read, resized into one file, and split; and
+the part of them that a run reads.
 
     images/cat/7.png  →  ImageExample(7, ("cat",), "images/cat/7.png")  →  …
 
@@ -6,8 +7,7 @@
     1.jpg,A dog runs.            →  one image with the captions A dog runs. · A brown dog.
     1.jpg,A brown dog.
 
-All captions of an image, in any number of rows, belong together. Two images are the same
-if their decoded pixels are: such images stay on one side of the split.
+All captions of an image, in any number of rows, belong together. Two images are the same if their decoded pixels are: such images stay on one side of the split.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,7 +38,7 @@ from glassformer.data.text_files import collecting
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause
 
-# --- labelled images ---
+# --- images that were read ---
 
 Sizes = npt.NDArray[np.int64]
 ChooseSize = Callable[[Sizes], Size]
@@ -201,8 +201,7 @@ def kept_images(path: Path, store: ImageStore) -> list[ImageExample]:
     ]
 
 
-# --- image rows ---
-# Labelled images of a run: numbers of images in a store, and what they are labelled with.
+# --- the labelled images of a run ---
 
 
 class ImageBatch(NamedTuple):

@@ -1,4 +1,4 @@
-"""Images: decoded, turned upright and converted to 8 bits, in greyscale or colour.
+"""Images: decoded, turned upright and converted to 8 bits, in greyscale or colour; and written.
 
     photo.jpg  →  Decoded.pixels, uint8 (H, W, C); C is 1 (greyscale) or 3 (red, green, blue)
 
@@ -25,21 +25,18 @@ from glassformer.data.text_files import DataPath, EmptyError, open_bytes, report
 from glassformer.errors import GlassformerError
 from glassformer.wording import first_line, readable_size
 
-# --- images ---
-
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]  # height, width
 
 MOST_PIXELS = 10**8
 MOST_BYTES = 2**29  # of a file
 ENDINGS = (
-    *(".png", ".jpg", ".jpeg", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif"),
-    *(".ppm", ".pgm", ".pbm", ".ico", ".jp2"),
-)
+    ".png", ".jpg", ".jpeg", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif", ".ppm",
+    ".pgm", ".pbm", ".ico", ".jp2",
+)  # fmt: skip
 _FORMATS = (
-    *("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "WEBP", "TIFF", "AVIF", "PPM", "ICO"),
-    "JPEG2000",
-)
+    "PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "WEBP", "TIFF", "AVIF", "PPM", "ICO", "JPEG2000",
+)  # fmt: skip
 _ORIENTATION = 0x0112  # a tag of EXIF
 _UPRIGHT = 1
 _HEADER = threading.Lock()
@@ -269,14 +266,12 @@ def _rounded(values: npt.NDArray[np.float64]) -> Pixels:
     return np.rint(values).astype(np.uint8)[:, :, None]  # (H, W, 1)
 
 
-# --- thumbnails ---
-# Images inside a page: PNG as a data URI, so that nothing is loaded from elsewhere.
+# --- writing ---
 
 
 def data_uri(pixels: Pixels, longest: int | None = None) -> str:
-    """An image (H, W, C), made smaller if one of its sides is longer than `longest`."""
-    from PIL import Image
-
+    """An image (H, W, C) as PNG inside a page, so that nothing is loaded from elsewhere; made
+    smaller if one of its sides is longer than `longest`."""
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     if longest is not None:
         image.thumbnail((longest, longest))
@@ -285,12 +280,8 @@ def data_uri(pixels: Pixels, longest: int | None = None) -> str:
     return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
 
 
-# --- written images ---
-# Images that are written to disk: arrays as PNG files, equal arrays as equal bytes.
-
-
 def write_png(path: Path, pixels: Pixels) -> None:
-    """Pixels (H, W), (H, W, 1) or (H, W, 3)."""
+    """Write pixels (H, W), (H, W, 1) or (H, W, 3): equal arrays as equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     flat = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
     Image.fromarray(flat).save(path, "PNG")

@@ -1,5 +1,8 @@
-"""Where the labels of a row are: in one column, as a single label, a list or joined by a separator,
-or in a column of 0 and 1 for each label.
+"""Where the labels of a row are.
+
+label              one column: a single label, a list, or labels joined by a separator
+crime, drama, war  a column of 0 and 1 for each label
+text<TAB>label     a file without a header, with the label first or last
 """
 
 import ast
@@ -19,7 +22,7 @@ from glassformer.data.text_files import DataPath, EmptyError, ending, looks_bina
 from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
 
-# --- label columns ---
+# --- columns with a name ---
 
 IS_SET = {"0": False, "1": True, "false": False, "true": True}
 
@@ -65,8 +68,7 @@ def unpacked(value: Any, separator: str | None) -> Any:
     return value
 
 
-# --- headerless files ---
-# Labelled texts in files without a header: lines of text, tab, label or label, tab, text.
+# --- files without a header: lines of text, tab, label or label, tab, text ---
 
 HEADED_ENDINGS = (".csv", ".jsonl", ".json", ".parquet")  # tables that always have a header
 _SAMPLE = 100  # lines that are checked for tabs

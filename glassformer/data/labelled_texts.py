@@ -1,4 +1,17 @@
-"""Labelled texts, split into training and validation, and checked for what cannot be learned."""
+"""Labelled texts: read from tables, the hub, or a folder for each label, and split.
+
+    reviews.csv       →  Example("Fine film.", ("pos",), "reviews.csv:2")  →  …
+    reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
+
+A label is a string, whatever its type in the file (`labels.py`). Several labels of a text make the
+data multi-label: each example has none, one or several. They are written in one of three ways:
+
+    a list            ["crime", "drama"]
+    a separator       crime; drama             (label_separator ";")
+    columns of 0, 1   crime 1, drama 1, war 0  (label_column "crime,drama,war")
+
+What cannot be learned is refused: a single label, continuous values, a label for every text.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -72,8 +85,7 @@ from glassformer.data.text_files import (
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, shortened
 
-# --- label folders ---
-# Where the labels are names of folders: reviews/pos/7.txt has the label "pos".
+# --- folders as labels: reviews/pos/7.txt has the label "pos" ---
 
 
 def labelled_by_folder(name: str, texts: Sequence[DataPath]) -> list[DataPath]:
@@ -135,19 +147,7 @@ def has_folders(path: DataPath) -> bool:
     return any(entry.is_dir() for entry in visible_entries(path))
 
 
-# --- labelled examples ---
-# Labelled texts from tables, the hub, or a folder for each label: read.
-#
-#     reviews.csv       →  Example("Fine film.", ("pos",), "reviews.csv:2")  →  …
-#     reviews/pos/7.txt →  Example("Fine film.", ("pos",), "reviews/pos/7.txt")  →  …
-#
-# A label is a string, whatever its type in the file: 1, 1.0, "1" and "1.0" are the same label; see
-# `labels.py`. Several labels of a text make the data multi-label: each example has none, one or
-# several. They are written in one of three ways:
-#
-#     a list            ["crime", "drama"]
-#     a separator       crime; drama             (label_separator ";")
-#     columns of 0, 1   crime 1, drama 1, war 0  (label_column "crime,drama,war")
+# --- examples ---
 
 MANY = 1_000  # labels whose names are remembered while a table is read
 
@@ -440,7 +440,7 @@ def _of_another_kind(path: DataPath, encoding: str) -> UsageError:
     )
 
 
-# --- labelled texts ---
+# --- the split of labelled texts ---
 
 ENOUGH = 10  # examples; if most of this many have a label of their own, they are not labels
 DIFFERENT = 0.7  # the share of different labels from which on they are not labels

@@ -19,9 +19,9 @@ from glassformer.errors import GlassformerError
 from glassformer.wording import shortened
 
 LABEL_COLUMNS = (
-    *("label", "labels", "class", "classes", "category", "categories", "sentiment", "target"),
-    *("intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity"),
-)
+    "label", "labels", "class", "classes", "category", "categories", "sentiment", "target",
+    "intent", "topic", "topics", "stars", "rating", "y", "tag", "tags", "emotion", "polarity",
+)  # fmt: skip
 SEPARATORS = (";", "|", ",")  # that may join several labels in a cell
 SHOWN = 40  # characters of a name in a message
 _BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")

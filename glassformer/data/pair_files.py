@@ -38,8 +38,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.text.tokenizers import has_single_blanks
 from glassformer.wording import cause, counted
 
-# --- gettext files ---
-# Translated messages of gettext (.po).
+# --- gettext (.po) ---
 #
 #     msgid "Go."
 #     msgstr "Va !"   →  (7, "Go.", "Va !")
@@ -120,8 +119,7 @@ def _not_gettext(place: str) -> GlassformerError:
     )
 
 
-# --- tmx ---
-# Translation memories (.tmx): units of one sentence in several languages.
+# --- translation memories (.tmx): units of one sentence in several languages ---
 #
 #     <tu><tuv xml:lang="en-US"><seg>Good day</seg></tuv>
 #         <tuv xml:lang="de"><seg>Guten Tag</seg></tuv></tu>  →  (1, "Good day", "Guten Tag")
@@ -129,8 +127,7 @@ def _not_gettext(place: str) -> GlassformerError:
 # Languages are compared by their first part, ignoring case: "en" also matches "en-US" and "EN_gb".
 # Only the text of a segment is kept; formatting codes are dropped. The file is parsed in chunks
 # without building a tree, once for the languages and once for the units. Custom entities are
-# refused:
-# a few lines can expand to gigabytes.
+# refused: a few lines can expand to gigabytes.
 
 _PIECE = 1 << 16  # bytes parsed at a time
 _CODES = ("bpt", "ept", "ph", "it", "ut")  # formatting codes; <hi> is not one: it only marks words
@@ -167,9 +164,6 @@ def read_tmx(
             notes.append(f"left out: {missing} (first: {path}:{first_lacking})")
 
     return languages, pairs()
-
-
-# --- languages ---
 
 
 def _tag(language: str) -> str:
@@ -220,9 +214,6 @@ def _sides(
             notes.append(f"{path} does not declare its source language; read as {order}")
     rest = other if set(sources or targets) & set(one) else one
     return (sources, rest) if sources else (rest, targets)
-
-
-# --- parsing ---
 
 
 class _Units:
@@ -336,7 +327,7 @@ def _invalid(path: DataPath, line: int, reason: str) -> GlassformerError:
     )
 
 
-# --- pair files ---
+# --- files of any of the formats ---
 
 SOURCE_COLUMNS = ("source", "src")
 TARGET_COLUMNS = ("target", "tgt", "trg")

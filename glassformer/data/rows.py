@@ -1,8 +1,10 @@
 """Rows on disk: all of them together may be too much for memory.
 
-DiskList, TextStore      what was read, until it is encoded, in files without a name
-write_rows, stored_rows    what a training reads: encoded rows, memory-mapped
-write_jsonl, JsonLines   what a run keeps to be shown, or to be read again
+    DiskList, TextStore       what was read, until it is encoded, in files without a name
+    write_rows, stored_rows   what a training reads: encoded rows, memory-mapped
+    write_jsonl, JsonLines    what a run stores to be shown, or to be read again
+
+A file without a name is gone when the process ends, however it ends.
 """
 
 import codecs
@@ -39,8 +41,7 @@ _MANY = 2**16  # items whose places are looked up together
 
 
 class _UnnamedFile:
-    """Pieces of bytes, end to end. The file has no name, so it is gone when the process ends,
-    however it ends. In memory is only the end of each piece: eight bytes."""
+    """Pieces of bytes, end to end. In memory is only the end of each piece: eight bytes."""
 
     def __init__(self, folder: Path) -> None:
         """The file is in `folder`, where there should be room for it."""
@@ -67,6 +68,8 @@ class _UnnamedFile:
     def __len__(self) -> int:
         return len(self.ends) - 1
 
+
+# --- what was read ---
 
 _SEPARATOR = "\0"
 # Most items have one of few labels.

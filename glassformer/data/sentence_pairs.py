@@ -28,13 +28,12 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.text.tokenizer_training import num_bytes
 from glassformer.wording import counted
 
-# --- pair cleaning ---
-# Which sentence pairs can be learned from, and which are held out.
+# --- facts about pairs ---
 #
-#     Pair, Pair, …  →  keys, flags, sizes  →  kept | left out, with a note  →  training |
-#     validation
+#     Pair, Pair, …  →  keys, flags, sizes  →  kept | left out, with a note
 #
-# Everything is decided on arrays with a few bytes per pair, since there may be millions of them.
+# The pairs themselves are in a list on disk. Everything is decided on arrays with a few bytes per
+# pair, since there may be millions of them.
 
 USUAL_RATIO = 4.0  # of the lengths of two sides, above which they hardly belong together
 SHORT = 8  # words; short sides may well differ in length by a factor of four
@@ -162,9 +161,6 @@ class Cleaner:
             self.leave_out(is_bad, why)
 
 
-# --- splitting ---
-
-
 def held_out(keys: Keys, wanted: int) -> Mask:
     """Which pairs are held out: at most so many unless all sources have more, and none with the
     same source as another. At least one source is left for training."""
@@ -173,7 +169,7 @@ def held_out(keys: Keys, wanted: int) -> Mask:
     return groups.mask(chosen[:-1] if len(chosen) == len(groups) else chosen)
 
 
-# --- sentence pairs ---
+# --- the split of pairs ---
 
 MOST_HELD_OUT = 1_000  # pairs; more would make validation slow and hardly more precise
 

@@ -1,4 +1,6 @@
-"""Drawn scenes with captions, of which everything is known: for checking what a captioner sees.
+"""Data that is made here: drawn scenes with captions, and the handwritten digits of scikit-learn.
+
+Everything is known of the scenes, so that one can check what a captioner sees:
 
     shapes/images/0000.png   64 × 64 pixels
     shapes/captions.csv      image,caption: each true sentence about a scene is a row
@@ -6,6 +8,9 @@
 
 A scene has one shape, or two that lie clearly beside or above each other. So "a small red circle
 left of a large blue square" is also "a large blue square right of a small red circle".
+
+    digits/train/7/0012.png   8 × 8 pixels, grey on black
+    digits/test/7/0430.png    every fifth of each digit
 """
 
 import csv
@@ -21,8 +26,6 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from glassformer.data.images import Pixels, write_png
-
-# --- shapes ---
 
 SIDE = 64  # pixels
 FINER = 4  # drawn this many times as large, so that edges are smooth
@@ -210,10 +213,6 @@ _OUTLINES: dict[str, Callable[[ImageDraw.ImageDraw, Point, float, Any], None]] =
 
 
 # --- digits ---
-# Handwritten digits as a folder of images: those that come with scikit-learn.
-#
-# digits/train/7/0012.png   8 × 8 pixels, grey on black
-# digits/test/7/0430.png    every fifth of each digit
 
 BRIGHTEST = 16  # of the original values
 EVERY = 5  # of each digit, one is for testing

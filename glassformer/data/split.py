@@ -7,9 +7,10 @@
 
     items  →  groups of equal keys  →  the rarest label of each  →  a random tenth of each label
 
-The random order of the groups is that of their keys (`content.py`). Neither the order of the files
-nor additional items of other labels change the side on which an item lands, as long as the fraction
-is the same. All of it is done on arrays, a few bytes for each item: there may be ten million.
+The random order of the groups is that of their keys. Neither the order of the files nor additional
+items of other labels change the side on which an item lands, as long as the fraction is the same.
+All of it is done on arrays, a few bytes for each item: there may be ten million. The items
+themselves may be in a list on disk.
 """
 
 import hashlib
@@ -29,8 +30,6 @@ from glassformer.data.rows import Array, DiskList, Mask
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import SIZE, has_single_blanks, pieces_of
 from glassformer.wording import counted
-
-# --- split ---
 
 T = TypeVar("T", bound=LabelledItem)
 Indices = npt.NDArray[Any]  # of items or groups, in as few bytes as possible
@@ -481,9 +480,9 @@ def verb(number: int, infinitive: str) -> str:
     return one if number == 1 else {"be": "are"}.get(infinitive, infinitive)
 
 
-# --- content ---
-# When are two texts the same? When they differ at most in case, in blanks, and in how Unicode
-# spells a character. Equal texts must not be in two parts of a split.
+# --- keys: when two texts are the same ---
+# They may differ in case, in blanks, and in how Unicode spells a character. Equal texts must not be
+# in two parts of a split.
 
 
 def normalised(text: str) -> str:

@@ -51,9 +51,7 @@ from glassformer.data.text_files import (
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, first_line, install, shortened
 
-# --- csv files ---
-# Records of a .csv, whichever of four characters separates its fields.
-#
+# --- .csv: whichever of four characters separates the fields ---
 # Spreadsheets of much of Europe write semicolons, databases tabs or bars. The separator is the one
 # that divides the first records into equally many fields:
 #
@@ -126,14 +124,10 @@ def _regularity(head: Sequence[str], separator: str) -> float:
     return widths.count(widths[0]) / len(widths)
 
 
-# --- json files ---
-# Rows in JSON: an object on each line (.jsonl, .json), or one array of objects (.json).
-#
-# Both are read one object at a time. Where an object is expected, a list of messages is a row,
-# too:
-# one with a single column, "messages". Conversations may also be inside other objects (.json);
-# such a
-# file is read as a whole. A .json file of another form is not a table.
+# --- JSON: an object on each line (.jsonl, .json), or one array of objects (.json) ---
+# Both are read one object at a time. Where an object is expected, a list of messages is a row, too:
+# one with a single column, "messages". Conversations may also be inside other objects (.json); such
+# a file is read as a whole. A .json file of another form is not a table.
 
 Layout = Literal["lines", "array", "nested"]
 Numbered = tuple[int, dict[str, Any]]  # the line on which an object begins
@@ -280,8 +274,7 @@ READERS: dict[Layout, Callable[[DataPath, str], Iterator[Numbered]]] = {
 }
 
 
-# --- hub ---
-# Datasets of the Hugging Face hub: `namespace/name:config@split`.
+# --- datasets on the Hugging Face hub: `namespace/name:config@split` ---
 #
 #     films/reviews@test  →  [{"text": "Fine film.", "label": "pos"}, …]  →  …
 #
@@ -363,9 +356,9 @@ def _naming(feature: Any) -> Naming | None:
 TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")  # and .json, if it contains rows
 
 TEXT_COLUMNS = (
-    *("text", "content", "body", "document", "sentence", "review"),
-    *("article", "story", "comment", "message", "post", "passage", "paragraph"),
-)
+    "text", "content", "body", "document", "sentence", "review", "article", "story", "comment",
+    "message", "post", "passage", "paragraph",
+)  # fmt: skip
 _OTHERS = "id title headline name date time step source target src tgt url author index year score"
 KNOWN_COLUMNS = frozenset((*TEXT_COLUMNS, *LABEL_COLUMNS, *_OTHERS.split()))
 
@@ -567,7 +560,7 @@ def columns_in_words(table: Table, roles: dict[str, Sequence[str]]) -> str:
     )
 
 
-# --- formats ---
+# --- rows of each format ---
 
 
 def _with_header(

@@ -33,20 +33,19 @@ from glassformer.data.text_files import (
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
-# --- tagged tables ---
-# Tables of tagged words: a row for each sentence, with lists in its columns, or for each word.
+# --- tables: a row for each sentence, with lists in its columns, or for each word ---
 #
-# {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}
+#     {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}
 #
-# sentence_id,word,tag
-# 1,EU,B-ORG
-# 1,rejects,O
+#     sentence_id,word,tag
+#     1,EU,B-ORG
+#     1,rejects,O
 
 WORD_COLUMNS = ("tokens", "words", "token", "word", "sentence", "text", "form")
 TAG_COLUMNS = (
-    *("tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos"),
-    *("chunk_tags", "entities"),
-)
+    "tags", "tag", "labels", "label", "ner_tags", "ner", "pos_tags", "pos", "upos", "xpos",
+    "chunk_tags", "entities",
+)  # fmt: skip
 SENTENCE_COLUMNS = ("sentence", "sent")  # with "#", "id", "number" and the like, or without
 _OF_AN_ID = re.compile(r"(id|idx|index|no|num|number|nr)?")
 
@@ -186,16 +185,15 @@ def _list(row: Row, name: str) -> list[object]:
     return value
 
 
-# --- tagged sentences ---
+# --- sentences ---
 
 TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
 FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
 _SAMPLE = 200  # lines in which tagged words are recognised
 _SAMPLE_OF_TAGS = 10_000  # lines whose tags tell the word # from the beginning of a comment
 CONLLU_COLUMNS = (
-    *("id", "form", "lemma", "upos", "xpos"),
-    *("feats", "head", "deprel", "deps", "misc"),
-)
+    "id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +316,6 @@ def _sentences_of(
 
 
 # --- lines of words and tags ---
-
 
 _Word = tuple[str, str, str]  # text, tag, place
 

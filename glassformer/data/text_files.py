@@ -1,4 +1,10 @@
-"""Text files, plain, compressed or in archives: opened, decoded and read line by line."""
+"""Text files, plain, compressed or in archives: opened, decoded and read line by line.
+
+    reviews.csv   reviews.csv.gz   reviews.zip/2024/reviews.csv
+
+Names stay strings, and a path may lead into an archive: readers use such a path like any other, so
+every format works in archives. What was read, skipped and detected is collected in a report.
+"""
 
 import bz2
 import codecs
@@ -23,17 +29,14 @@ from glassformer.data.encodings import Decoding, NotTextError, decide, is_binary
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause, counted, readable_size, similar
 
-# --- archives ---
-# Archives (.zip, .tar, .tar.gz …) as folders: files are read inside them, nothing is unpacked.
+# --- archives (.zip, .tar, .tar.gz …) as folders: nothing is unpacked to disk ---
 #
 #     Member(Path("deu.zip"), "")          the archive as a folder
 #     Member(Path("deu.zip"), "deu.txt")   a file in it, named deu.zip/deu.txt
 #
 # A member offers what readers use of a `Path`. Names that lead out of the archive, links and
-# devices
-# are not members. A compressed .tar can only be read forwards, so its members come in its own
-# order,
-# and the last one is kept in memory unless it is large.
+# devices are not members. A compressed .tar can only be read forwards, so its members come in its
+# own order, and the last one is kept in memory unless it is large.
 
 COMPRESSIONS: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
@@ -260,16 +263,15 @@ def _safe(name: str) -> str | None:
     return None if is_unsafe or _APPLE in parts else "/".join(parts) or None
 
 
-# --- reading report ---
-# What happened while files were read: how many were read and skipped, and what was detected.
+# --- the report: how many files were read and skipped, and what was detected ---
 #
 #     with collecting() as report:
 #         …                      # reads files, at any depth of calls
 #     report.notes()             # "read 142 .py, 1 .rst; skipped 12 .png (binary)"
 #
-# The report is a context variable: the functions that skip or decode a file are far below those
-# that
-# know whom to tell. Each file is reported once, however often it is read.
+# The report is a context variable, as observers of attention are: the functions that skip or decode
+# a file are far below those that print the note. Each file is reported once, however often it is
+# read.
 
 _SKIPPED_ENDINGS = 8  # that are counted separately
 _NAMES = 3  # files that are named as examples

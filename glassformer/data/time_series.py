@@ -38,12 +38,9 @@ from glassformer.data.text_files import EmptyError, ending, local_path, reading
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause, counted, readable_size
 
-# --- npz files ---
-# Time series in .npz files, opened as zip archives of plain arrays.
-#
+# --- .npz, opened as a zip archive of plain arrays ---
 # Python objects, which could run code when loaded, are refused, and declared sizes are checked
-# before
-# memory is allocated.
+# before memory is allocated.
 
 MOST_BYTES = 4 * 10**9  # of one array, unpacked: a small zip can expand to any size
 
@@ -153,7 +150,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str) -> npt.N
         raise GlassformerError(f"{what} cannot be read: {cause(error)}. Save it again.") from None
 
 
-# --- time series ---
+# --- series ---
 
 ID_COLUMNS = ("id", "series", "series_id", "sequence", "sequence_id", "sample", "sample_id")
 LABELS = tuple(name for name in LABEL_COLUMNS if name != "y")  # a coordinate here

@@ -1,4 +1,9 @@
-"""Images: resized to one size, and each channel scaled to mean 0 and standard deviation 1."""
+"""Images as what a model reads: all of one size, and then
+
+image     pixels (C, H, W), each channel scaled to mean 0 and standard deviation 1
+palette   numbers of colours (H·W,), row by row
+caption   pixels, and the tokens of a caption: <start> a dog runs across the grass <end>
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,8 +28,6 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs, tokenizer_field
 from glassformer.text.tokenizers import START, Tokenizer, encode_texts
 from glassformer.text.word_cache import id_type
-
-# --- image ---
 
 Deviation = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -208,12 +211,9 @@ def channel_scale(store: ImageStore, numbers: Array) -> tuple[Array, Array]:
     return mean / 255, np.where(deviation < 1, 255, deviation) / 255
 
 
-# --- palette ---
-# Images as colours of a palette, which was learned from the training images by k-means.
-#
-#     pixels (H, W, C)  →  the number of the nearest colour of each pixel, row by row (H·W,)
-#
-# What is lost is the difference between a colour and the nearest one of the palette.
+# --- palette: each pixel becomes the nearest of some colours ---
+# The colours were learned from the training images by k-means. What is lost is the difference
+# between a colour and the nearest one of the palette.
 
 MOST_COLORS = 2**16 - 1
 SAMPLE = 2**18  # pixels from which a palette is learned
@@ -352,9 +352,6 @@ def nearest_colors(pixels: Pixels, colors: npt.NDArray[Any]) -> npt.NDArray[np.i
 
 
 # --- caption ---
-# Images with captions: how images are read, the tokenizer, and the tokens around a caption.
-#
-# caption   <start> a dog runs across the grass <end>
 
 
 class CaptionPreprocessing(ImagePreprocessing):

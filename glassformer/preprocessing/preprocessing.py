@@ -1,4 +1,8 @@
-"""What every kind of preprocessing has: its settings as JSON, its tokenizers as files."""
+"""What every kind of preprocessing has: its settings as JSON, its tokenizers as files.
+
+`Preprocessing` is the base of all kinds, `LabelledInputs` of those whose inputs can be classified,
+and `TextInput` describes to a page, as plain data, how a text becomes ids.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,13 +17,11 @@ from glassformer.errors import GlassformerError
 from glassformer.files import new_file, write_json
 from glassformer.text.tokenizers import Tokenizer
 
-# --- text input ---
-# How a text becomes the tokens that a model reads, as plain data: a page can do it, too.
-
 
 @dataclass(frozen=True, kw_only=True)
 class TextInput:
-    """What `readText` in `inspect/static/live/tokenizer.js` needs to know."""
+    """How a text becomes the tokens that a model reads, as plain data: what `readText` in
+    `inspect/static/live/tokenizer.js` needs to know."""
 
     tokenizer: str
     """The name of the tokenizer among those of the preprocessing."""
@@ -32,15 +34,13 @@ class TextInput:
     if_empty: int | None = None
     """The id in place of an empty text."""
     is_read_as_a_whole: bool = False
-    """As `framing.readable` does it."""
+    """As `text.tokenizers.readable` does it."""
     carries_blanks: bool = False
     end: int | None = None
     """The id that completes a text that the model writes."""
     forbidden: tuple[int, ...] = ()
     """Ids that are never written."""
 
-
-# --- preprocessing ---
 
 SETTINGS = "preprocessor_config.json"
 
@@ -150,8 +150,7 @@ def _size_key(field: str) -> str:
     return field.replace("tokenizer", "vocab_size")
 
 
-# --- labelled ---
-# What a classifier needs from the preprocessing of its inputs, whether texts or time series.
+# --- inputs of classifiers: texts, time series, images ---
 
 
 class LabelledExample(Protocol):
@@ -244,10 +243,6 @@ class LabelledInputs(Preprocessing):
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
     ) -> Iterator[tuple[Any, str]]:
         """The inputs of files, each with its place."""
-
-
-# --- word starts ---
-# Where words begin among tokens, for every kind of tokenizer.
 
 
 def begins_word(tokenizer: Tokenizer, id: int) -> bool | None:

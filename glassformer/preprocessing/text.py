@@ -1,4 +1,12 @@
-"""Texts: a tokenizer, and the special tokens around a text that is read as a whole."""
+"""Texts as what a model reads: tokens, and
+
+text         special tokens around a text that is read as a whole
+masked text  tokens that are hidden, which an encoder learns to predict
+skip-gram    pairs of words that are neighbours, and random words that are not
+pair         a sentence in two languages:
+             source   A man sleeps . <end>
+             target   <start> Ein Mann schläft . <end>
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -244,9 +252,7 @@ class MaskedTextPreprocessing(MaskedConfig, TextPreprocessing):
         )
 
 
-# --- masking ---
-# Masking: which tokens are hidden from an encoder that learns to predict them.
-#
+# --- masking: which tokens are hidden ---
 # Of the tokens to predict, usually 15%, 80% are hidden behind [MASK], 10% are replaced by a random
 # token, and 10% are left as they are, so that the model cannot rely on what it sees.
 
@@ -316,8 +322,7 @@ class Masking:
         return luck < self.share
 
 
-# --- skip gram ---
-# Skip-gram: which words of a text are neighbours, and which random words are not.
+# --- skip-gram: which words of a text are neighbours ---
 #
 #     the train left the old station        train: (train, left) (train, old) (train, station) …
 #
@@ -409,11 +414,7 @@ def are_words(tokenizer: Tokenizer, size: int) -> Array:
     return np.array(found + [False] * (size - known))
 
 
-# --- pair ---
-# Sentence pairs: the tokenizers of both sides, and the special tokens around a sentence.
-#
-# source   A man sleeps . <end>
-# target   <start> Ein Mann schläft . <end>
+# --- sentence pairs ---
 
 RowEncoder = Callable[[Sequence[str]], list[bytes]]
 

@@ -1,8 +1,11 @@
-"""A tokenizer as plain data, so that it can run outside Python, in
-`inspect/static/live/tokenizer.js`.
+"""What is inside a tokenizer: its data for a page, and the merges by which BPE reads a word.
 
-Ours all can, and those of other tools that are built in the same way. The data is small: pieces in
-the order of their ids, merges as pairs of ids, scores as the bytes of doubles.
+    portable(tokenizer)                 plain data, for `inspect/static/live/tokenizer.js`
+    merge_steps(tokenizer, "lower")     l·o·w·e·r → lo·w·e·r → low·e·r → low·er → lower
+
+All of our tokenizers can run outside Python, and those of other tools that are built in the same
+way. The data is small: pieces in the order of their ids, merges as pairs of ids, scores as the
+bytes of doubles.
 """
 
 import base64
@@ -23,8 +26,6 @@ from tokenizers import models, normalizers, pre_tokenizers
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.text.tokenizer_training import spaced_decoder
 from glassformer.text.tokenizers import CHARACTERS, WORDS, Tokenizer, bytes_of, readable_bytes
-
-# --- portable ---
 
 Part = dict[str, Any] | None
 
@@ -176,12 +177,9 @@ def _in_file(name: str, part: Any) -> Any:
     return json.loads(backend.to_str())[name]
 
 
-# --- merge steps ---
-# How BPE reads a word: it begins with bytes and joins two neighbours at a time.
-#
-#     l·o·w·e·r  →  lo·w·e·r  →  low·e·r  →  low·er  →  lower
-#
-# Each step applies the merge that was learned first among those possible, at its first place.
+# --- merges ---
+# BPE begins with the bytes of a word and joins two neighbours at a time. Each step applies the
+# merge that was learned first among those possible, at its first place.
 
 Ranks = Mapping[tuple[str, str], int]
 

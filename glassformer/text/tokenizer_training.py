@@ -8,6 +8,7 @@
 
 A learner takes the text in pieces and the number of entries that are free, and returns a backend
 without special tokens. The same text gives the same vocabulary, whatever the library's hash order.
+Of much text, a sample is enough.
 """
 
 import json
@@ -35,8 +36,6 @@ from glassformer.text.tokenizers import (
     pieces_of,
 )
 from glassformer.wording import readable_size
-
-# --- tokenizer training ---
 
 CHAR_BYTES = 2_000_000  # below this, subwords are seen too seldom to be learned well
 _CHAR_ALPHABET = 512  # above this, most characters are seen too seldom
@@ -285,8 +284,7 @@ def _check_room(kind: str, least: int, room: int) -> None:
         )
 
 
-# --- tokenizer sample ---
-# A sample of texts that come one by one: enough to learn a tokenizer, however many there are.
+# --- a sample of texts that come one by one ---
 
 Array = npt.NDArray[Any]
 

@@ -31,19 +31,14 @@ from tokenizers.processors import ByteLevel, TemplateProcessing
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause
 
-# --- chunks ---
-# Long text in pieces, and pieces in words, that encode to the same ids as the whole.
-#
+# --- long text in pieces, and pieces in words, that encode to the same ids as the whole ---
 # A cut is safe where a non-space is followed by a space: no token reaches from a word into the
-# space
-# after it. The other side of a space is not safe: in GPT-2's ` ?\p{L}+` and `\s+(?!\S)`, the token
-# that a space belongs to depends on what follows it.
+# space after it. The other side of a space is not safe: in GPT-2's ` ?\p{L}+` and `\s+(?!\S)`, the
+# token that a space belongs to depends on what follows it.
 #
 # A text may have no such place, like a genome or a page of Thai. It is cut every `LONGEST`
-# characters
-# all the same, since it could not be encoded otherwise: at such a cut, and only there, the tokens
-# may
-# differ from those of the whole text.
+# characters all the same, since it could not be encoded otherwise: at such a cut, and only there,
+# the tokens may differ from those of the whole text.
 
 SIZE = 32_768  # characters; large enough to make the cost per piece negligible
 LONGEST = 8 * SIZE  # characters in which there is no safe cut
@@ -102,12 +97,9 @@ def _end_of_piece(text: str, start: int, size: int, longest: int) -> int:
     return start + longest if len(text) > start + longest else 0
 
 
-# --- tokenizer limits ---
-# Tokenizer files of unknown origin: what they may do to a text, and how their failures are told.
-#
+# --- files of unknown origin: what they may do to a text, and how their failures are reported ---
 # The `tokenizers` library trusts its files: a file of a kilobyte can make a million tokens of
-# twenty
-# letters, and some make it panic, which in Python is not even an `Exception`.
+# twenty letters, and some make it panic, which in Python is not even an `Exception`.
 
 MOST_GROWTH = 64  # characters into which a file may turn one; known tokenizers stay below 20
 A_LOT = 1_000_000
@@ -176,7 +168,7 @@ def _no_stderr() -> Iterator[None]:
             os.close(kept)
 
 
-# --- tokenizers ---
+# --- the tokenizer ---
 
 Kind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 
@@ -549,12 +541,11 @@ def readable_bytes(raw: bytes) -> str:
         return raw[: error.start].decode() + broken + readable_bytes(raw[error.end :])
 
 
-# --- framing ---
-# The special tokens around a text that is read as a whole, and how a long text is shortened.
+# --- frames: special tokens around a text that is read as a whole, and how it is shortened ---
 #
-# BERT    [CLS] a fine film [SEP]
-# GPT           a fine film <|endoftext|>     its last state sums up the text
-# others        a fine film
+#     BERT    [CLS] a fine film [SEP]
+#     GPT           a fine film <|endoftext|>     its last state sums up the text
+#     others        a fine film
 #
 # A tokenizer of another tool that has its own rule for these tokens (a post-processor) keeps it.
 

@@ -1,7 +1,8 @@
-"""Words ↔ tokens: which tokens spell which word.
+"""Words, sentences and bytes ↔ tokens: which tokens spell which word, where a text may be cut, and
+how many bytes its tokens stand for.
 
-Ada   Lovelace   lives          words, each with a tag
-ada   love ##lace lives         tokens: the first of a word represents it
+    Ada   Lovelace   lives          words, each with a tag
+    ada   love ##lace lives         tokens: the first of a word represents it
 """
 
 import re
@@ -13,7 +14,7 @@ from unicodedata import category
 from glassformer.text.tokenizers import Frame, LongText, Tokenizer, pieces_of
 from glassformer.wording import counted
 
-# --- words and subwords ---
+# --- words ---
 
 MARK = "ʼ"  # a letter, for \w; replaces the marks on letters (é in two characters, हिन्दी)
 LETTER = rf"[^\W\d_]{MARK}*"
@@ -68,14 +69,12 @@ def spelled(
         yield [*row, *frame.after], [*speaks, *(False for _ in frame.after)]
 
 
-# --- sentences ---
-# A text that is too long for a model, in pieces that fit.
+# --- sentences: a text that is too long for a model, in pieces that fit ---
 #
 #     "It rains. Dr. Faust, who …"  →  "It rains."  "Dr. Faust, …"
 #
 # A translator is trained on sentences, so it gets them one by one. A sentence that is too long
-# itself
-# is cut at commas, else between words, else anywhere, into as few pieces as possible.
+# itself is cut at commas, else between words, else anywhere, into as few pieces as possible.
 
 # Chinese and Japanese have no spaces between sentences.
 _END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’]*\s*""")
@@ -122,13 +121,10 @@ def _smaller(sentence: str, fits: Callable[[str], bool], level: int) -> list[str
     return [small for part in parts if part for small in _smaller(part, fits, level + 1)]
 
 
-# --- byte count ---
-# How many bytes of text the tokens of a text stand for: what bits per byte are relative to.
-#
+# --- bytes: what bits per byte are relative to ---
 # A tokenizer that does not keep everything makes a text easier to predict. Unknown words can be
 # charged: after <|unk|>, the bytes of the word and one byte for its end would have to be written
-# out,
-# 8 bits each. Lost spacing and case cannot be charged, because no token marks where they were.
+# out, 8 bits each. Lost spacing and case cannot be charged, because no token marks where they were.
 
 
 @dataclass(frozen=True)
@@ -178,7 +174,7 @@ class ByteCounter:
 
     @property
     def count(self) -> ByteCount:
-        """Of all texts that were read to their end."""
+        """The size of all texts that were read to their end."""
         return ByteCount(self._total, self._unknown)
 
 
