@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from glassformer.config import Config, Names
+from glassformer.data import tables, text_files
 from glassformer.data.chats import TEMPLATE, chat_documents, with_chats
 from glassformer.data.columns import CURE_OF_STRINGS, are_strings
 from glassformer.data.folders import is_group, read_all
@@ -30,26 +31,8 @@ from glassformer.data.split import (
     repeated,
     verb,
 )
-from glassformer.data.tables import (
-    TEXT_COLUMNS,
-    Row,
-    Table,
-    column,
-    columns_in_words,
-    is_table,
-    open_table,
-)
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    at_least_one,
-    check_encoding,
-    collecting,
-    ending,
-    local_path,
-    nul_at,
-    open_text,
-)
+from glassformer.data.tables import Row, Table, column, is_table, open_table
+from glassformer.data.text_files import DataPath, EmptyError, at_least_one, ending, local_path
 from glassformer.errors import GlassformerError
 from glassformer.text.tokenizers import LongText
 from glassformer.wording import counted, readable_size
@@ -116,7 +99,7 @@ def columns_of(config: CorpusConfig) -> list[str]:
             if not config.text_column and chat_documents(table, config.chat_template):
                 return []
             found = text_columns(table, config.text_column)
-            return [f"columns: {columns_in_words(table, {'text': found})}"]
+            return [f"columns: {tables.columns_in_words(table, {'text': found})}"]
     return []
 
 
@@ -130,7 +113,7 @@ def stream_documents(
     chat_template: Sequence[str] = TEMPLATE,
 ) -> Iterator[LongText]:
     """The documents of files, folders and the hub, in order. Each must be read before the next."""
-    check_encoding(encoding)
+    text_files.check_encoding(encoding)
     return read_all(
         paths,
         read=lambda name: _documents_of(name, text_column, encoding, chat_template),
@@ -171,17 +154,17 @@ def text_columns(
 ) -> tuple[str, ...]:
     """The text columns: those asked for, else all whose name or content suggests it."""
     if text_column:
-        return tuple(column(table, each, TEXT_COLUMNS, taken=taken) for each in text_column)
+        return tuple(column(table, each, tables.TEXT_COLUMNS, taken=taken) for each in text_column)
     free = [name for name in table.columns if name not in taken]
     likely = [
         name
         for name in free
-        if name in table.prose or (name in table.worded and name.casefold() in TEXT_COLUMNS)
+        if name in table.prose or (name in table.worded and name.casefold() in tables.TEXT_COLUMNS)
     ]
     if not likely:  # short texts, such as names, beside a category
         likely = [name for name in free if name in table.worded and name not in table.categories]
         likely = likely if len(likely) == 1 else []
-    return tuple(likely) or (column(table, None, TEXT_COLUMNS, taken=taken),)
+    return tuple(likely) or (column(table, None, tables.TEXT_COLUMNS, taken=taken),)
 
 
 def joined_text(row: Row, columns: Sequence[str]) -> str:
@@ -203,10 +186,11 @@ def _text_document(path: DataPath, encoding: str) -> LongText:
 
 def _text_parts(path: DataPath, encoding: str) -> Iterator[str]:
     line = 1
-    with open_text(path, encoding) as stream:
+    with text_files.open_text(path, encoding) as stream:
         while part := stream.read(_AT_ONCE):
             if "\0" in part:
-                raise nul_at(f"{path}:{line + part.count(chr(10), 0, part.index(chr(0)))}")
+                line += part.count("\n", 0, part.index("\0"))
+                raise text_files.nul_at(f"{path}:{line}")
             line += part.count("\n")
             yield part
 
@@ -223,7 +207,7 @@ def cell(row: Row, name: str, role: str = "text") -> str:
             + (CURE_OF_STRINGS if role == "text" and are_strings(value) else other)
         )
     if "\0" in value:
-        raise nul_at(row.place)
+        raise text_files.nul_at(row.place)
     return value.replace("\r\n", "\n").replace("\r", "\n") if "\r" in value else value
 
 
@@ -252,7 +236,7 @@ def read_corpus(config: CorpusConfig, seed: int, folder: Path) -> Split:
     """Copy all text of a corpus to a file in `folder`, and split it as its config says."""
     store, source = TextStore(folder), ""
     options = config.text_column, config.encoding, config.chat_template
-    with collecting() as happened:
+    with text_files.collecting() as happened:
         for document in stream_documents(config.paths, *options):
             source = source or document.source
             store.add(document.parts)

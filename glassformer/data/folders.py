@@ -14,20 +14,14 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from glassformer.data import text_files
 from glassformer.data.encodings import NotTextError
 from glassformer.data.text_files import (
-    IGNORED,
-    LINKED,
-    UNRECOGNISED,
     DataPath,
     EmptyError,
     Member,
-    SkippedError,
     at_least_one,
-    is_archive,
     local_path,
-    looks_binary,
-    reading,
     report,
 )
 from glassformer.errors import GlassformerError
@@ -167,7 +161,7 @@ def read_all(
     and in order. `why_skipped` is asked for the files of folders: None for those to read. The cure
     is for a folder in which there is nothing to read."""
     for name in paths:
-        with reading(name):
+        with text_files.reading(name):
             files = files_for(name)
             if files is None:
                 yield from read(name)
@@ -206,7 +200,7 @@ def is_pattern(name: str) -> bool:
 def read_files(files: Iterable[DataPath], read: Callable[[str], Iterable[T]]) -> Iterator[T]:
     """What `read` finds in files; those that cannot be used are skipped, if there are others."""
     num_read = 0
-    why_not: SkippedError | None = None
+    why_not: text_files.SkippedError | None = None
     for file in files:
         num_items = 0
         try:
@@ -220,8 +214,8 @@ def read_files(files: Iterable[DataPath], read: Callable[[str], Iterable[T]]) ->
         except NotTextError:
             if num_items:
                 raise
-            report().skip(file, UNRECOGNISED)
-        except SkippedError as error:
+            report().skip(file, text_files.UNRECOGNISED)
+        except text_files.SkippedError as error:
             if num_items:
                 raise
             why_not = why_not or error
@@ -244,7 +238,7 @@ def _data_files(files: Iterable[DataPath]) -> Iterator[DataPath]:
     """The files that are neither binary nor archives."""
     for file in files:
         try:
-            if file.suffix.lower() not in ARRAYS and looks_binary(file):
+            if file.suffix.lower() not in ARRAYS and text_files.looks_binary(file):
                 report().skip(file, "binary")
             else:
                 yield file
@@ -266,7 +260,7 @@ def _matches(pattern: str) -> list[str]:
     files = sorted(real.values())
     for name in {*names} - {*files}:
         if Path(name).is_symlink():
-            report().skip(name, LINKED)
+            report().skip(name, text_files.LINKED)
     walk = _Walk()
     return files or [str(file) for name in found for file in walk.files(Path(name))]
 
@@ -312,17 +306,17 @@ class _Walk:
         for entry in entries:
             path, is_folder = (*inside, entry.name), entry.is_dir()
             if rules and is_ignored(path, is_folder, rules):
-                report().skip(entry, IGNORED)
+                report().skip(entry, text_files.IGNORED)
             elif is_folder:
                 yield from self.files(entry, path, rules)
-            elif is_archive(Path(entry.name)):
+            elif text_files.is_archive(Path(entry.name)):
                 report().skip(entry, "archive")
             elif entry.is_file():
                 # Without a link, the real name costs nothing: there may be a million files.
                 is_link = isinstance(entry, Path) and entry.is_symlink()
                 file = entry.resolve() if is_link else real / entry.name
                 if file in self._seen:
-                    report().skip(entry, LINKED)
+                    report().skip(entry, text_files.LINKED)
                 else:
                     self._seen.add(file)
                     yield entry

@@ -16,31 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.config import ImageSize
+from glassformer.data import tables, text_files
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.folders import every_file, is_group, is_pattern, visible_entries
 from glassformer.data.images import ENDINGS, Pixels, read_image_bytes
 from glassformer.data.labelled_texts import has_folders, labels_of_files
 from glassformer.data.labels import LABEL_COLUMNS, label_name, one_name
-from glassformer.data.tables import (
-    TABLE_ENDINGS,
-    Row,
-    Table,
-    column,
-    columns_in_words,
-    is_table,
-    open_table,
-    used_twice,
-)
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    Member,
-    ending,
-    local_path,
-    missing,
-    reading,
-    report,
-)
+from glassformer.data.tables import TABLE_ENDINGS, Row, Table
+from glassformer.data.text_files import DataPath, EmptyError, Member, ending, local_path, report
 from glassformer.data.time_series import read_arrays
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
@@ -124,7 +107,7 @@ class ImageFinder:
         captions: dict[str, list[str]] = {}
         folders = self._folders_of_labels(paths)
         for name in paths:
-            with reading(name):
+            with text_files.reading(name):
                 found = self._in_folder(folders[name]) if folders else self._find(name)
                 for image in found:
                     is_empty = False
@@ -157,7 +140,7 @@ class ImageFinder:
             yield from self._of_group(name)
         elif ending(path) == ".npz" and isinstance(path, Path) and path.is_file():
             yield from self._of_arrays(path)
-        elif path.is_file() and not is_table(path, self.encoding):
+        elif path.is_file() and not tables.is_table(path, self.encoding):
             if self.role is not None:
                 raise UsageError(
                     f"{path} has no {self.role}. Pass a folder for each class, or a table "
@@ -172,19 +155,19 @@ class ImageFinder:
     def _of_group(self, name: str) -> Iterator[FoundImage]:
         _check_parts(name, self.role)
         files = list(every_file(name))
-        tables = [file for file in files if ending(file) in TABLE_ENDINGS]
+        table_files = [file for file in files if ending(file) in TABLE_ENDINGS]
         labels = labels_of_files(name, files) if self.role == "label" else {}
-        top = [file for file in tables if file not in labels]
+        top = [file for file in table_files if file not in labels]
         labelled = labels if self.role == "label" else files
         has_images = any(file.suffix.lower() in ENDINGS for file in labelled)
         is_described = self.role == "label" and any(file.stem == "metadata" for file in top)
         if self.role == "caption" or is_described or (top and not has_images):
-            if not tables:
+            if not table_files:
                 raise GlassformerError(
                     f"{name} contains no table of images and {self.role}s. Add metadata.csv with "
                     f"the columns file_name and {self.role}."
                 )
-            for file in tables:
+            for file in table_files:
                 yield from self._of_table(str(file))
             return
         if self.role == "label":
@@ -201,12 +184,12 @@ class ImageFinder:
     # --- tables ---
 
     def _of_table(self, name: str) -> Iterator[FoundImage]:
-        table = open_table(name, self.encoding)
+        table = tables.open_table(name, self.encoding)
         image, other = self._columns(table)
         if self.columns is None:
             self.columns = image, other
             roles: dict[str, Sequence[str]] = {"image": [image]}
-            self.words = columns_in_words(
+            self.words = tables.columns_in_words(
                 table, roles | ({str(self.role): [other]} if other is not None else {})
             )
         folder, file = local_path(name).parent, _on_disk(local_path(name))
@@ -216,16 +199,16 @@ class ImageFinder:
             yield FoundImage(row.place, content, own, **self._said(row, other))
 
     def _columns(self, table: Table) -> tuple[str, str | None]:
-        image = column(table, self.image_column, IMAGE_COLUMNS, "image")
+        image = tables.column(table, self.image_column, IMAGE_COLUMNS, "image")
         if self.role is None:
             return image, None
         usual = LABEL_COLUMNS if self.role == "label" else CAPTION_COLUMNS
         rest = [name for name in table.columns if name != image]
         if self.other_column is None and len(rest) == 1:
             return image, rest[0]
-        other = column(table, self.other_column, usual, self.role, taken=[image])
+        other = tables.column(table, self.other_column, usual, self.role, taken=[image])
         if other == image:
-            raise used_twice(table, image, "image", self.role)
+            raise tables.used_twice(table, image, "image", self.role)
         return image, other
 
     def _said(self, row: Row, other: str | None) -> dict[str, Any]:
@@ -297,8 +280,8 @@ def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:
         for name in IMAGE_FOLDERS:  # a table of bare names beside the folder of the images
             if (inside := local_path(f"{folder}/{name}/{given}")).is_file():
                 return inside
-        problem = str(missing(path, "Correct the path, which is relative to the table's folder."))
-        raise GlassformerError(f"{row.place}: {problem}")
+        cure = "Correct the path, which is relative to the table's folder."
+        raise GlassformerError(f"{row.place}: {text_files.missing(path, cure)}")
     return path
 
 

@@ -7,7 +7,8 @@ the part of them that a run reads.
     1.jpg,A dog runs.            →  one image with the captions A dog runs. · A brown dog.
     1.jpg,A brown dog.
 
-All captions of an image, in any number of rows, belong together. Two images are the same if their decoded pixels are: such images stay on one side of the split.
+All captions of an image, in any number of rows, belong together. Two images are the same if their
+decoded pixels are: such images stay on one side of the split.
 """
 
 from collections.abc import Callable, Iterable, Sequence

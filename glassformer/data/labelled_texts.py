@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from glassformer.data import label_columns, tables, text_files
 from glassformer.data.chats import TEMPLATE, with_chats
 from glassformer.data.documents import (
     Document,
@@ -31,14 +32,7 @@ from glassformer.data.documents import (
 )
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import files_for, is_pattern, visible_entries
-from glassformer.data.label_columns import (
-    advice_for_tabs,
-    headerless_table,
-    indicators,
-    is_set,
-    named_labels,
-    unpacked,
-)
+from glassformer.data.label_columns import headerless_table
 from glassformer.data.labels import (
     LABEL_COLUMNS,
     SHOWN,
@@ -59,29 +53,9 @@ from glassformer.data.split import (
     normalised,
     split_labelled,
 )
-from glassformer.data.tables import (
-    TABLE_ENDINGS,
-    Row,
-    Table,
-    column,
-    columns_in_words,
-    is_table,
-    open_table,
-    used_twice,
-)
+from glassformer.data.tables import TABLE_ENDINGS, Row, Table, is_table
 from glassformer.data.tagged_sentences import TAGGED_ENDINGS
-from glassformer.data.text_files import (
-    UNRECOGNISED,
-    DataPath,
-    EmptyError,
-    check_encoding,
-    collecting,
-    ending,
-    explaining,
-    local_path,
-    reading,
-    report,
-)
+from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, reading, report
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, shortened
 
@@ -212,7 +186,7 @@ class Labelled:
         return self.first_list is not None
 
     def _read_all(self, names: Sequence[str]) -> None:
-        with collecting() as happened:
+        with text_files.collecting() as happened:
             with reading(names[0] if names else ""):
                 in_folders = named_one_by_one(names, self.encoding)
             self._read_folders(in_folders)
@@ -237,7 +211,7 @@ class Labelled:
                 f"label, the others a list (first: {self.first_list}): all are treated as "
                 "multi-label data"
             )
-        if unset := [name for name, is_set in self._is_ever_set.items() if not is_set]:
+        if unset := [name for name, has_one in self._is_ever_set.items() if not has_one]:
             yield f"no text has the {'label' if len(unset) == 1 else 'labels'} {joined(unset)}"
 
     def _read(self, name: str) -> None:
@@ -245,16 +219,16 @@ class Labelled:
         if files is None:
             self._read_table(name)
             return
-        tables = [file for file in files if is_table(file, self.encoding)]
-        texts = [file for file in files if file not in {*tables}]
+        table_files = [file for file in files if is_table(file, self.encoding)]
+        texts = [file for file in files if file not in {*table_files}]
         texts = labelled_by_folder(name, texts)
         if texts:
             self._note_unused(name, files, texts, "that are not directly in a label folder")
             self._read_folders(texts)
-        elif tables:
+        elif table_files:
             why = "that are neither tables nor in a label folder"
-            self._note_unused(name, files, tables, why)
-            for file in tables:
+            self._note_unused(name, files, table_files, why)
+            for file in table_files:
                 with suppress(EmptyError):  # an empty file among others does no harm
                     self._read_table(str(file))
                     report().read(file)
@@ -271,7 +245,7 @@ class Labelled:
             except EmptyError:
                 self._leave_out(str(file))
             except NotTextError:
-                report().skip(file, UNRECOGNISED)
+                report().skip(file, text_files.UNRECOGNISED)
             else:
                 report().read(file)
                 label = one_name(file.parent.name)
@@ -298,7 +272,7 @@ class Labelled:
             return
         if path.is_file() and not is_table(path, self.encoding):
             raise _of_another_kind(path, self.encoding)
-        table = with_chats(open_table(name, self.encoding), self.chat_template)
+        table = with_chats(tables.open_table(name, self.encoding), self.chat_template)
         texts, labels = self._columns(table)
         if self.label_column is None:
             is_clear = len(labels) == 1 or not any("," in name for name in labels)
@@ -306,16 +280,16 @@ class Labelled:
             self.label_column = ",".join(labels) if is_clear else self.wanted_label
             self.has_names = table.has_names
         role = "label" if len(labels) == 1 else "labels"
-        words = columns_in_words(table, {"text": texts, role: labels})
+        words = tables.columns_in_words(table, {"text": texts, role: labels})
         self.columns.setdefault(words, name)
         self._read_rows(table.rows, texts, labels)
 
     def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text and label columns: those asked for, else detected by name and content."""
-        labels = named_labels(table, self.wanted_label)
+        labels = label_columns.named_labels(table, self.wanted_label)
         given = text_columns(table, self.wanted_text) if self.wanted_text else ()
         if both := [label for label in labels if label in given]:
-            raise used_twice(table, both[0], "text", "label")
+            raise tables.used_twice(table, both[0], "text", "label")
         if len(labels) > 1:
             return given or text_columns(table, (), taken=labels), labels
         label = labels[0] if labels else None
@@ -329,13 +303,14 @@ class Labelled:
             rest = [name for name in rest if name in table.categories] or rest
         if label is None and len(rest) == 1:
             label = rest[0]
-        if label is None and not named and len(set_or_not := indicators(table, rest)) > 1:
+        binary = label_columns.indicators(table, rest) if label is None and not named else []
+        if len(binary) > 1:
             raise GlassformerError(
                 f"{table.name} has several columns of 0 and 1 that could be the label "
-                f"({joined(set_or_not)}). Pass one as --label-column, or all that a text may "
-                f"have at once, e.g. --label-column {','.join(set_or_not[:2])}."
+                f"({joined(binary)}). Pass one as --label-column, or all that a text may "
+                f"have at once, e.g. --label-column {','.join(binary[:2])}."
             )
-        return texts, (label or column(table, None, LABEL_COLUMNS, "label", taken=texts),)
+        return texts, (label or tables.column(table, None, LABEL_COLUMNS, "label", taken=texts),)
 
     def _read_rows(
         self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]
@@ -353,18 +328,18 @@ class Labelled:
     def _set_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Those whose columns contain 1; the others contain 0."""
         self.first_list = self.first_list or row.place
-        names = [name for name in columns if is_set(row, name)]
+        names = [name for name in columns if label_columns.is_set(row, name)]
         self._is_ever_set |= dict.fromkeys(names, True)
         return tuple(dict.fromkeys(map(one_name, names)))
 
     def _listed_labels(self, row: Row, columns: tuple[str, ...]) -> tuple[str, ...]:
         """The label, or the list of labels, in a column."""
-        (column,) = columns
-        value = row.get(column)
+        (name,) = columns
+        value = row.get(name)
         if isinstance(value, str) and value in self._names:
             self._num_single += 1
             return self._names[value]
-        several = unpacked(value, self.label_separator)
+        several = label_columns.unpacked(value, self.label_separator)
         if self.label_separator is not None:
             is_joined = isinstance(several, list) and (len(several) != 1 or value == several)
             self._has_joined = self._has_joined or is_joined
@@ -373,8 +348,8 @@ class Labelled:
         else:
             self._num_single += 1
             several = [several]
-        names = (label_name(each, row.place, f'column "{column}"') for each in several)
-        labels = tuple(dict.fromkeys(names))
+        holder = f'column "{name}"'
+        labels = tuple(dict.fromkeys(label_name(label, row.place, holder) for label in several))
         if isinstance(value, str) and [value] == several and len(self._names) < MANY:
             self._names[value] = labels
         return labels
@@ -393,7 +368,7 @@ def read_examples(
     """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
     to what is given, one by one. A file without a header is recognised (None: unless columns are
     named)."""
-    check_encoding(encoding)
+    text_files.check_encoding(encoding)
     if may_lack_header is None:
         may_lack_header = not (text_column or label_column)
     found = Labelled(
@@ -432,7 +407,7 @@ def _of_another_kind(path: DataPath, encoding: str) -> UsageError:
         return UsageError(
             f"{path} is not a table of texts: it contains {content}, or pass labelled texts."
         )
-    if advice := advice_for_tabs(path, encoding):
+    if advice := label_columns.advice_for_tabs(path, encoding):
         return UsageError(advice)
     return UsageError(
         f"{path} is not a table ({', '.join(TABLE_ENDINGS)}), and its lines are not text, tab, "
@@ -470,7 +445,7 @@ def read_labelled(
         )
     training, validation, test = parts
     is_multi_label = read[0].is_multi_label or read[1].is_multi_label
-    with explaining(lambda: [note for part in read for note in part.notes]):
+    with text_files.explaining(lambda: [note for part in read for note in part.notes]):
         check_kinds(training)
         if not read[0].is_multi_label:
             check_classes(training)
@@ -534,10 +509,10 @@ def _check_repetition(items: Items[Example], label_column: str | None) -> None:
     """Refuse labels that nearly all differ: nothing can be learned from them."""
     number, kinds = len(items), len(items.kinds)
     if number >= ENOUGH and kinds > DIFFERENT * number:
-        column = "" if label_column is None else f' in column "{shortened(label_column, SHOWN)}"'
+        where = "" if label_column is None else f' in column "{shortened(label_column, SHOWN)}"'
         cure = "Pass the column that contains the labels (--label-column)."
         if separator := likely_separator(items.labels):
             cure = f'They look joined by "{separator}": pass --label-separator "{separator}".'
         raise GlassformerError(
-            f"{items.where} has {kinds:,} different labels for {number:,} examples{column}. {cure}"
+            f"{items.where} has {kinds:,} different labels for {number:,} examples{where}. {cure}"
         )

@@ -17,23 +17,14 @@ from xml.parsers import expat
 
 import polib
 
+from glassformer.data import text_files
 from glassformer.data.documents import cell
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import read_all
 from glassformer.data.label_columns import HEADED_ENDINGS
 from glassformer.data.labels import listed
 from glassformer.data.tables import Row, Table, column, open_table, used_twice
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    at_least_one,
-    ending,
-    local_path,
-    missing,
-    open_bytes,
-    read_lines,
-    reading,
-)
+from glassformer.data.text_files import DataPath, EmptyError, ending, local_path, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.text.tokenizers import has_single_blanks
 from glassformer.wording import cause, counted
@@ -160,8 +151,8 @@ def read_tmx(
         if not num_pairs:
             raise EmptyError(f"{path} contains no unit with both {' and '.join(languages)}.")
         if num_lacking:
-            missing = f"{counted(num_lacking, 'unit')} without {' or '.join(languages)}"
-            notes.append(f"left out: {missing} (first: {path}:{first_lacking})")
+            lacking = f"{counted(num_lacking, 'unit')} without {' or '.join(languages)}"
+            notes.append(f"left out: {lacking} (first: {path}:{first_lacking})")
 
     return languages, pairs()
 
@@ -304,7 +295,7 @@ class _Units:
 def _parsed(found: _Units) -> Iterator[tuple[int, dict[str, str]]]:
     """The units of a file, as they are read."""
     path = found.path
-    with open_bytes(path) as raw:
+    with text_files.open_bytes(path) as raw:
         try:
             while piece := raw.read(_PIECE):
                 found.parser.Parse(piece, False)
@@ -373,7 +364,7 @@ class PairReader:
     def read(self, name: str) -> Iterator[Pair]:
         """The pairs of a file or hub dataset that contains both sides."""
         found = read_all([name], self._pairs_of, self._why_skipped, _CURE)
-        yield from at_least_one(found, f"{name} contains no sentence pairs.")
+        yield from text_files.at_least_one(found, f"{name} contains no sentence pairs.")
 
     def read_sides(self, source: str, target: str) -> Iterator[Pair]:
         """The pairs of two files: line 7 of one is the translation of line 7 of the other."""
@@ -516,11 +507,11 @@ def _pair(source: str, target: str, place: str) -> Pair:
 
 def _text_file(name: str) -> DataPath:
     path = local_path(name)
-    with reading(name):
+    with text_files.reading(name):
         if path.is_dir():
             raise GlassformerError(f"{name} is a folder. Pass a file with one sentence per line.")
         if not path.exists():
-            raise missing(path, "Pass a file with one sentence per line.")
+            raise text_files.missing(path, "Pass a file with one sentence per line.")
     return path
 
 

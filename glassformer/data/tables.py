@@ -21,6 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from glassformer.data import text_files
 from glassformer.data.columns import (
     CURE_OF_STRINGS,
     are_strings,
@@ -32,22 +33,7 @@ from glassformer.data.columns import (
     num_categories,
 )
 from glassformer.data.labels import LABEL_COLUMNS, SHOWN, joined
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    MalformedError,
-    SkippedError,
-    at_least_one,
-    ending,
-    local_path,
-    missing,
-    nul_at,
-    open_bytes,
-    open_text,
-    read_lines,
-    reading,
-    report,
-)
+from glassformer.data.text_files import DataPath, MalformedError, ending, open_text, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted, first_line, install, shortened
 
@@ -170,7 +156,7 @@ def _is_object(line: str) -> bool:
 def read_json_lines(path: DataPath, encoding: str) -> Iterator[Numbered]:
     lines = enumerate(read_lines(path, encoding), 1)
     filled = ((number, line) for number, line in lines if line.strip())
-    for number, line in at_least_one(filled, f"{path} is empty."):
+    for number, line in text_files.at_least_one(filled, f"{path} is empty."):
         try:
             value, end = _parsed(line)
         except (ValueError, RecursionError):
@@ -212,7 +198,7 @@ def _chats(path: DataPath, encoding: str) -> list[dict[str, Any]] | None:
     except (ValueError, RecursionError):
         return None
     if "\0" in text:
-        raise nul_at(str(path))
+        raise text_files.nul_at(str(path))
     _check_surrogates(text, value, str(path))
     return chat_rows(value)
 
@@ -252,7 +238,7 @@ def _check(value: Any, text: str, place: str) -> None:
     if not isinstance(value, dict):
         raise MalformedError(f'{place}: not a JSON object. Write each as {{"text": "…"}}.')
     if "\0" in text:
-        raise nul_at(place)
+        raise text_files.nul_at(place)
     _check_surrogates(text, value, place)
 
 
@@ -365,7 +351,7 @@ KNOWN_COLUMNS = frozenset((*TEXT_COLUMNS, *LABEL_COLUMNS, *_OTHERS.split()))
 _SAMPLE = 100  # rows that are read to learn the columns
 
 
-class NoTextColumnError(SkippedError):
+class NoTextColumnError(text_files.SkippedError):
     """A table has no column that is obviously text."""
 
     reason = "no text column"
@@ -424,9 +410,9 @@ class Table:
 
 def open_table(source: str | Path, encoding: str) -> Table:
     """Open a file, or a hub dataset named `namespace/name:config@split`."""
-    path = local_path(source)
+    path = text_files.local_path(source)
     classes: Collection[str] = ()
-    with reading(source):
+    with text_files.reading(source):
         if path.is_file():
             rows = read_rows(path, encoding)
         elif path.exists():
@@ -437,10 +423,10 @@ def open_table(source: str | Path, encoding: str) -> Table:
             name, classes, batches = open_hub(str(source))
             rows = _arrow_rows(name, batches)
         else:
-            raise missing(path)
+            raise text_files.missing(path)
     head = list(itertools.islice(rows, _SAMPLE))
     if not head:
-        raise EmptyError(f"{source} has no rows.")
+        raise text_files.EmptyError(f"{source} has no rows.")
     columns = tuple(dict.fromkeys(name for row in head for name in row.values))
     values = {name: [row.values.get(name) for row in head] for name in columns}
     few = {name: number for name in columns if (number := num_categories(values[name]))}
@@ -571,14 +557,14 @@ def _with_header(
     )
     top, header = next(filled, (0, []))
     if not header:
-        raise EmptyError(f"{path} is empty.")
+        raise text_files.EmptyError(f"{path} is empty.")
     names = [name.strip() for name in header]
     ahead = list(itertools.islice(filled, _SAMPLE))
     filled = itertools.chain(ahead, filled)
     if lacks_header(names, [fields for _, fields in ahead], KNOWN_COLUMNS):
         filled = itertools.chain([(top, header)], filled)
         names = [str(number) for number in range(1, len(header) + 1)]
-        report().remark(
+        text_files.report().remark(
             f"{path} has no header: its first line is read as a row, and its columns are called "
             f"{joined(names)}"
         )
@@ -601,7 +587,7 @@ def _parquet_rows(path: DataPath) -> Iterator[Row]:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise GlassformerError(f"{path} requires pyarrow. Run {install('pyarrow')}.") from None
-    with open_bytes(path) as raw:
+    with text_files.open_bytes(path) as raw:
         is_plain = isinstance(path, Path) and path.suffix.lower() == ".parquet"
         seekable = raw if is_plain else io.BytesIO(raw.read())
         try:

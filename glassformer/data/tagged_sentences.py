@@ -13,23 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice, starmap
 
+from glassformer.data import text_files
 from glassformer.data.documents import LabelledConfig
 from glassformer.data.encodings import NotTextError
 from glassformer.data.folders import is_group, read_all
 from glassformer.data.labels import in_order, joined, label_name, one_name
 from glassformer.data.split import USUAL, Items, LabelledSplit, content_key, split_labelled
 from glassformer.data.tables import Row, Table, column, columns_in_words, is_table, open_table
-from glassformer.data.text_files import (
-    DataPath,
-    EmptyError,
-    SkippedError,
-    at_least_one,
-    check_encoding,
-    collecting,
-    ending,
-    local_path,
-    read_lines,
-)
+from glassformer.data.text_files import DataPath, ending, local_path, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
@@ -52,7 +43,7 @@ _OF_AN_ID = re.compile(r"(id|idx|index|no|num|number|nr)?")
 Tagged = tuple[tuple[str, ...], tuple[str, ...], str]  # words, tags, place
 
 
-class NoTaggedWordsError(SkippedError, UsageError):
+class NoTaggedWordsError(text_files.SkippedError, UsageError):
     """A table contains no words with tags: it is for another task."""
 
     reason = "no tagged words"
@@ -228,7 +219,7 @@ def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
     """All sentences, split as the config says."""
     options = config.label_column, config.encoding, config.text_column
     parts: list[Items[Sentence]] = []
-    with collecting() as happened:
+    with text_files.collecting() as happened:
         for paths in config.parts:
             parts.append(Items(paths, "sentence", seed, is_per_word=True))
             parts[-1].extend(read_sentences(paths, *options))
@@ -274,7 +265,7 @@ def read_sentences(
 
     `text_column` is the column of the words in a table.
     """
-    check_encoding(encoding)
+    text_files.check_encoding(encoding)
     if len(text_column) > 1:
         raise UsageError(f"the words must be in one column, not in {', '.join(text_column)}.")
     words = text_column[0] if text_column else None
@@ -292,7 +283,7 @@ def _why_skipped(path: DataPath, encoding: str) -> str | None:
         return None
     try:
         first = list(islice(read_lines(path, encoding), _SAMPLE))
-    except (EmptyError, NotTextError):
+    except (text_files.EmptyError, NotTextError):
         return None  # reported when it is read
     fields = [_fields(line) for line in first if line.strip() and not line.startswith("#")]
     widths = {len(each) for each in fields if not each[0].startswith("-DOCSTART-")}
@@ -312,7 +303,7 @@ def _sentences_of(
         found = _joined(_conllu_words(path, label_column, encoding))
     else:
         found = _joined(_column_words(path, label_column, encoding))
-    return at_least_one(found, f"{name} contains no sentences.")
+    return text_files.at_least_one(found, f"{name} contains no sentences.")
 
 
 # --- lines of words and tags ---
