@@ -71,22 +71,22 @@ class Rows:
     def row(self, index: int) -> Array:
         return self.items[self._ends[index] - self.lengths[index] : self._ends[index]]
 
-    def taken(self, numbers: Array) -> "Rows":
+    def select(self, indices: Array) -> "Rows":
         """Only the rows with these indices."""
-        return Rows(*end_to_end([self.row(number) for number in numbers], self.items.dtype))
+        return Rows(*end_to_end([self.row(index) for index in indices], self.items.dtype))
 
     def padded(self, indices: Array) -> tuple[Array, Array, Array]:
         """The rows with these indices, padded to the longest: (B, T) or (B, T, F) items, a mask of
-        what is not padding, and the position of each in `items`."""
+        what is not padding, and the position in `items` of every item."""
         lengths = self.lengths[indices]
-        place = np.arange(lengths.max(initial=1))
-        is_real = place < lengths[:, None]  # (B, T)
+        position = np.arange(lengths.max(initial=1))
+        is_real = position < lengths[:, None]  # (B, T)
         starts = self._ends[indices] - lengths
-        where = np.where(is_real, starts[:, None] + place, 0)
-        items = self.items[where]  # (B, T) or (B, T, F)
+        origins = np.where(is_real, starts[:, None] + position, 0)
+        items = self.items[origins]  # (B, T) or (B, T, F)
         items = items.astype(np.float32 if items.dtype.kind == "f" else np.int64)
         items[~is_real] = 0
-        return items, is_real, where
+        return items, is_real, origins
 
 
 class LabelledRows(Rows):
@@ -130,12 +130,12 @@ class LabelledRows(Rows):
 
     def batch(self, indices: Iterable[int]) -> LabelledBatch:
         """The rows with these indices, padded to the longest."""
-        chosen = np.fromiter(indices, dtype=np.int64)
-        items, is_real, where = self.padded(chosen)
+        rows = np.fromiter(indices, dtype=np.int64)
+        items, is_real, origins = self.padded(rows)
         if self.is_per_item:
-            targets = np.where(is_real, self.targets[where], IGNORED)
+            targets = np.where(is_real, self.targets[origins], IGNORED)
         else:
-            targets = self.targets[chosen].astype(np.int64)
+            targets = self.targets[rows].astype(np.int64)
         return LabelledBatch(*map(torch.from_numpy, (items, is_real, targets)))
 
 
@@ -157,15 +157,15 @@ class Batches:
         self.seed = seed
 
     def __getitem__(self, number: int) -> Array:
-        epoch, place = divmod(number, self.per_epoch)
+        epoch, index = divmod(number, self.per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._draw(epoch)
-        return self._batches[place]
+        return self._batches[index]
 
     def _draw(self, epoch: int) -> list[Array]:
         random = np.random.default_rng((self.seed, epoch))
         batches = self._cut(random.permutation(self.lengths.shape[1]))
-        return [batches[place] for place in random.permutation(len(batches))]
+        return [batches[index] for index in random.permutation(len(batches))]
 
     def _cut(self, order: Array) -> list[Array]:
         """Cut rows in random order into batches of similar length."""
@@ -198,10 +198,10 @@ def sorted_batches(lengths: Array, most_items: int, most_rows: int | None = None
     order = np.argsort(lengths, kind="stable")
     most_rows = most_rows or len(order)
     edges = [0]
-    for place, length in enumerate(lengths[order]):
-        num_rows = place - edges[-1]
+    for position, length in enumerate(lengths[order]):
+        num_rows = position - edges[-1]
         if num_rows and (length * (num_rows + 1) > most_items or num_rows == most_rows):
-            edges.append(place)
+            edges.append(position)
     return np.split(order, edges[1:]) if len(order) else []
 
 
@@ -272,17 +272,17 @@ class PairedRows:
     def __len__(self) -> int:
         return len(self.source)
 
-    def taken(self, numbers: Array) -> "PairedRows":
+    def select(self, indices: Array) -> "PairedRows":
         """Only the pairs with these indices."""
-        return PairedRows(self.source.taken(numbers), self.target.taken(numbers))
+        return PairedRows(self.source.select(indices), self.target.select(indices))
 
     @property
     def num_items(self) -> int:
         return self.source.num_items + self.target.num_items
 
     def batch(self, indices: Iterable[int]) -> PairBatch:
-        chosen = np.fromiter(indices, dtype=np.int64)
-        source, target = self.source.padded(chosen)[:2], self.target.padded(chosen)[:2]
+        rows = np.fromiter(indices, dtype=np.int64)
+        source, target = self.source.padded(rows)[:2], self.target.padded(rows)[:2]
         return PairBatch(*map(torch.from_numpy, (*source, *target)))
 
 
@@ -304,21 +304,21 @@ def write_pairs(
         paths = [side.with_suffix(ENDING) for side in _sides(path)]
         files = [stack.enter_context(side.open("wb", buffering=2**20)) for side in paths]
         for batch in batches:
-            for file, known, rows in zip(files, lengths, batch, strict=True):
-                known.extend(len(row) // size for row in rows)
+            for file, side_lengths, rows in zip(files, lengths, batch, strict=True):
+                side_lengths.extend(len(row) // size for row in rows)
                 file.write(b"".join(rows))
-    return PairLengths(*(np.array(known, np.int32) for known in lengths))
+    return PairLengths(*(np.array(side_lengths, np.int32) for side_lengths in lengths))
 
 
 def finish_pairs(
     path: Path, lengths: PairLengths, is_kept: Array, dtype: npt.DTypeLike
 ) -> PairLengths:
     """Remove the pairs that are not kept, and write the lengths of the others."""
-    for side, each in zip(_sides(path), lengths, strict=True):
+    for side, side_lengths in zip(_sides(path), lengths, strict=True):
         if not is_kept.all():
-            _compact(side.with_suffix(ENDING), each, is_kept, np.dtype(dtype))
-        write_columns(side, dtype, None, lengths=each[is_kept])
-    return PairLengths(*(each[is_kept] for each in lengths))
+            _compact(side.with_suffix(ENDING), side_lengths, is_kept, np.dtype(dtype))
+        write_columns(side, dtype, None, lengths=side_lengths[is_kept])
+    return PairLengths(*(side_lengths[is_kept] for side_lengths in lengths))
 
 
 def _compact(path: Path, lengths: Array, is_kept: Array, dtype: np.dtype[Any]) -> None:
@@ -404,7 +404,7 @@ class CaptionBatch(NamedTuple):
 
 
 class ChosenImages:
-    """Some of the images in a store, by their place among those."""
+    """Some of the images in a store, by their index among those."""
 
     def __init__(self, store: ImageStore, numbers: Array) -> None:
         self.store, self.numbers = store, numbers
@@ -412,9 +412,9 @@ class ChosenImages:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, places: Any) -> Pixels:
+    def __getitem__(self, indices: Any) -> Pixels:
         """uint8 (B, H, W, C)"""
-        return self.store[self.numbers[places]]
+        return self.store[self.numbers[indices]]
 
 
 class CaptionRows:
@@ -437,8 +437,8 @@ class CaptionRows:
         dtype: npt.DTypeLike,
     ) -> "CaptionRows":
         """From the captions of each image, and its number in a store."""
-        rows = [row for each in captions for row in each]
-        counts = np.array([len(each) for each in captions], dtype=np.int64)
+        rows = [row for own in captions for row in own]
+        counts = np.array([len(own) for own in captions], dtype=np.int64)
         return cls(Rows(*end_to_end(rows, dtype)), counts, np.array(numbers, dtype=np.int64))
 
     @classmethod
@@ -455,15 +455,15 @@ class CaptionRows:
         return len(self.counts)
 
     def rows_of(self, images: Array) -> tuple[Array, Array]:
-        """The rows of all captions of these images, and the place of its image for each row."""
+        """The rows of all captions of these images, and the index of the image of each row."""
         counts = self.counts[images]
-        places = np.repeat(np.arange(len(images)), counts)
+        owners = np.repeat(np.arange(len(images)), counts)
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self.firsts[images][places] + within, places
+        return self.firsts[images][owners] + within, owners
 
-    def padded(self, numbers: Array, unknown: int | None) -> tuple[Tensor, Tensor]:
+    def padded(self, indices: Array, unknown: int | None) -> tuple[Tensor, Tensor]:
         """Rows padded to the longest, and where a token can be learned: (R, T) each."""
-        ids, is_text, _ = self.rows.padded(numbers)
+        ids, is_text, _ = self.rows.padded(indices)
         if unknown is not None:
             is_text = is_text & (ids != unknown)
         return torch.from_numpy(ids), torch.from_numpy(is_text)
@@ -483,15 +483,15 @@ class CaptionTurns:
         return np.array([self._images(n // total)[n % total] for n in numbers])
 
     def rows(self, numbers: range) -> tuple[Array, Array]:
-        """The captions that come with `images(numbers)`, and the place of its image for each."""
-        rows, places = list[int](), list[int]()
-        for place, (number, image) in enumerate(zip(numbers, self.images(numbers), strict=True)):
-            chosen = self._chosen(int(image), number // len(self.captions))
-            rows += chosen
-            places += [place] * len(chosen)
-        return np.array(rows), np.array(places)
+        """The captions that come with `images(numbers)`, and the index of the image of each."""
+        rows, owners = list[int](), list[int]()
+        for owner, (number, image) in enumerate(zip(numbers, self.images(numbers), strict=True)):
+            captions = self._captions_of(int(image), number // len(self.captions))
+            rows += captions
+            owners += [owner] * len(captions)
+        return np.array(rows), np.array(owners)
 
-    def _chosen(self, image: int, epoch: int) -> list[int]:
+    def _captions_of(self, image: int, epoch: int) -> list[int]:
         first, count = int(self.captions.firsts[image]), int(self.captions.counts[image])
         if count <= self.most:
             return [*range(first, first + count)]
@@ -552,13 +552,13 @@ class Windows(Dataset[WindowBatch]):
         return self.ids[starts[:, None] + np.arange(self.context_length + 1)].astype(np.int64)
 
     def _start(self, number: int) -> int:
-        epoch, place = divmod(number, self.per_epoch)
+        epoch, index = divmod(number, self.per_epoch)
         if epoch != self._epoch:
             random = np.random.default_rng((self.seed, epoch))
             offset = random.integers(self.slack)
             order = random.permutation(self.per_epoch)
             self._epoch, self._starts = epoch, offset + order * self.context_length
-        return int(self._starts[place])
+        return int(self._starts[index])
 
 
 class ValidationWindows(Dataset[WindowBatch]):

@@ -49,8 +49,8 @@ def write_built_in(
     """Write a set into the folder `out`, whole or not at all. Returns what was written."""
     if name not in SETS:
         raise UsageError(f'there is no data "{name}". Available data: {", ".join(SETS)}.')
-    chosen = SETS[name]
-    if not chosen.is_drawn and (count is not None or seed is not None):
+    built_in = SETS[name]
+    if not built_in.is_drawn and (count is not None or seed is not None):
         option = "--count" if count is not None else "--seed"
         raise UsageError(f"{name} is always the same data: leave out {option}.")
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not force):
@@ -59,7 +59,7 @@ def write_built_in(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        written = chosen.write(
+        written = built_in.write(
             partial, COUNT if count is None else count, SEED if seed is None else seed
         )
         shutil.rmtree(out, ignore_errors=True)

@@ -37,7 +37,7 @@ _FIELDS = re.compile(r"\{(role|content)\}")
 
 def write_message(role: str, content: str, template: Sequence[str]) -> str:
     values = {"role": role, "content": content}
-    return _FIELDS.sub(lambda found: values[found[1]], "".join(template))
+    return _FIELDS.sub(lambda field: values[field[1]], "".join(template))
 
 
 def before_answer(text: str, template: Sequence[str]) -> str | None:
@@ -48,8 +48,8 @@ def before_answer(text: str, template: Sequence[str]) -> str | None:
     if not (role and before and text.startswith(before)):
         return None
     names = "|".join(ANSWERING)
-    found = re.search(f"{re.escape(before)}(?:{names}){re.escape(after)}", text, re.IGNORECASE)
-    return text[: found.end()] if found else None
+    answer = re.search(f"{re.escape(before)}(?:{names}){re.escape(after)}", text, re.IGNORECASE)
+    return text[: answer.end()] if answer else None
 
 
 def with_chats(table: Table, template: Sequence[str]) -> Table:
@@ -132,15 +132,15 @@ def _written_out(row: Row, columns: Sequence[str], template: Sequence[str]) -> R
                 f'{row.place}: column "{name}" does not contain a conversation like the rows '
                 'before it. Write it as [{"role": "user", "content": "…"}].'
             )
-        found = (_message(each, keys, row.place) for each in messages)
-        texts[name] = "".join(write_message(*each, template) for each in found)
+        written = (_message(message, keys, row.place) for message in messages)
+        texts[name] = "".join(write_message(*message, template) for message in written)
     return row._replace(values=row.values | texts)
 
 
 def _message(values: dict[str, Any], keys: tuple[str, str], place: str) -> tuple[str, str]:
     role, content = (values.get(key) for key in keys)
     if isinstance(content, list):  # of parts, some of which are images
-        texts = (each.get("text") for each in content if isinstance(each, dict))
+        texts = (part.get("text") for part in content if isinstance(part, dict))
         content = "\n".join(text for text in texts if isinstance(text, str))
     content = "" if content is None else content  # a call of a tool
     if not isinstance(role, str) or not isinstance(content, str):

@@ -62,11 +62,11 @@ def num_categories(values: Iterable[Any]) -> int | None:
 
 
 def lacks_header(
-    first: Sequence[str], rows: Sequence[Sequence[str]], known: Collection[str]
+    first: Sequence[str], rows: Sequence[Sequence[str]], known_names: Collection[str]
 ) -> bool:
     """Whether the first line of a table is a row: its fields are like those below. One that
-    contains a known name is a header."""
-    if not rows or any(field.strip().casefold() in known for field in first):
+    contains one of the known names is a header."""
+    if not rows or any(field.strip().casefold() in known_names for field in first):
         return False
     votes = [
         _is_like(field.strip(), [row[at].strip() for row in rows if at < len(row)])
@@ -77,7 +77,7 @@ def lacks_header(
 
 def _is_like(field: str, below: list[str]) -> bool | None:
     """Whether a field belongs to the column below it; None if it could be either."""
-    below = [each for each in below if each]
+    below = [value for value in below if value]
     if not below or not field:
         return None
     for is_kind in (is_number, _ADDRESS.match, _DATE.match):
@@ -92,7 +92,7 @@ def _is_like(field: str, below: list[str]) -> bool | None:
 def _num_words(text: str) -> float:
     """Some scripts write no spaces: there, two characters count as a word."""
     words = len(text.split())
-    wide = sum(each > "\u2e7f" for each in text)
+    wide = sum(character > "\u2e7f" for character in text)
     return max(words, wide / 2)
 
 
@@ -122,7 +122,7 @@ def keys_of(value: Any) -> tuple[str, str] | None:
     if not isinstance(value, list) or not value:
         return None
     for keys in KEYS:
-        if all(isinstance(each, dict) and {*keys} <= each.keys() for each in value):
+        if all(isinstance(message, dict) and {*keys} <= message.keys() for message in value):
             return keys
     return None
 
@@ -150,8 +150,8 @@ def _lists(value: Any) -> Iterator[list[Any]]:
     """The lists in nested objects that are not empty, those in the outer objects first."""
     level = [value]
     while level:
-        yield from (each for each in level if isinstance(each, list) and each)
-        level = [each for outer in level if isinstance(outer, dict) for each in outer.values()]
+        yield from (inner for inner in level if isinstance(inner, list) and inner)
+        level = [inner for outer in level if isinstance(outer, dict) for inner in outer.values()]
 
 
 def _last_branch(nodes: dict[str, Any]) -> Messages | None:
@@ -161,16 +161,16 @@ def _last_branch(nodes: dict[str, Any]) -> Messages | None:
         isinstance(node, dict) and {"message", "parent"} <= node.keys() for node in nodes.values()
     ):
         return None
-    found: Messages = []
+    messages: Messages = []
     inner = {node["parent"] for node in nodes.values() if isinstance(node["parent"], str)}
     at: Any = next((name for name in reversed(nodes) if name not in inner), None)
     seen: set[str] = set()
     while isinstance(at, str) and at in nodes and at not in seen:
         seen.add(at)
         if message := _message(nodes[at]["message"]):
-            found.append(message)
+            messages.append(message)
         at = nodes[at]["parent"]
-    return found[::-1]
+    return messages[::-1]
 
 
 def _message(value: Any) -> dict[str, Any] | None:

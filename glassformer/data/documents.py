@@ -98,8 +98,8 @@ def columns_of(config: CorpusConfig) -> list[str]:
             table = with_chats(open_table(name, config.encoding), config.chat_template)
             if not config.text_column and chat_documents(table, config.chat_template):
                 return []
-            found = text_columns(table, config.text_column)
-            return [f"columns: {tables.columns_in_words(table, {'text': found})}"]
+            columns = text_columns(table, config.text_column)
+            return [f"columns: {tables.columns_in_words(table, {'text': columns})}"]
     return []
 
 
@@ -145,8 +145,8 @@ def _documents_of(
         return
     columns = text_columns(table, text_column)
     texts = ((joined_text(row, columns), row.place) for row in table.rows)
-    found = (LongText((text,), place) for text, place in texts if text)
-    yield from at_least_one(found, f'{name} has no text in column "{", ".join(columns)}".')
+    documents = (LongText((text,), place) for text, place in texts if text)
+    yield from at_least_one(documents, f'{name} has no text in column "{", ".join(columns)}".')
 
 
 def text_columns(
@@ -154,7 +154,9 @@ def text_columns(
 ) -> tuple[str, ...]:
     """The text columns: those asked for, else all whose name or content suggests it."""
     if text_column:
-        return tuple(column(table, each, tables.TEXT_COLUMNS, taken=taken) for each in text_column)
+        return tuple(
+            column(table, wanted, tables.TEXT_COLUMNS, taken=taken) for wanted in text_column
+        )
     free = [name for name in table.columns if name not in taken]
     likely = [
         name
@@ -260,12 +262,12 @@ def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
 
     `source` names the first document, for messages.
     """
-    number = len(store)
-    what = source if number == 1 else counted(number, "document")
+    count = len(store)
+    what = source if count == 1 else counted(count, "document")
     if store.places[-1] < 2:
         raise _cannot_hold_out(what, "too short")
-    groups = Groups.of(_keys_of(store, seed) if number > 1 else np.zeros(1, np.uint64))
-    if number > len(groups) == 1:
+    groups = Groups.of(_keys_of(store, seed) if count > 1 else np.zeros(1, np.uint64))
+    if count > len(groups) == 1:
         raise _cannot_hold_out(what, "all have the same content")
     single: list[int] = []  # documents without a copy, if there are few
     if len(groups) < MANY:
@@ -274,7 +276,7 @@ def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
         parts = _hold_out_end(store, fraction, single, what)
     else:
         parts = _hold_out_documents(store, fraction, groups)
-    if copies := number - len(groups):
+    if copies := count - len(groups):
         parts.notes.append(
             f"{counted(copies, 'document')} {verb(copies, 'repeat')} another, ignoring case and "
             "whitespace; equal documents stay on the same side of the split"
@@ -295,8 +297,8 @@ def _hold_out_documents(store: TextStore, fraction: float, groups: Groups) -> Sp
     everything, enough = np.arange(len(groups), dtype=np.int32), fraction * total
     is_held_out = groups.mask(choose(everything, group_sizes, enough, SLACK * enough))
     share = f"{100 * int(sizes[is_held_out].sum()) / total:.2g}% of the text"
-    number = np.count_nonzero(is_held_out)
-    held_out = f"{number:,} of {counted(len(store), 'document')}, {share}"
+    count = np.count_nonzero(is_held_out)
+    held_out = f"{count:,} of {counted(len(store), 'document')}, {share}"
     return _whole_documents(store, is_held_out, held_out, [])
 
 
@@ -307,24 +309,24 @@ def _whole_documents(store: TextStore, is_held_out: Mask, held_out: str, notes: 
 def _hold_out_end(store: TextStore, fraction: float, single: list[int], what: str) -> Split:
     """Hold out the end of the text, leaving aside documents that have a copy: if one of them were
     cut, its end would be on both sides."""
-    places = store.places.tolist()
-    total = places[-1]
+    bounds = store.places.tolist()
+    total = bounds[-1]
     held_out = fraction * total
     if len(single) < len(store):
-        held_out = min(held_out, sum(places[n + 1] - places[n] for n in single) / 2)
+        held_out = min(held_out, sum(bounds[n + 1] - bounds[n] for n in single) / 2)
     tail, index = 0, len(single)  # bytes in the documents single[index:]
     while tail < held_out:
         index -= 1
-        tail += places[single[index] + 1] - places[single[index]]
-    number = single[index]
-    start, end = places[number], places[number + 1]
+        tail += bounds[single[index] + 1] - bounds[single[index]]
+    cut_document = single[index]
+    start, end = bounds[cut_document], bounds[cut_document + 1]
     cut = _boundary(store, start, end, at=start + int(tail - held_out), reach=held_out / 2)
     is_held_out = np.zeros(len(store), np.bool_)
     is_held_out[single[index + 1 :]] = True
     is_training = ~is_held_out
-    is_held_out[number], is_training[number] = cut < end, cut > start
-    training = TextPart(store, is_training, {number: (start, cut)} if cut > start else {})
-    validation = TextPart(store, is_held_out, {number: (cut, end)} if cut < end else {})
+    is_held_out[cut_document], is_training[cut_document] = cut < end, cut > start
+    training = TextPart(store, is_training, {cut_document: (start, cut)} if cut > start else {})
+    validation = TextPart(store, is_held_out, {cut_document: (cut, end)} if cut < end else {})
     if training.is_blank or validation.is_blank:
         why = f"only {readable_size(total)} of text" if total < _TINY else _BLANK
         raise _cannot_hold_out(what, why)
@@ -340,9 +342,9 @@ def _boundary(store: TextStore, start: int, end: int, at: int, reach: float) -> 
     for separator in (b"\n", b" "):
         before = text.rfind(separator, 0, at - low)
         behind = text.find(separator, at - low)
-        near = [low + place + 1 for place in (before, behind) if place >= 0]
-        near += [start] * (before < 0 and low == start) + [end] * (behind < 0 and high == end)
-        nearest = min(near, key=lambda place: abs(place - at), default=at - _NEAR)
+        candidates = [low + position + 1 for position in (before, behind) if position >= 0]
+        candidates += [start] * (before < 0 and low == start) + [end] * (behind < 0 and high == end)
+        nearest = min(candidates, key=lambda position: abs(position - at), default=at - _NEAR)
         if abs(nearest - at) <= min(reach, _NEAR - 1):
             return nearest
     while at > low and text[at - low] & 0xC0 == 0x80:  # within a character

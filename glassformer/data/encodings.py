@@ -74,8 +74,8 @@ class _Score(NamedTuple):
 
 def likely_encodings(sample: bytes) -> list[str]:
     """The encodings in which a sample is plausible text, the likeliest first."""
-    found = {codec: score for codec, score in _scored(sample) if score.plausible >= _ENOUGH}
-    return sorted(found, key=lambda codec: -found[codec].rank)
+    scores = {codec: score for codec, score in _scored(sample) if score.plausible >= _ENOUGH}
+    return sorted(scores, key=lambda codec: -scores[codec].rank)
 
 
 def unmarked_utf16(head: bytes) -> str | None:
@@ -86,15 +86,15 @@ def unmarked_utf16(head: bytes) -> str | None:
     """
     head = head[: len(head) // 2 * 2]
     for codec, zeros, others in (("utf-16-le", 1, 0), ("utf-16-be", 0, 1)):
-        found, stray = head[zeros::2].count(0), head[others::2].count(0)
-        if not found or found < 4 * stray:
+        matching, stray = head[zeros::2].count(0), head[others::2].count(0)
+        if not matching or matching < 4 * stray:
             continue
         # Plain text with a few zero bytes is not UTF-16.
-        if 4 * found < len(head) and head.replace(b"\0", b"").translate(None, _PLAIN) == b"":
+        if 4 * matching < len(head) and head.replace(b"\0", b"").translate(None, _PLAIN) == b"":
             continue
         # A pair of surrogates may be cut at the end.
         text = codecs.getincrementaldecoder(codec)("replace").decode(head)
-        kinds = {unicodedata.category(each) for each in {*text} - _BLANKS}
+        kinds = {unicodedata.category(character) for character in {*text} - _BLANKS}
         words = text.split()
         if not kinds & {*_UNUSED} and "\ufffd" not in text and words:
             return codec if len("".join(words)) <= _LONG_WORD * len(words) else None
@@ -107,19 +107,21 @@ def _scored(sample: bytes) -> Iterator[tuple[str, _Score]]:
             text = sample.decode(codec)
         except UnicodeDecodeError:
             continue
-        beyond = "".join(each for each in text if not each.isascii())
-        if beyond and not any(unicodedata.category(each) in _UNUSED for each in set(beyond)):
+        beyond = "".join(character for character in text if not character.isascii())
+        if beyond and not any(
+            unicodedata.category(character) in _UNUSED for character in set(beyond)
+        ):
             yield codec, judge(text, beyond)
 
 
 def _latin(alphabets: Sequence[str], least: float, text: str, beyond: str) -> _Score:
     """Whether the letters are where they would be, and those of a language: at least so many."""
-    letters = [each for each in beyond if each.isalpha()]
-    known = [
-        sum(each in alphabet or each.lower() in alphabet for each in letters)
+    letters = [letter for letter in beyond if letter.isalpha()]
+    matching = [
+        sum(letter in alphabet or letter.lower() in alphabet for letter in letters)
         for alphabet in alphabets
     ]
-    share = max(known) / len(letters) if letters else 1.0
+    share = max(matching) / len(letters) if letters else 1.0
     placed = _placed(text, beyond)
     return _Score(placed if share >= least else 0.0, placed * (1 + share) / 2)
 
@@ -129,11 +131,11 @@ def _placed(text: str, beyond: str) -> float:
     words = [word for word in _WORDS.findall(text) if not word.isascii()]
     strange = 0
     for word in words:
-        number = sum(not letter.isascii() for letter in word)
-        if 2 * number > len(word) + 1:  # "été" is a word, "Ïðèâåò" is not
-            strange += number
-    marks = [each for each in beyond if not each.isalpha()]
-    strange += sum(each not in _PUNCTUATION for each in marks)
+        num_accented = sum(not letter.isascii() for letter in word)
+        if 2 * num_accented > len(word) + 1:  # "été" is a word, "Ïðèâåò" is not
+            strange += num_accented
+    marks = [character for character in beyond if not character.isalpha()]
+    strange += sum(character not in _PUNCTUATION for character in marks)
     # Punctuation between letters is a letter of another encoding; an apostrophe is not.
     strange += len(_INSIDE.findall(text))
     return 1 - strange / len(beyond)
@@ -141,19 +143,21 @@ def _placed(text: str, beyond: str) -> float:
 
 def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> _Score:
     """The share of common letters, relative to the share that is expected in a text."""
-    num_marks = sum(unicodedata.category(each)[0] in "PZ" for each in beyond)
+    num_marks = sum(unicodedata.category(character)[0] in "PZ" for character in beyond)
     if num_marks == len(beyond):
         return _Score(0.0, 0.0)
-    num_symbols = sum(unicodedata.category(each)[0] == "S" for each in beyond)  # such as │
-    found = -num_symbols
+    num_symbols = sum(
+        unicodedata.category(character)[0] == "S" for character in beyond
+    )  # such as │
+    matching = -num_symbols
     for word in _WORDS.findall(text):
         # A word has letters of one script, and capitals only at its beginning or everywhere. East
         # Asian scripts have no spaces around a foreign word.
         if word.isupper() or word[1:] == word[1:].lower():
-            script = [each for each in word.lower() if not each.isascii()]
+            script = [character for character in word.lower() if not character.isascii()]
             if len(script) == len(word) or (script and script[0] > "\u2e7f"):
-                found += sum(each in common for each in script)
-    plausible = min(1.0, found / (len(beyond) - num_marks) / expected)
+                matching += sum(character in common for character in script)
+    plausible = min(1.0, matching / (len(beyond) - num_marks) / expected)
     # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals. The
     # symbols decide between koi8-r and koi8-u, which has letters in their place.
     rank = plausible * (1 - 0.1 * sum(map(str.isupper, beyond)) / len(beyond))
@@ -173,15 +177,15 @@ def _vietnamese(text: str, beyond: str) -> _Score:
     """The share of letters beyond ASCII that are in a syllable of Vietnamese. Tones are characters
     of their own in windows-1258."""
     composed = unicodedata.normalize("NFC", text).lower()
-    letters = [each for each in composed if not (each.isascii() or each in _PUNCTUATION)]
-    found = 0
+    letters = [letter for letter in composed if not (letter.isascii() or letter in _PUNCTUATION)]
+    matching = 0
     if 3 * len(letters) > 2 * sum(map(str.isalpha, composed)):  # "một", not "ở ở ở"
         return _Score(0.0, 0.0)
     for word in _WORDS.findall(composed):
         syllable = unicodedata.normalize("NFD", word)
         if len(_TONES.findall(syllable)) <= 1 and _SYLLABLE.fullmatch(_MARKS.sub("", syllable)):
-            found += sum(each in _VIETNAMESE for each in word)
-    share = found / len(letters) if letters else 0.0
+            matching += sum(letter in _VIETNAMESE for letter in word)
+    share = matching / len(letters) if letters else 0.0
     return _Score(share, share)
 
 
@@ -224,7 +228,7 @@ _CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the f
 UTF8 = "utf-8"
 _AT_ONCE = 2**20  # bytes that are read together
 _HEAD = 2**16  # bytes in which binary files are recognised
-_SAMPLE, _NEAR = 2**16, 2**11  # bytes to detect an encoding from; of each place
+_SAMPLE, _NEAR = 2**16, 2**11  # bytes to detect an encoding from, and those around a fault
 _BYTE_ORDER_MARKS = (  # that of UTF-16 is the beginning of that of UTF-32
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -274,13 +278,13 @@ def decide(open_bytes: Open, codec: str, name: str) -> Decoding:
     for mark, marked in _BYTE_ORDER_MARKS:
         if head.startswith(mark) and _is_valid(open_bytes, marked):
             return Decoding(marked)
-    is_given = codec not in (UTF8, "utf-8-sig")
-    if is_given and codec.startswith(_SEVEN_BIT):
+    is_passed = codec not in (UTF8, "utf-8-sig")
+    if is_passed and codec.startswith(_SEVEN_BIT):
         return Decoding(codec)
     faults = _faults(open_bytes)
     if faults.is_utf8 and not faults.has_nul:
         return Decoding(UTF8)
-    if is_given:
+    if is_passed:
         return Decoding(codec)
     if faults.has_nul and (unmarked := _unmarked(open_bytes)):
         return Decoding(unmarked, described=unmarked)
@@ -301,7 +305,7 @@ def decide(open_bytes: Open, codec: str, name: str) -> Decoding:
 
 @dataclass(slots=True)
 class _Faults:
-    """What a pass over the bytes found that is not UTF-8."""
+    """What in the bytes of a file is not UTF-8."""
 
     num_valid: int = 0
     """Characters beyond ASCII."""
@@ -318,18 +322,18 @@ class _Faults:
 
 
 def _faults(open_bytes: Open) -> _Faults:
-    found = _Faults()
-    rest, place = b"", 0
+    faults = _Faults()
+    rest, offset = b"", 0
     with open_bytes() as raw:
         for block, is_last in _blocks(raw):
             block = rest + block
-            found.has_nul = found.has_nul or b"\0" in block
+            faults.has_nul = faults.has_nul or b"\0" in block
             # A character may reach across the end of a block: it waits for the next one.
             keep = 0 if is_last else _unfinished(block)
             rest, block = block[len(block) - keep :], block[: len(block) - keep]
-            _examine(block, place, found)
-            place += len(block)
-    return found
+            _examine(block, offset, faults)
+            offset += len(block)
+    return faults
 
 
 def _blocks(raw: BinaryIO) -> Iterator[tuple[bytes, bool]]:
@@ -342,26 +346,26 @@ def _blocks(raw: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 
 def _unfinished(block: bytes) -> int:
     """How many bytes at the end may be the beginning of a character."""
-    for number in range(1, min(4, len(block) + 1)):
-        if block[-number] >= 0xC0:
-            return number
-        if block[-number] < 0x80:
+    for length in range(1, min(4, len(block) + 1)):
+        if block[-length] >= 0xC0:
+            return length
+        if block[-length] < 0x80:
             return 0
     return 0
 
 
-def _examine(block: bytes, place: int, found: _Faults) -> None:
+def _examine(block: bytes, offset: int, faults: _Faults) -> None:
     try:
         block.decode(UTF8)
     except UnicodeDecodeError as error:
-        if not found.num_invalid:
-            found.first, found.first_byte = place + error.start, block[error.start]
+        if not faults.num_invalid:
+            faults.first, faults.first_byte = offset + error.start, block[error.start]
         text = block.decode(UTF8, "surrogateescape")
-        found.num_invalid += sum(map(len, _INVALID.findall(text)))
-        found.num_valid += sum(map(len, _VALID.findall(text)))
-        _add_sample(block, error.start, found.sample)
+        faults.num_invalid += sum(map(len, _INVALID.findall(text)))
+        faults.num_valid += sum(map(len, _VALID.findall(text)))
+        _add_sample(block, error.start, faults.sample)
     else:
-        found.num_valid += len(block) - len(block.translate(None, _LEADS))
+        faults.num_valid += len(block) - len(block.translate(None, _LEADS))
 
 
 def _add_sample(block: bytes, at: int, sample: bytearray) -> None:

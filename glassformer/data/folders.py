@@ -88,8 +88,8 @@ _TOKENS = re.compile(
 )
 
 
-def _piece(found: re.Match[str]) -> str:
-    match found.lastgroup:
+def _piece(token: re.Match[str]) -> str:
+    match token.lastgroup:
         case "leading":
             return "(?:.*/)?"
         case "middle":
@@ -101,11 +101,11 @@ def _piece(found: re.Match[str]) -> str:
         case "one":
             return "[^/]"
         case "set":
-            inside = re.sub(r"([\[&~|])", r"\\\1", found["set"])
+            inside = re.sub(r"([\[&~|])", r"\\\1", token["set"])
             inside = f"\\{inside}" if inside.startswith("]") else inside
-            return f"(?!/)[{'^' if found['negated'] else ''}{inside}]"
+            return f"(?!/)[{'^' if token['negated'] else ''}{inside}]"
         case _:
-            return re.escape(found["escaped"] or found["plain"])
+            return re.escape(token["escaped"] or token["plain"])
 
 
 # --- the manifest of a corpus ---
@@ -251,18 +251,18 @@ def _data_files(files: Iterable[DataPath]) -> Iterator[DataPath]:
 def _matches(pattern: str) -> list[str]:
     """The files that match a pattern, by name; folders only if there are no files."""
     expanded = str(Path(pattern).expanduser()) if pattern.startswith("~/") else pattern
-    found = sorted(glob(expanded, recursive=True))  # noqa: PTH207 (absolute patterns)
-    if not found:
+    matches = sorted(glob(expanded, recursive=True))  # noqa: PTH207 (absolute patterns)
+    if not matches:
         raise GlassformerError(f"no file matches {pattern}. Check the folder and the extension.")
     # ** follows links, which may form a loop: each file counts once.
-    names = [name for name in found if Path(name).is_file()]
+    names = [name for name in matches if Path(name).is_file()]
     real = {Path(name).resolve(): name for name in reversed(names)}
     files = sorted(real.values())
     for name in {*names} - {*files}:
         if Path(name).is_symlink():
             report().skip(name, text_files.LINKED)
     walk = _Walk()
-    return files or [str(file) for name in found for file in walk.files(Path(name))]
+    return files or [str(file) for name in matches for file in walk.files(Path(name))]
 
 
 # --- the walk through a folder ---
@@ -271,8 +271,10 @@ def _matches(pattern: str) -> list[str]:
 def visible_entries(folder: DataPath) -> list[DataPath]:
     """Files and folders directly inside `folder`, without hidden ones: by name, or in the order in
     which an archive is best read."""
-    entries: list[DataPath] = [each for each in folder.iterdir() if not each.name.startswith(".")]
-    return entries if isinstance(folder, Member) else sorted(entries, key=lambda each: each.name)
+    entries: list[DataPath] = [
+        entry for entry in folder.iterdir() if not entry.name.startswith(".")
+    ]
+    return entries if isinstance(folder, Member) else sorted(entries, key=lambda entry: entry.name)
 
 
 def files_below(folder: DataPath) -> Iterator[DataPath]:

@@ -108,8 +108,8 @@ class ImageFinder:
         folders = self._folders_of_labels(paths)
         for name in paths:
             with text_files.reading(name):
-                found = self._in_folder(folders[name]) if folders else self._find(name)
-                for image in found:
+                images = self._in_folder(folders[name]) if folders else self._find(name)
+                for image in images:
                     is_empty = False
                     if self.role != "caption":
                         yield image
@@ -126,9 +126,9 @@ class ImageFinder:
         """Several folders, as a shell expands `images/*`: each is a label. Else none."""
         if self.role != "label" or len(paths) < 2 or any(map(is_pattern, paths)):
             return {}
-        found = {name: local_path(name) for name in paths}
-        flat = all(path.is_dir() and not has_folders(path) for path in found.values())
-        return found if flat else {}
+        folders = {name: local_path(name) for name in paths}
+        flat = all(path.is_dir() and not has_folders(path) for path in folders.values())
+        return folders if flat else {}
 
     def _in_folder(self, folder: DataPath) -> Iterator[FoundImage]:
         for file in visible_entries(folder):
@@ -274,11 +274,11 @@ def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:
         raise GlassformerError(
             f'{row.place}: no image in column "{name}". Fill it in, or delete the row.'
         )
-    given = value.strip()
-    path = local_path(given) if Path(given).is_absolute() else local_path(f"{folder}/{given}")
+    written = value.strip()
+    path = local_path(written) if Path(written).is_absolute() else local_path(f"{folder}/{written}")
     if not path.is_file():
         for name in IMAGE_FOLDERS:  # a table of bare names beside the folder of the images
-            if (inside := local_path(f"{folder}/{name}/{given}")).is_file():
+            if (inside := local_path(f"{folder}/{name}/{written}")).is_file():
                 return inside
         cure = "Correct the path, which is relative to the table's folder."
         raise GlassformerError(f"{row.place}: {text_files.missing(path, cure)}")
@@ -290,8 +290,8 @@ def _of_file(file: DataPath, labels: tuple[str, ...] = ()) -> FoundImage:
 
 
 def _on_disk(path: DataPath) -> Path | None:
-    found = path.archive if isinstance(path, Member) else path
-    return found if found.is_file() else None
+    file = path.archive if isinstance(path, Member) else path
+    return file if file.is_file() else None
 
 
 def _remark_on_depth(name: str, files: Sequence[DataPath], labels: Mapping[DataPath, str]) -> None:
@@ -312,11 +312,11 @@ def _check_parts(name: str, role: Role | None) -> None:
     """Folders called train and test are parts of a dataset, not classes."""
     if is_pattern(name) or role == "caption":
         return
-    folders = sorted(each.name for each in visible_entries(local_path(name)) if each.is_dir())
-    parts = [each for each in folders if each.casefold() in PARTS]
+    folders = sorted(entry.name for entry in visible_entries(local_path(name)) if entry.is_dir())
+    parts = [folder for folder in folders if folder.casefold() in PARTS]
     if len(parts) > 1 and parts == folders:
-        train = next((each for each in parts if "train" in each.casefold()), parts[0])
-        test = next((each for each in parts if "test" in each.casefold()), None)
+        train = next((folder for folder in parts if "train" in folder.casefold()), parts[0])
+        test = next((folder for folder in parts if "test" in folder.casefold()), None)
         more = "" if test is None else f" --test-data {name}/{test}"
         raise UsageError(
             f"{name} contains the folders {' and '.join(parts)}, the parts of a dataset. Pass "

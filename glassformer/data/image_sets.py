@@ -168,34 +168,34 @@ def read_images(
     if not stored:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")
     store = ImageStore(folder / IMAGES)
-    return [_example(each, store) for each in stored], happened.notes()
+    return [_example(image, store) for image in stored], happened.notes()
 
 
 def _items(
     paths: Sequence[str], images: Sequence[Stored], seed: int, store: ImageStore
 ) -> Items[Any]:
     items: Items[ImageExample] = Items(paths, "image", seed)
-    items.extend(_example(each, store) for each in images)
+    items.extend(_example(image, store) for image in images)
     if paths and not images:
         raise GlassformerError(f"{', '.join(paths)} contains no images.")
     return items
 
 
-def _example(image: Stored, store: ImageStore) -> ImageExample:
-    found = image.found
-    captions = tuple(found.captions)
-    return ImageExample(image.number, found.labels, found.source, image.digest, store, captions)
+def _example(stored: Stored, store: ImageStore) -> ImageExample:
+    image = stored.image
+    captions = tuple(image.captions)
+    return ImageExample(stored.number, image.labels, image.source, stored.digest, store, captions)
 
 
-def keep_images(path: Path, images: Iterable[ImageExample]) -> None:
+def write_image_list(path: Path, images: Iterable[ImageExample]) -> None:
     """Write a line of JSON about each image in the store of a run: a training that continues after
     the files have changed is evaluated on the data that it began with."""
     columns = ("number", "captions", "source")
     write_jsonl(path, ({name: getattr(image, name) for name in columns} for image in images))
 
 
-def kept_images(path: Path, store: ImageStore) -> list[ImageExample]:
-    """What `keep_images` wrote, about images in `store`."""
+def read_image_list(path: Path, store: ImageStore) -> list[ImageExample]:
+    """What `write_image_list` wrote, about images in `store`."""
     return [
         ImageExample(row["number"], (), row["source"], b"", store, tuple(row["captions"]))
         for row in JsonLines(path)
@@ -242,7 +242,7 @@ class ImageRows:
         return len(self) * height * width
 
     def images(self, rows: Array | Sequence[int]) -> Pixels:
-        """The images with these places: (B, H, W, C)."""
+        """The images of these rows: (B, H, W, C)."""
         return self.store[self.numbers[np.asarray(rows)]]
 
     def source(self, row: int) -> str:

@@ -55,7 +55,7 @@ class Stored(NamedTuple):
     decoded pixels, before it was resized."""
 
     number: int
-    found: FoundImage
+    image: FoundImage
     digest: bytes
 
 
@@ -108,8 +108,8 @@ class ImageStore:
     @cached_property
     def _places(self) -> list[tuple[str, str]]:
         text = self._path.with_suffix(".sources").read_text(encoding="utf-8")
-        found = [json.loads(line) for line in text.split("\n") if line]
-        pairs = (each if isinstance(each, list) else (each, each) for each in found)
+        lines = [json.loads(line) for line in text.split("\n") if line]
+        pairs = (line if isinstance(line, list) else (line, line) for line in lines)
         return [(str(source), str(file)) for source, file in pairs]
 
     def changed(self) -> list[str]:
@@ -159,60 +159,60 @@ class ImageStoreWriter:
         """Decode, resize and append images. Files that are not images are skipped, or (strict)
         raise an error. None: they are skipped, and the user has no option to refuse them."""
         skipped: dict[bool, list[str]] = {}  # by whether they are too large
-        for found, result in _decoded(images, self.size, self.num_channels):
+        for image, result in _decoded(images, self.size, self.num_channels):
             if isinstance(result, NotAnImageError):
                 if strict:
                     raise GlassformerError(
-                        f"{_at(found, result)} Remove it, or leave out --strict."
+                        f"{_at(image, result)} Remove it, or leave out --strict."
                     )
                 is_large = isinstance(result, TooLargeImageError)
-                skipped.setdefault(is_large, []).append(found.source)
+                skipped.setdefault(is_large, []).append(image.source)
                 continue
-            image, digest = result
-            report_conversions(found.source, image)
-            yield self._append(found, image.pixels, digest)
+            decoded, digest = result
+            report_conversions(image.source, decoded)
+            yield self._append(image, decoded.pixels, digest)
         for is_large, names in skipped.items():
             more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
             what = "file that is not an image" if len(names) == 1 else "files that are not images"
             if is_large:
-                number = "image" if len(names) == 1 else "images"
-                what = f"{number} of more than {MOST_PIXELS // 10**6} megapixels"
+                noun = "image" if len(names) == 1 else "images"
+                what = f"{noun} of more than {MOST_PIXELS // 10**6} megapixels"
             cure = "" if strict is None else ". Pass --strict to refuse such files"
             report().remark(
                 f"skipped {len(names):,} {what}: {', '.join(names[:_NAMED])}{more}{cure}"
             )
 
-    def _append(self, found: FoundImage, pixels: Pixels, digest: bytes) -> Stored:
+    def _append(self, image: FoundImage, pixels: Pixels, digest: bytes) -> Stored:
         self._images.write(pixels.tobytes())
-        place = found.source if found.identity == found.source else [found.source, found.identity]
-        self._sources.write(json.dumps(place, ensure_ascii=False) + "\n")
-        name = "" if found.file is None else str(found.file.absolute())
-        if found.file is not None and name not in self._files:
-            self._files[name] = list(_state(found.file) or ())
+        source = image.source if image.identity == image.source else [image.source, image.identity]
+        self._sources.write(json.dumps(source, ensure_ascii=False) + "\n")
+        name = "" if image.file is None else str(image.file.absolute())
+        if image.file is not None and name not in self._files:
+            self._files[name] = list(_state(image.file) or ())
         self._number += 1
-        return Stored(self._number - 1, found, digest)
+        return Stored(self._number - 1, image, digest)
 
 
 def headers(images: Iterable[FoundImage]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(N, 2) heights and widths, and (N,) channels, of an even sample of the images."""
-    kept: list[tuple[int, int, int]] = []
+    shapes: list[tuple[int, int, int]] = []
     every = 1
-    for number, found in enumerate(images):
-        if number % every:
+    for index, image in enumerate(images):
+        if index % every:
             continue
         with suppress(NotAnImageError):
-            raw = found.raw()
+            raw = image.raw()
             if isinstance(raw, np.ndarray):
-                kept.append(raw.shape)
+                shapes.append(raw.shape)
             else:
-                header = read_header(raw, found.source)
-                kept.append((*header.size, header.num_channels))
-        if len(kept) == SAMPLE:
-            kept, every = kept[::2], every * 2
-    if not kept:
+                header = read_header(raw, image.source)
+                shapes.append((*header.size, header.num_channels))
+        if len(shapes) == SAMPLE:
+            shapes, every = shapes[::2], every * 2
+    if not shapes:
         raise GlassformerError("none of the files is an image.")
-    found_sizes = np.array(kept, dtype=np.int64)
-    return found_sizes[:, :2], found_sizes[:, 2]
+    sizes = np.array(shapes, dtype=np.int64)
+    return sizes[:, :2], sizes[:, 2]
 
 
 def write_npz(path: Path, images: Iterable[Pixels], labels: Sequence[str]) -> None:
@@ -239,10 +239,10 @@ def _decoded(
     waiting: list[tuple[list[FoundImage], Future[list[Any]]]] = []
     with ThreadPoolExecutor(threads) as pool:
         try:
-            raw = ((found, _raw(found)) for found in images)
+            raw = ((image, _raw(image)) for image in images)
             for batch in in_bounded_batches(raw, _num_bytes, _TOGETHER, _BYTES_TOGETHER):
                 future = pool.submit(_decode_all, batch, size, channels)
-                waiting.append(([found for found, _ in batch], future))
+                waiting.append(([image for image, _ in batch], future))
                 if len(waiting) > threads:
                     done, results = waiting.pop(0)
                     yield from zip(done, results.result(), strict=True)
@@ -252,9 +252,9 @@ def _decoded(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _raw(found: FoundImage) -> Raw:
+def _raw(image: FoundImage) -> Raw:
     try:
-        return found.raw()
+        return image.raw()
     except NotAnImageError as error:
         return error
 
@@ -267,19 +267,19 @@ def _decode_all(
     batch: Sequence[tuple[FoundImage, Raw]], size: Size, channels: int
 ) -> list[tuple[Decoded, bytes] | NotAnImageError]:
     results: list[tuple[Decoded, bytes] | NotAnImageError] = []
-    for found, raw in batch:
+    for image, raw in batch:
         try:
             if isinstance(raw, NotAnImageError):
                 raise raw
             if isinstance(raw, np.ndarray):
-                image = with_channels(raw, channels)
+                decoded = with_channels(raw, channels)
             else:
-                image = decode_image(raw, found.source, channels)
+                decoded = decode_image(raw, image.source, channels)
         except NotAnImageError as error:
             results.append(error)
         else:
-            small = Decoded(resized(image.pixels, size), image.conversions)
-            results.append((small, pixel_hash(image.pixels)))
+            small = Decoded(resized(decoded.pixels, size), decoded.conversions)
+            results.append((small, pixel_hash(decoded.pixels)))
     return results
 
 
@@ -290,10 +290,10 @@ def pixel_hash(pixels: Pixels) -> bytes:
     return digest.digest()
 
 
-def _at(found: FoundImage, error: Exception) -> str:
+def _at(image: FoundImage, error: Exception) -> str:
     """An error that names its place: the file itself, or the row of a table."""
     text = str(error)
-    return text if text.startswith(found.source) else f"{found.source}: {text}"
+    return text if text.startswith(image.source) else f"{image.source}: {text}"
 
 
 def _state(path: Path) -> tuple[int, int] | None:

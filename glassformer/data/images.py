@@ -78,9 +78,9 @@ class Header:
 
 def read_image(path: DataPath, channels: int | None = None) -> Decoded:
     """The image in a file, which may be in an archive. Conversions are reported."""
-    found = decode_image(read_image_bytes(path), str(path), channels)
-    report_conversions(str(path), found)
-    return found
+    image = decode_image(read_image_bytes(path), str(path), channels)
+    report_conversions(str(path), image)
+    return image
 
 
 def report_conversions(name: str, image: Decoded) -> None:
@@ -118,8 +118,8 @@ def decode_image(content: bytes, name: str, channels: int | None = None) -> Deco
         turned = ImageOps.exif_transpose(image) if _orientation(image) != _UPRIGHT else image
         pixels, how = _to_eight_bits(turned)
         converted += how
-    found = with_channels(pixels, channels)
-    return Decoded(found.pixels, (*converted, *found.conversions))
+    result = with_channels(pixels, channels)
+    return Decoded(result.pixels, (*converted, *result.conversions))
 
 
 def with_channels(pixels: Pixels, channels: int | None) -> Decoded:
@@ -180,7 +180,7 @@ def _opened(content: bytes, name: str) -> Iterator[Image.Image]:
 @cache
 def _formats() -> list[str]:
     Image.init()
-    return [each for each in _FORMATS if each in Image.OPEN]
+    return [format for format in _FORMATS if format in Image.OPEN]
 
 
 def _too_large(name: str) -> TooLargeImageError:

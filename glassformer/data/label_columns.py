@@ -40,18 +40,18 @@ def named_labels(table: Table, wanted: str | None) -> tuple[str, ...]:
 def indicators(table: Table, names: Iterable[str]) -> list[str]:
     """The columns that contain only 0 and 1, and both of them or only 0."""
     spelled = {name: {str(row.get(name)) for row in table.head} for name in names}
-    return [name for name, found in spelled.items() if "0" in found and found <= {"0", "1"}]
+    return [name for name, values in spelled.items() if "0" in values and values <= {"0", "1"}]
 
 
 def is_set(row: Row, name: str) -> bool:
     """Whether a text has the label that its column is named after."""
-    given = label_name(row.get(name), row.place, f'column "{name}"')
-    if given not in IS_SET:
+    name_of_label = label_name(row.get(name), row.place, f'column "{name}"')
+    if name_of_label not in IS_SET:
         raise GlassformerError(
-            f'{row.place}: column "{name}" contains "{shortened(given, SHOWN)}", not 0 or 1. Of '
+            f'{row.place}: column "{name}" contains "{shortened(name_of_label, SHOWN)}", not 0 or 1. Of '
             "several label columns, each needs a 1 where a text has the label, else a 0."
         )
-    return IS_SET[given]
+    return IS_SET[name_of_label]
 
 
 def unpacked(value: Any, separator: str | None) -> Any:
@@ -84,8 +84,8 @@ def headerless_table(path: DataPath, encoding: str) -> Table | None:
     if (names := _names(path, encoding)) is None:
         return None
     rows = (
-        Row(dict(zip(names, fields, strict=True)), str(path), number)
-        for number, fields in _lines(path, encoding)
+        Row(dict(zip(names, fields, strict=True)), str(path), line)
+        for line, fields in _lines(path, encoding)
     )
     return Table(str(path), names, ("text",), rows)
 

@@ -76,9 +76,9 @@ def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]
     if is_pattern(name):
         return {file: file.parent.name for file in files}
     folders = [
-        each for each in visible_entries(_folder_of_labels(local_path(name))) if each.is_dir()
+        folder for folder in visible_entries(_folder_of_labels(local_path(name))) if folder.is_dir()
     ]
-    labels = {each: each.name for each in folders}
+    labels = {folder: folder.name for folder in folders}
 
     def label(file: DataPath) -> str | None:
         folder = file.parent
@@ -86,8 +86,8 @@ def labels_of_files(name: str, files: Sequence[DataPath]) -> dict[DataPath, str]
             folder = folder.parent
         return labels.get(folder)
 
-    found = ((file, label(file)) for file in files)
-    return {file: name for file, name in found if name is not None}
+    labelled = ((file, label(file)) for file in files)
+    return {file: name for file, name in labelled if name is not None}
 
 
 def named_one_by_one(names: Sequence[str], encoding: str) -> list[DataPath]:
@@ -201,8 +201,8 @@ class Labelled:
     def _oddities(self) -> Iterator[str]:
         """What the rows had together that may be a mistake."""
         if self._num_blank:
-            number = counted(self._num_blank, "example")
-            yield f"left out: {number} without text (first: {self._first_blank})"
+            examples_left = counted(self._num_blank, "example")
+            yield f"left out: {examples_left} without text (first: {self._first_blank})"
         if self.label_separator is not None and not self._has_joined:
             yield f'no label contains the separator "{self.label_separator}"'
         if self.is_multi_label and self._num_single and self.label_separator is None:
@@ -254,14 +254,14 @@ class Labelled:
     def _note_unused(
         self, name: str, files: Sequence[DataPath], used: Collection[DataPath], why: str
     ) -> None:
-        kept = {*used}
-        if rest := [file for file in files if file not in kept]:
-            number = counted(len(rest), "file")
-            self.notes.append(f"left out: {number} in {name} {why} (first: {rest[0]})")
+        used_files = {*used}
+        if rest := [file for file in files if file not in used_files]:
+            files_left = counted(len(rest), "file")
+            self.notes.append(f"left out: {files_left} in {name} {why} (first: {rest[0]})")
 
-    def _leave_out(self, place: str) -> None:
+    def _leave_out(self, source: str) -> None:
         self._num_blank += 1
-        self._first_blank = self._first_blank or place
+        self._first_blank = self._first_blank or source
 
     def _read_table(self, name: str) -> None:
         path = local_path(name)
@@ -287,17 +287,17 @@ class Labelled:
     def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text and label columns: those asked for, else detected by name and content."""
         labels = label_columns.named_labels(table, self.wanted_label)
-        given = text_columns(table, self.wanted_text) if self.wanted_text else ()
-        if both := [label for label in labels if label in given]:
+        texts_named = text_columns(table, self.wanted_text) if self.wanted_text else ()
+        if both := [label for label in labels if label in texts_named]:
             raise tables.used_twice(table, both[0], "text", "label")
         if len(labels) > 1:
-            return given or text_columns(table, (), taken=labels), labels
+            return texts_named or text_columns(table, (), taken=labels), labels
         label = labels[0] if labels else None
-        free = [name for name in table.columns if name not in given]
+        free = [name for name in table.columns if name not in texts_named]
         named = [name for name in free if name.casefold() in LABEL_COLUMNS]
         if label is None and len(named) == 1:
             label = named[0]
-        texts = given or text_columns(table, (), taken=[label] if label else [])
+        texts = texts_named or text_columns(table, (), taken=[label] if label else [])
         rest = [name for name in table.columns if name not in texts]
         if not table.has_names and not named:  # then only the content can tell
             rest = [name for name in rest if name in table.categories] or rest
@@ -371,13 +371,13 @@ def read_examples(
     text_files.check_encoding(encoding)
     if may_lack_header is None:
         may_lack_header = not (text_column or label_column)
-    found = Labelled(
+    labelled = Labelled(
         tuple(text_column), label_column, label_separator, encoding, chat_template, may_lack_header
     )
     if into is not None:
-        found.examples = into
-    found._read_all(list(paths))
-    return found
+        labelled.examples = into
+    labelled._read_all(list(paths))
+    return labelled
 
 
 def read_texts(
@@ -488,7 +488,7 @@ def _doubtful_labels(items: Items[Example], read: Labelled) -> Iterator[str]:
             f'labels look joined by "{separator}" (such as "{shortened(example, SHOWN)}"): pass '
             f'--label-separator "{separator}" to read them as several labels of a text'
         )
-    if several := [joined(each) for each in alike.values() if len(each) > 1]:
+    if several := [joined(spellings) for spellings in alike.values() if len(spellings) > 1]:
         yield (
             "labels that differ only in case, whitespace or Unicode normalization are separate: "
             f"{'; '.join(several[:3])}"
@@ -497,7 +497,7 @@ def _doubtful_labels(items: Items[Example], read: Labelled) -> Iterator[str]:
 
 def _check_single_labels(test: Items[Example], where: str) -> None:
     """The test data must have the same kind of labels as the training data."""
-    if others := [number for number, answer in enumerate(test.kinds) if len(answer) != 1]:
+    if others := [code for code, answer in enumerate(test.kinds) if len(answer) != 1]:
         example = test.first(test.of_kinds(others))
         raise GlassformerError(
             f"{example.source}: {len(example.labels)} labels, but each text in {where} has one."
@@ -507,12 +507,12 @@ def _check_single_labels(test: Items[Example], where: str) -> None:
 
 def _check_repetition(items: Items[Example], label_column: str | None) -> None:
     """Refuse labels that nearly all differ: nothing can be learned from them."""
-    number, kinds = len(items), len(items.kinds)
-    if number >= ENOUGH and kinds > DIFFERENT * number:
+    count, kinds = len(items), len(items.kinds)
+    if count >= ENOUGH and kinds > DIFFERENT * count:
         where = "" if label_column is None else f' in column "{shortened(label_column, SHOWN)}"'
         cure = "Pass the column that contains the labels (--label-column)."
         if separator := likely_separator(items.labels):
             cure = f'They look joined by "{separator}": pass --label-separator "{separator}".'
         raise GlassformerError(
-            f"{items.where} has {kinds:,} different labels for {number:,} examples{where}. {cure}"
+            f"{items.where} has {kinds:,} different labels for {count:,} examples{where}. {cure}"
         )

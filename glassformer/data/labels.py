@@ -62,8 +62,8 @@ def one_name(label: str) -> str:
 
 def spelled_as(labels: Iterable[str]) -> dict[str, str]:
     """A model's labels by their names in data: a model may call "1.0" what is read as "1"."""
-    given = list(labels)
-    return {one_name(label): label for label in given} | {label: label for label in given}
+    spellings = list(labels)
+    return {one_name(label): label for label in spellings} | {label: label for label in spellings}
 
 
 def label_name(value: Any, place: str, holder: str) -> str:
@@ -98,20 +98,20 @@ def targets_of(
     examples: Sequence[Labelled], labels: Sequence[str], is_multi_label: bool
 ) -> list[Any]:
     """The number of each example's label; with several labels, a 0 or 1 for every label."""
-    place = {label: index for index, label in enumerate(labels)}
-    number = {name: place[label] for name, label in spelled_as(labels).items()}
-    if unknown := {label for each in examples for label in each.labels} - number.keys():
+    index = {label: at for at, label in enumerate(labels)}
+    code = {name: index[label] for name, label in spelled_as(labels).items()}
+    if unknown := {label for example in examples for label in example.labels} - code.keys():
         raise GlassformerError(
             f"{min(unknown)!r} is not one of the model's labels: {', '.join(labels)}."
         )
     if is_multi_label:
-        given = [{number[label] for label in each.labels} for each in examples]
-        return [[int(index in each) for index in range(len(labels))] for each in given]
-    if several := next((each for each in examples if len(each.labels) != 1), None):
+        codes = [{code[label] for label in example.labels} for example in examples]
+        return [[int(at in example) for at in range(len(labels))] for example in codes]
+    if several := next((example for example in examples if len(example.labels) != 1), None):
         raise GlassformerError(
             f"{several.source} has {len(several.labels)} labels, but the model predicts only one."
         )
-    return [number[each.labels[0]] for each in examples]
+    return [code[example.labels[0]] for example in examples]
 
 
 def likely_separator(labels: Collection[str]) -> str | None:
@@ -119,8 +119,8 @@ def likely_separator(labels: Collection[str]) -> str | None:
     in other labels, too, unlike those of "Portland, OR" and "Salem, OR"."""
     for separator in SEPARATORS:
         parts = [{part.strip() for part in label.split(separator)} for label in labels]
-        counts = Counter(part for each in parts for part in each)
-        of_several = {part for each in parts if len(each) > 1 for part in each}
+        counts = Counter(part for own in parts for part in own)
+        of_several = {part for own in parts if len(own) > 1 for part in own}
         if 2 * sum(counts[part] > 1 for part in of_several) > len(of_several):
             return separator
     return None

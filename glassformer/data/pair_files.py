@@ -77,8 +77,8 @@ def _entries(path: DataPath, encoding: str) -> Iterator[tuple[int, Any]]:
         try:
             entries = polib.pofile("".join(lines).translate(_BREAKS))
         except (OSError, ValueError, LookupError) as error:  # polib reports bad syntax as OSError
-            found = re.search(r"line (\d+)", str(error))
-            place = f"{path}:{offset + int(found[1])}" if found else str(path)
+            line_in_error = re.search(r"line (\d+)", str(error))
+            place = f"{path}:{offset + int(line_in_error[1])}" if line_in_error else str(path)
             raise _not_gettext(place) from None
         first = next((n for n, line in enumerate(lines, 1) if not line.isspace()), 1)
         for entry in entries:
@@ -130,13 +130,13 @@ def read_tmx(
 ) -> tuple[tuple[str, str], Iterator[tuple[int, str, str]]]:
     """Two languages of a translation memory, those named or else the only two, and the line and
     both texts of each unit that has them; what is left out is added to `notes`."""
-    found = _Units(path, ())
-    for _ in _parsed(found):
+    units = _Units(path, ())
+    for _ in _parsed(units):
         pass
-    if not found.languages:
+    if not units.languages:
         raise EmptyError(f"{path} contains no translation units.")
-    sources, targets = _sides(path, found, source, target, notes)
-    languages = found.languages[sources[0]], found.languages[targets[0]]
+    sources, targets = _sides(path, units, source, target, notes)
+    languages = units.languages[sources[0]], units.languages[targets[0]]
 
     def pairs() -> Iterator[tuple[int, str, str]]:
         num_pairs, num_lacking, first_lacking = 0, 0, 0
@@ -166,15 +166,15 @@ def _primary(language: str) -> str:
 
 
 def _sides(
-    path: DataPath, found: "_Units", source: str | None, target: str | None, notes: list[str]
+    path: DataPath, units: "_Units", source: str | None, target: str | None, notes: list[str]
 ) -> tuple[list[str], list[str]]:
     """The languages of both sides. One side can have several variants: en-us, en-gb."""
-    sources, targets = found.matching(source), found.matching(target)
-    known = listed(found.languages.values(), most=20)
+    sources, targets = units.matching(source), units.matching(target)
+    languages = listed(units.languages.values(), most=20)
     for role, wanted, matching in (("source", source, sources), ("target", target, targets)):
         if wanted and not matching:
             raise GlassformerError(
-                f'{path} has no language "{wanted}" (languages: {known}). '
+                f'{path} has no language "{wanted}" (languages: {languages}). '
                 f"Pass another --{role}-column."
             )
     if set(sources) & set(targets):
@@ -184,24 +184,24 @@ def _sides(
     if sources and targets:
         return sources, targets
     groups: dict[str, list[str]] = {}
-    for language in found.languages:
+    for language in units.languages:
         groups.setdefault(_primary(language), []).append(language)
     if len(groups) == 1:  # e.g. American to British English
-        groups = {language: [language] for language in found.languages}
+        groups = {language: [language] for language in units.languages}
     if len(groups) < 2:
-        raise GlassformerError(f"{path} has only one language: {known}. Pass a file with two.")
+        raise GlassformerError(f"{path} has only one language: {languages}. Pass a file with two.")
     if len(groups) > 2:
         raise GlassformerError(
-            f"{path} has more than two languages: {known}. "
+            f"{path} has more than two languages: {languages}. "
             "Pass --source-column and --target-column."
         )
     one, other = groups.values()
     if not sources and not targets:
-        matching = found.matching(found.source_language)
+        matching = units.matching(units.source_language)
         declared = [group for group in (one, other) if set(group) & set(matching)]
         sources = declared[0] if len(declared) == 1 else one
         if len(declared) != 1:
-            order = f"{found.languages[one[0]]} to {found.languages[other[0]]}"
+            order = f"{units.languages[one[0]]} to {units.languages[other[0]]}"
             notes.append(f"{path} does not declare its source language; read as {order}")
     rest = other if set(sources or targets) & set(one) else one
     return (sources, rest) if sources else (rest, targets)
@@ -287,28 +287,28 @@ class _Units:
 
     def complete(self, is_last: bool) -> list[tuple[int, dict[str, str]]]:
         """The units that are complete: all but the last, which may go on."""
-        place = len(self.units) if is_last else max(0, len(self.units) - 1)
-        done, self.units = self.units[:place], self.units[place:]
+        end = len(self.units) if is_last else max(0, len(self.units) - 1)
+        done, self.units = self.units[:end], self.units[end:]
         return done
 
 
-def _parsed(found: _Units) -> Iterator[tuple[int, dict[str, str]]]:
+def _parsed(units: _Units) -> Iterator[tuple[int, dict[str, str]]]:
     """The units of a file, as they are read."""
-    path = found.path
+    path = units.path
     with text_files.open_bytes(path) as raw:
         try:
             while piece := raw.read(_PIECE):
-                found.parser.Parse(piece, False)
-                yield from found.complete(is_last=False)
-            found.parser.Parse(b"", True)
-            yield from found.complete(is_last=True)
+                units.parser.Parse(piece, False)
+                yield from units.complete(is_last=False)
+            units.parser.Parse(b"", True)
+            yield from units.complete(is_last=True)
         except expat.ExpatError as error:
             raise _invalid(path, error.lineno, expat.ErrorString(error.code)) from None
         except (LookupError, ValueError) as error:  # an encoding that the parser cannot read
             raise GlassformerError(f"{path}: {cause(error)}. Save it as UTF-8.") from None
-    if found.root != "tmx":
+    if units.root != "tmx":
         raise GlassformerError(
-            f"{path} is not a translation memory: it begins with <{found.root}>, not <tmx>."
+            f"{path} is not a translation memory: it begins with <{units.root}>, not <tmx>."
         )
 
 
@@ -358,13 +358,13 @@ class PairReader:
     is_strict: bool = True
     """Whether the columns must exist; else they are used in files that have them."""
     notes: list[str] = field(default_factory=list)
-    chosen: tuple[str, str] | None = None
+    columns: tuple[str, str] | None = None
     """The columns, or languages, of the last file."""
 
     def read(self, name: str) -> Iterator[Pair]:
         """The pairs of a file or hub dataset that contains both sides."""
-        found = read_all([name], self._pairs_of, self._why_skipped, _CURE)
-        yield from text_files.at_least_one(found, f"{name} contains no sentence pairs.")
+        pairs = read_all([name], self._pairs_of, self._why_skipped, _CURE)
+        yield from text_files.at_least_one(pairs, f"{name} contains no sentence pairs.")
 
     def read_sides(self, source: str, target: str) -> Iterator[Pair]:
         """The pairs of two files: line 7 of one is the translation of line 7 of the other."""
@@ -389,7 +389,7 @@ class PairReader:
         if kind == ".po":
             units = read_gettext(path, self.encoding, self.notes)
         elif kind == ".tmx":
-            self.chosen, units = read_tmx(path, self.source_column, self.target_column, self.notes)
+            self.columns, units = read_tmx(path, self.source_column, self.target_column, self.notes)
         else:
             return self._tabbed_pairs(path)
         return (_pair(source, target, f"{path}:{line}") for line, source, target in units)
@@ -406,28 +406,28 @@ class PairReader:
         return None if "\t" in first else "no sentence pairs"
 
     def _tabbed_pairs(self, path: DataPath) -> Iterator[Pair]:
-        places: tuple[int, int] | None = None
+        positions: tuple[int, int] | None = None
         for number, line in enumerate(read_lines(path, self.encoding), 1):
             if line.isspace() and "\t" not in line:
                 continue
-            fields = [one_line(each) for each in line.split("\t")]
-            if places is None:
-                if places := self._places_in_header(path, number, fields):
+            fields = [one_line(field) for field in line.split("\t")]
+            if positions is None:
+                if positions := self._positions_in_header(path, number, fields):
                     continue
-                places = (0, 1)
-            if len(fields) <= max(places):
+                positions = (0, 1)
+            if len(fields) <= max(positions):
                 raise GlassformerError(
-                    f"{path}:{number}: expected at least {max(places) + 1} fields, found "
+                    f"{path}:{number}: expected at least {max(positions) + 1} fields, found "
                     f"{len(fields):,}. Write each line as source, tab, target, or pass a file for "
                     "each side (--source and --target)."
                 )
-            yield Pair(fields[places[0]], fields[places[1]], f"{path}:{number}")
+            yield Pair(fields[positions[0]], fields[positions[1]], f"{path}:{number}")
 
-    def _places_in_header(
+    def _positions_in_header(
         self, path: DataPath, number: int, fields: list[str]
     ) -> tuple[int, int] | None:
         """The positions of source and target if the line is a header; None if it is a pair."""
-        names = [each.casefold() for each in fields]
+        names = [field.casefold() for field in fields]
         is_named = bool({*SOURCE_COLUMNS} & {*names} and {*TARGET_COLUMNS} & {*names})
         is_coded = len({*names[:2]}) == 2 and all(map(is_language, fields[:2]))
         if not (is_named or is_coded or self._asks_for(fields)):
@@ -440,7 +440,7 @@ class PairReader:
                 "use the first two columns."
             )
         header = Table(str(path), tuple(fields), tuple(fields), iter(()))
-        self.chosen = source, target = self._columns(header)
+        self.columns = source, target = self._columns(header)
         if is_coded and not self._asks_for(fields):
             # "it" and "es" are words as well as language codes
             self.notes.append(f"{path}:{number} is read as a header: {source}, {target}")
@@ -448,7 +448,7 @@ class PairReader:
 
     def _table_pairs(self, name: str) -> Iterator[Pair]:
         table = _unpacked(open_table(name, self.encoding), [self.source_column, self.target_column])
-        self.chosen = source, target = self._columns(table)
+        self.columns = source, target = self._columns(table)
         for row in table.rows:
             yield _pair(cell(row, source, "source"), cell(row, target, "target"), row.place)
 

@@ -96,16 +96,18 @@ class DiskList(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> None:
         values: Any = item
-        text = _SEPARATOR.join([each if type(each) is str else _to_json(each) for each in values])
+        text = _SEPARATOR.join(
+            [value if type(value) is str else _to_json(value) for value in values]
+        )
         if text.count(_SEPARATOR) >= self._num_fields:  # which is how such an item is recognised
             text = _SEPARATOR * self._num_fields + json.dumps(values)
         self._file.append((text.encode("utf-8", "surrogatepass"),))
 
     def take(self, numbers: Numbers) -> "DiskList[T]":
         """The items with these numbers, as a list that is read from the same file."""
-        chosen = copy(self)
-        chosen._numbers = numbers if self._numbers is None else self._numbers[numbers]
-        return chosen
+        selection = copy(self)
+        selection._numbers = numbers if self._numbers is None else self._numbers[numbers]
+        return selection
 
     @property
     def _all(self) -> Numbers | range:
@@ -138,7 +140,7 @@ class DiskList(Sequence[T], Generic[T]):
                 values[at] = _from_json(values[at])
         else:
             stored = json.loads(values[-1])
-            values = [tuple(each) if type(each) is list else each for each in stored]
+            values = [tuple(value) if type(value) is list else value for value in stored]
         item: T = self._kind._make(values)
         return item
 
@@ -177,8 +179,8 @@ class TextStore:
         if end - start <= _AT_ONCE:
             return (self.read_bytes(start, end).decode("utf-8", "surrogatepass"),)
         decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
-        places = range(start, end, _AT_ONCE)
-        blocks = (self.read_bytes(first, min(first + _AT_ONCE, end)) for first in places)
+        starts = range(start, end, _AT_ONCE)
+        blocks = (self.read_bytes(first, min(first + _AT_ONCE, end)) for first in starts)
         return map(decoder.decode, blocks)
 
 
@@ -262,7 +264,7 @@ def write_columns(path: Path, dtype: npt.DTypeLike, width: int | None, **columns
     """Write the lengths of the rows and what else belongs to them, and the type of their items:
     single or vectors of `width`."""
     about = {"items": f"{np.dtype(dtype).str} {width or 0}"}
-    save_file({name: np.ascontiguousarray(each) for name, each in columns.items()}, path, about)
+    save_file({name: np.ascontiguousarray(values) for name, values in columns.items()}, path, about)
 
 
 @contextmanager

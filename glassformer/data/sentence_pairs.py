@@ -131,9 +131,9 @@ class Cleaner:
 
     def leave_out(self, is_bad: Array, why: str) -> None:
         bad = is_bad & self._is_kept
-        if number := int(bad.sum()):
+        if count := int(bad.sum()):
             first = self._pairs[int(bad.argmax())].place
-            self._notes.append(f"left out: {counted(number, 'pair')} {why} (first: {first})")
+            self._notes.append(f"left out: {counted(count, 'pair')} {why} (first: {first})")
             self._is_kept &= ~bad
 
     def leave_out_unusable(self, max_length_ratio: float | None) -> None:
@@ -154,9 +154,9 @@ class Cleaner:
 
     def _leave_out_rare(self, is_bad: Array, why: str, most: float) -> None:
         """Leave pairs out, unless more than this share: then they are what the data is about."""
-        number, total = int((is_bad & self._is_kept).sum()), int(self._is_kept.sum())
-        if number > most * total:
-            self._notes.append(f"kept: {number:,} of {counted(total, 'pair')} {why}")
+        count, total = int((is_bad & self._is_kept).sum()), int(self._is_kept.sum())
+        if count > most * total:
+            self._notes.append(f"kept: {count:,} of {counted(total, 'pair')} {why}")
         else:
             self.leave_out(is_bad, why)
 
@@ -165,8 +165,10 @@ def held_out(keys: Keys, wanted: int) -> Mask:
     """Which pairs are held out: at most so many unless all sources have more, and none with the
     same source as another. At least one source is left for training."""
     groups = Groups.of(keys)
-    chosen = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]
-    return groups.mask(chosen[:-1] if len(chosen) == len(groups) else chosen)
+    groups_held_out = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]
+    return groups.mask(
+        groups_held_out[:-1] if len(groups_held_out) == len(groups) else groups_held_out
+    )
 
 
 # --- the split of pairs ---
@@ -271,7 +273,7 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
             f"{', '.join(config.names)} has {counted(len(kept), 'usable pair')}. "
             f"Provide at least 2.{remarks}"
         )
-    columns, keys = reader.chosen, facts["source"][kept]
+    columns, keys = reader.columns, facts["source"][kept]
     validation: Sequence[Pair]
     if not config.validation_names:
         if (keys == keys[0]).all():
@@ -289,7 +291,7 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 "same side of the split"
             )
         training, validation = kept[~is_held_out], pairs.take(kept[is_held_out])
-        described = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
+        held_out_words = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
     else:
         training, (validation, validated) = kept, _validation(reader, config, seed, folder)
         if (both := among(keys, validated)).any():  # they are kept
@@ -297,11 +299,11 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 f"training data: {counted(int(both.sum()), 'pair')} with a source in the "
                 f"validation data (first: {pairs[int(kept[both.argmax()])].place})"
             )
-        described = f"all of {', '.join(config.validation_names)}"
+        held_out_words = f"all of {', '.join(config.validation_names)}"
     return PairSplit(
         training=pairs.take(training),
         validation=validation,
-        held_out=described,
+        held_out=held_out_words,
         notes=reader.notes,
         columns=columns,
         num_bytes=int(facts["size"][training].sum(dtype=np.int64)),
@@ -354,13 +356,13 @@ def pairs_of(
     if not (source_column or target_column):
         reader = PairReader(*preferred, encoding, is_strict=False)
     with collecting() as happened:
-        found = list(_read(reader, files, reverse))
+        pairs = list(_read(reader, files, reverse))
     if notes is not None:
         notes += [*happened.notes(), *reader.notes]
-        if blank := [pair for pair in found if not (pair.source and pair.target)]:
-            number = counted(len(blank), "pair")
-            notes.append(f"scored as is: {number} with an empty side (first: {blank[0].place})")
-    return found
+        if blank := [pair for pair in pairs if not (pair.source and pair.target)]:
+            count = counted(len(blank), "pair")
+            notes.append(f"scored as is: {count} with an empty side (first: {blank[0].place})")
+    return pairs
 
 
 def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
@@ -377,8 +379,8 @@ def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
             f"{target} for files with one side each"
         )
     if bool(files.source) != bool(files.target):
-        given, absent = (source, target) if files.source else (target, source)
-        return f"{given} is given without {absent}: pass a file for each side"
+        named, absent = (source, target) if files.source else (target, source)
+        return f"{named} is given without {absent}: pass a file for each side"
     if len(files.source) != len(files.target):
         return (
             f"{source} names {counted(len(files.source), 'file')} and {target} "
@@ -390,9 +392,9 @@ def _problem(files: PairFiles, options: tuple[str, str, str]) -> str | None:
 def _read(reader: PairReader, files: PairFiles, reverse: bool) -> Iterator[Pair]:
     check_encoding(reader.encoding)
     sides = zip(files.source, files.target, strict=True)
-    found = chain(
+    pairs = chain(
         chain.from_iterable(map(reader.read, files.both)),
         chain.from_iterable(reader.read_sides(*paths) for paths in sides),
     )
-    for pair in found:
+    for pair in pairs:
         yield Pair(pair.target, pair.source, pair.place) if reverse else pair

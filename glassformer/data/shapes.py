@@ -106,8 +106,8 @@ def draw_scene(random: Random) -> Scene:
     if random.random() < ALONE:
         size = _one_of(RADII, random)
         radius = _radius(size, random)
-        place = _anywhere(radius, random), _anywhere(radius, random)
-        return Scene((_shape(size, radius, place, random),), None)
+        middle = _anywhere(radius, random), _anywhere(radius, random)
+        return Scene((_shape(size, radius, middle, random),), None)
     relation = _one_of(OPPOSITE, random)
     sizes = [_one_of(RADII, random) for _ in range(2)]
     radii = [_radius(size, random) for size in sizes]
@@ -222,10 +222,12 @@ def write_digits(folder: Path) -> str:
     """Write all digits. Returns what was written, in words."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
+    digits = load_digits()
     seen: Counter[int] = Counter()
     counts: Counter[str] = Counter()
-    for number, (values, label) in enumerate(zip(found.images, found.target.tolist(), strict=True)):
+    for number, (values, label) in enumerate(
+        zip(digits.images, digits.target.tolist(), strict=True)
+    ):
         seen[label] += 1
         part = "train" if seen[label] % EVERY else "test"
         counts[part] += 1

@@ -23,11 +23,11 @@ from glassformer.data.image_files import CaptionsConfig
 from glassformer.data.image_sets import (
     ChooseSize,
     SplitImages,
-    keep_images,
-    kept_images,
     median_size,
     numbers_of,
+    read_image_list,
     read_split_images,
+    write_image_list,
 )
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.errors import UsageError
@@ -122,8 +122,8 @@ class CaptionSource(Source):
         numbers = [image.number for image, _ in pairs]
         rows = CaptionRows.of([ids for _, ids in pairs], numbers, self.preprocessing.id_type)
         rows.save(folder / TRAIN)
-        keep_images(folder / VALIDATION, self.images.split.validation)
-        keep_images(folder / TEST, self.images.split.test)
+        write_image_list(folder / VALIDATION, self.images.split.validation)
+        write_image_list(folder / TEST, self.images.split.test)
         longest = max(int(rows.rows.lengths.max()) - 1, self.preprocessing.longest_caption or 0)
         self.preprocessing = self.preprocessing.model_copy(update={"longest_caption": longest})
         del self.images  # which are in an open file, which some systems cannot rename then
@@ -189,7 +189,7 @@ class CaptionDataset(Dataset):
         self.store = ImageStore(folder / IMAGES)
         self.training = CaptionRows.load(folder / TRAIN)
         self.images = ChosenImages(self.store, self.training.numbers)
-        self.held_out = kept_images(folder / VALIDATION, self.store)
+        self.held_out = read_image_list(folder / VALIDATION, self.store)
 
     @cached_property
     def validation(self) -> CaptionRows:
@@ -221,7 +221,7 @@ class CaptionDataset(Dataset):
         return super().facts() | {"num_captions": len(self.training.rows)}
 
     def test_data(self) -> dict[str, Any] | None:
-        images = kept_images(self.folder / TEST, self.store)
+        images = read_image_list(self.folder / TEST, self.store)
         return {"kept": images} if images else None
 
 

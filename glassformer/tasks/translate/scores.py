@@ -163,7 +163,7 @@ def evaluate_translation(
         raise GlassformerError(
             f"every sentence is longer than the model's context of {context:,} tokens."
         )
-    fitting = pairs.taken((~is_too_long).nonzero()[0])
+    fitting = pairs.select((~is_too_long).nonzero()[0])
     lengths = fitting.source.lengths + fitting.target.lengths
     batches = sorted_batches(lengths, READ_AT_ONCE)
     sizes = [int(lengths[numbers].sum()) for numbers in batches]
