@@ -154,9 +154,7 @@ def text_columns(
 ) -> tuple[str, ...]:
     """The text columns: those asked for, else all whose name or content suggests it."""
     if text_column:
-        return tuple(
-            column(table, wanted, tables.TEXT_COLUMNS, taken=taken) for wanted in text_column
-        )
+        return tuple(column(table, name, tables.TEXT_COLUMNS, taken=taken) for name in text_column)
     free = [name for name in table.columns if name not in taken]
     likely = [
         name

@@ -107,10 +107,8 @@ def _scored(sample: bytes) -> Iterator[tuple[str, _Score]]:
             text = sample.decode(codec)
         except UnicodeDecodeError:
             continue
-        beyond = "".join(character for character in text if not character.isascii())
-        if beyond and not any(
-            unicodedata.category(character) in _UNUSED for character in set(beyond)
-        ):
+        beyond = "".join(letter for letter in text if not letter.isascii())
+        if beyond and not any(unicodedata.category(letter) in _UNUSED for letter in set(beyond)):
             yield codec, judge(text, beyond)
 
 
@@ -143,20 +141,18 @@ def _placed(text: str, beyond: str) -> float:
 
 def _common(expected: float, common: frozenset[str], text: str, beyond: str) -> _Score:
     """The share of common letters, relative to the share that is expected in a text."""
-    num_marks = sum(unicodedata.category(character)[0] in "PZ" for character in beyond)
+    num_marks = sum(unicodedata.category(letter)[0] in "PZ" for letter in beyond)
     if num_marks == len(beyond):
         return _Score(0.0, 0.0)
-    num_symbols = sum(
-        unicodedata.category(character)[0] == "S" for character in beyond
-    )  # such as │
+    num_symbols = sum(unicodedata.category(letter)[0] == "S" for letter in beyond)  # such as │
     matching = -num_symbols
     for word in _WORDS.findall(text):
         # A word has letters of one script, and capitals only at its beginning or everywhere. East
         # Asian scripts have no spaces around a foreign word.
         if word.isupper() or word[1:] == word[1:].lower():
-            script = [character for character in word.lower() if not character.isascii()]
+            script = [letter for letter in word.lower() if not letter.isascii()]
             if len(script) == len(word) or (script and script[0] > "\u2e7f"):
-                matching += sum(character in common for character in script)
+                matching += sum(letter in common for letter in script)
     plausible = min(1.0, matching / (len(beyond) - num_marks) / expected)
     # Small letters of koi8-r are capitals in windows-1251: texts are rarely all in capitals. The
     # symbols decide between koi8-r and koi8-u, which has letters in their place.

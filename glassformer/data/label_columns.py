@@ -45,13 +45,13 @@ def indicators(table: Table, names: Iterable[str]) -> list[str]:
 
 def is_set(row: Row, name: str) -> bool:
     """Whether a text has the label that its column is named after."""
-    name_of_label = label_name(row.get(name), row.place, f'column "{name}"')
-    if name_of_label not in IS_SET:
+    label = label_name(row.get(name), row.place, f'column "{name}"')
+    if label not in IS_SET:
         raise GlassformerError(
-            f'{row.place}: column "{name}" contains "{shortened(name_of_label, SHOWN)}", not 0 or 1. Of '
+            f'{row.place}: column "{name}" contains "{shortened(label, SHOWN)}", not 0 or 1. Of '
             "several label columns, each needs a 1 where a text has the label, else a 0."
         )
-    return IS_SET[name_of_label]
+    return IS_SET[label]
 
 
 def unpacked(value: Any, separator: str | None) -> Any:

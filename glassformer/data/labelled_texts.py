@@ -201,8 +201,8 @@ class Labelled:
     def _oddities(self) -> Iterator[str]:
         """What the rows had together that may be a mistake."""
         if self._num_blank:
-            examples_left = counted(self._num_blank, "example")
-            yield f"left out: {examples_left} without text (first: {self._first_blank})"
+            blank = counted(self._num_blank, "example")
+            yield f"left out: {blank} without text (first: {self._first_blank})"
         if self.label_separator is not None and not self._has_joined:
             yield f'no label contains the separator "{self.label_separator}"'
         if self.is_multi_label and self._num_single and self.label_separator is None:
@@ -256,8 +256,8 @@ class Labelled:
     ) -> None:
         used_files = {*used}
         if rest := [file for file in files if file not in used_files]:
-            files_left = counted(len(rest), "file")
-            self.notes.append(f"left out: {files_left} in {name} {why} (first: {rest[0]})")
+            count = counted(len(rest), "file")
+            self.notes.append(f"left out: {count} in {name} {why} (first: {rest[0]})")
 
     def _leave_out(self, source: str) -> None:
         self._num_blank += 1
@@ -287,17 +287,17 @@ class Labelled:
     def _columns(self, table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The text and label columns: those asked for, else detected by name and content."""
         labels = label_columns.named_labels(table, self.wanted_label)
-        texts_named = text_columns(table, self.wanted_text) if self.wanted_text else ()
-        if both := [label for label in labels if label in texts_named]:
+        wanted = text_columns(table, self.wanted_text) if self.wanted_text else ()
+        if both := [label for label in labels if label in wanted]:
             raise tables.used_twice(table, both[0], "text", "label")
         if len(labels) > 1:
-            return texts_named or text_columns(table, (), taken=labels), labels
+            return wanted or text_columns(table, (), taken=labels), labels
         label = labels[0] if labels else None
-        free = [name for name in table.columns if name not in texts_named]
+        free = [name for name in table.columns if name not in wanted]
         named = [name for name in free if name.casefold() in LABEL_COLUMNS]
         if label is None and len(named) == 1:
             label = named[0]
-        texts = texts_named or text_columns(table, (), taken=[label] if label else [])
+        texts = wanted or text_columns(table, (), taken=[label] if label else [])
         rest = [name for name in table.columns if name not in texts]
         if not table.has_names and not named:  # then only the content can tell
             rest = [name for name in rest if name in table.categories] or rest

@@ -77,8 +77,8 @@ def _entries(path: DataPath, encoding: str) -> Iterator[tuple[int, Any]]:
         try:
             entries = polib.pofile("".join(lines).translate(_BREAKS))
         except (OSError, ValueError, LookupError) as error:  # polib reports bad syntax as OSError
-            line_in_error = re.search(r"line (\d+)", str(error))
-            place = f"{path}:{offset + int(line_in_error[1])}" if line_in_error else str(path)
+            match = re.search(r"line (\d+)", str(error))
+            place = f"{path}:{offset + int(match[1])}" if match else str(path)
             raise _not_gettext(place) from None
         first = next((n for n, line in enumerate(lines, 1) if not line.isspace()), 1)
         for entry in entries:

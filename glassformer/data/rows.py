@@ -96,9 +96,7 @@ class DiskList(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> None:
         values: Any = item
-        text = _SEPARATOR.join(
-            [value if type(value) is str else _to_json(value) for value in values]
-        )
+        text = _SEPARATOR.join([part if type(part) is str else _to_json(part) for part in values])
         if text.count(_SEPARATOR) >= self._num_fields:  # which is how such an item is recognised
             text = _SEPARATOR * self._num_fields + json.dumps(values)
         self._file.append((text.encode("utf-8", "surrogatepass"),))
@@ -140,7 +138,7 @@ class DiskList(Sequence[T], Generic[T]):
                 values[at] = _from_json(values[at])
         else:
             stored = json.loads(values[-1])
-            values = [tuple(value) if type(value) is list else value for value in stored]
+            values = [tuple(part) if type(part) is list else part for part in stored]
         item: T = self._kind._make(values)
         return item
 
@@ -264,7 +262,7 @@ def write_columns(path: Path, dtype: npt.DTypeLike, width: int | None, **columns
     """Write the lengths of the rows and what else belongs to them, and the type of their items:
     single or vectors of `width`."""
     about = {"items": f"{np.dtype(dtype).str} {width or 0}"}
-    save_file({name: np.ascontiguousarray(values) for name, values in columns.items()}, path, about)
+    save_file({name: np.ascontiguousarray(column) for name, column in columns.items()}, path, about)
 
 
 @contextmanager

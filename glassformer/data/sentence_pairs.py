@@ -165,10 +165,8 @@ def held_out(keys: Keys, wanted: int) -> Mask:
     """Which pairs are held out: at most so many unless all sources have more, and none with the
     same source as another. At least one source is left for training."""
     groups = Groups.of(keys)
-    groups_held_out = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]
-    return groups.mask(
-        groups_held_out[:-1] if len(groups_held_out) == len(groups) else groups_held_out
-    )
+    selection = [*choose(np.arange(len(groups)), groups.sizes, wanted, wanted)]
+    return groups.mask(selection[:-1] if len(selection) == len(groups) else selection)
 
 
 # --- the split of pairs ---
@@ -291,7 +289,7 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 "same side of the split"
             )
         training, validation = kept[~is_held_out], pairs.take(kept[is_held_out])
-        held_out_words = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
+        description = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
     else:
         training, (validation, validated) = kept, _validation(reader, config, seed, folder)
         if (both := among(keys, validated)).any():  # they are kept
@@ -299,11 +297,11 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 f"training data: {counted(int(both.sum()), 'pair')} with a source in the "
                 f"validation data (first: {pairs[int(kept[both.argmax()])].place})"
             )
-        held_out_words = f"all of {', '.join(config.validation_names)}"
+        description = f"all of {', '.join(config.validation_names)}"
     return PairSplit(
         training=pairs.take(training),
         validation=validation,
-        held_out=held_out_words,
+        held_out=description,
         notes=reader.notes,
         columns=columns,
         num_bytes=int(facts["size"][training].sum(dtype=np.int64)),

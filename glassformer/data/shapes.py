@@ -225,12 +225,12 @@ def write_digits(folder: Path) -> str:
     digits = load_digits()
     seen: Counter[int] = Counter()
     counts: Counter[str] = Counter()
-    for number, (values, label) in enumerate(
+    for index, (values, label) in enumerate(
         zip(digits.images, digits.target.tolist(), strict=True)
     ):
         seen[label] += 1
         part = "train" if seen[label] % EVERY else "test"
         counts[part] += 1
         pixels = np.rint(values / BRIGHTEST * 255).astype(np.uint8)  # (8, 8)
-        write_png(folder / part / str(label) / f"{number:04}.png", pixels)
+        write_png(folder / part / str(label) / f"{index:04}.png", pixels)
     return f"{counts['train']:,} images of digits to train on, {counts['test']:,} to test on"

@@ -134,7 +134,7 @@ def held_out(
     left = _num_groups_with(groups, answers, labels, len(names))
     rank = np.empty(len(names), dtype=np.int32)  # by rarity, then by name
     rank[np.argsort(left, kind="stable")] = np.arange(len(names))
-    rarest = np.array([min(rank[each]) for each in labels], dtype=np.int32)
+    rarest = np.array([min(rank[codes]) for codes in labels], dtype=np.int32)
     ranks = np.minimum.reduceat(rarest[answers[groups.order]], groups.starts)
     stratum = np.argsort(rank).astype(np.int32)[ranks]  # (groups,)
     del ranks
@@ -149,13 +149,13 @@ def held_out(
     def can_go(group: int) -> bool:
         return all(left[label] > 1 for label in labels_of(group))
 
-    chosen: list[int] = []
+    selection: list[int] = []
     for candidates in np.split(by_stratum, edges):
         enough = max(1, round(fraction * int(groups.sizes[candidates].sum())))
         for group in choose(candidates, groups.sizes, enough, slack * enough, can_go):
             left[labels_of(group)] -= 1
-            chosen.append(group)
-    return groups.mask(chosen)
+            selection.append(group)
+    return groups.mask(selection)
 
 
 def _num_groups_with(
@@ -172,7 +172,7 @@ def _num_groups_with(
     group = np.repeat(np.arange(is_together.sum()), groups.sizes[is_together])
     rows = groups.order[np.repeat(is_together, groups.sizes)]
     pairs = np.unique(group * len(labels) + answers[rows])  # of groups and answers
-    counts = np.array([len(each) for each in labels])[pairs % len(labels)]
+    counts = np.array([len(codes) for codes in labels])[pairs % len(labels)]
     flat = np.concatenate([labels[kind] for kind in (pairs % len(labels)).tolist()] or [[]])
     both = np.repeat(pairs // len(labels), counts) * num_labels + flat.astype(np.int64)
     return left + np.bincount(np.unique(both) % num_labels, minlength=num_labels)
@@ -256,10 +256,10 @@ class Items(Generic[T]):
 
     def take(self, is_taken: Mask) -> Sequence[T]:
         """The items for which an array of booleans is true."""
-        numbers = np.flatnonzero(is_taken)
+        indices = np.flatnonzero(is_taken)
         if isinstance(self.stored, DiskList):
-            return self.stored.take(numbers)
-        return [self.stored[number] for number in numbers]
+            return self.stored.take(indices)
+        return [self.stored[index] for index in indices]
 
     def first(self, is_wanted: Mask) -> T:
         return self.stored[int(np.argmax(is_wanted))]
@@ -365,9 +365,9 @@ def _can_be_scored(items: Items[T], training: Items[T], part: str) -> Mask:
 def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
     """Hold out about `fraction` of every label, at least one item if it can be spared."""
     groups = Groups.of(items.keys)
-    chosen = held_out(groups, items.answers, items.kinds, fraction)
-    number, has_labels = int(chosen.sum()), bool(items.labels)
-    if not number:
+    is_held_out = held_out(groups, items.answers, items.kinds, fraction)
+    count, has_labels = int(is_held_out.sum()), bool(items.labels)
+    if not count:
         problem = f": no label has two different {items.what}s, so none can be held out for "
         if not has_labels:
             problem = f" has no two different {items.what}s, so none can be held out for "
@@ -378,16 +378,16 @@ def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
     notes: list[str] = []
     if has_labels:
         notes += [*_repetitions(items, groups), *_contradictions(items, groups)]
-    if alone := items.labels - {*items.count_labels(chosen)}:
+    if alone := items.labels - {*items.count_labels(is_held_out)}:
         notes.append(
             f"{_counted(len(alone), 'label', 'have')} too few {items.what}s to hold one out and "
             f"{verb(len(alone), 'be')} used only for training: {listed(alone)}"
         )
     of_what = " of every label" if has_labels else ""
     return LabelledSplit(
-        training=items.take(~chosen),
-        validation=items.take(chosen),
-        held_out=f"{number:,} of {counted(len(items), items.what)}, a random sample{of_what}",
+        training=items.take(~is_held_out),
+        validation=items.take(is_held_out),
+        held_out=f"{count:,} of {counted(len(items), items.what)}, a random sample{of_what}",
         notes=notes,
     )
 
@@ -397,9 +397,9 @@ def _separate(training: Items[T], validation: Items[T], is_usable: Mask) -> Labe
     learned, notes = training.labels, list[str]()
     if validation.is_per_word:
         notes += _never_learned(learned, validation, "validation")
-    elif number := int((~is_usable).sum()):
+    elif count := int((~is_usable).sum()):
         notes.append(
-            f"left out: {counted(number, validation.what)} in the validation data with labels that "
+            f"left out: {counted(count, validation.what)} in the validation data with labels that "
             f"do not occur in training: {listed_with_counts(_unknown(learned, validation))}"
         )
     notes += _contradictions(training, Groups.of(training.keys))
@@ -432,9 +432,9 @@ def _repetitions(items: Items[T], groups: Groups) -> Iterator[str]:
     contents = items.contents[rows]
     # The hash of a content times an odd number, plus the answer, is a hash of both.
     both = contents * np.int64(0x9E3779B97F4A7C15 >> 1 | 1) + items.answers[rows]
-    if number := len(rows) - len(np.unique(both)):
+    if count := len(rows) - len(np.unique(both)):
         yield (
-            f"{_counted(number, items.what, 'repeat')} another exactly; equal {items.what}s stay "
+            f"{_counted(count, items.what, 'repeat')} another exactly; equal {items.what}s stay "
             "on the same side of the split"
         )
     if similar := len(np.unique(contents)) - int((groups.sizes > 1).sum()):
@@ -450,9 +450,9 @@ def _contradictions(items: Items[T], groups: Groups) -> Iterator[str]:
     _, first, of = np.unique(items.contents[rows], return_index=True, return_inverse=True)
     answers = items.answers[rows]
     is_other = answers != answers[first[of]]
-    if number := len(np.unique(of[is_other])):
+    if count := len(np.unique(of[is_other])):
         yield (
-            f"{_counted(number, items.body, 'occur')} more than once with different labels "
+            f"{_counted(count, items.body, 'occur')} more than once with different labels "
             f"(first: {items.stored[int(rows[np.argmax(is_other)])].source}); all are kept, on the "
             "same side of the split, but no model can get all of them right"
         )
@@ -464,20 +464,20 @@ def repeated(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str)
     is_repeated = np.zeros(len(own), dtype=bool)
     for others in seen if len(keys) else ():  # they may be many more: they are not sorted
         for block in np.array_split(others, len(others) // _KEYS_AT_ONCE + 1):
-            places = np.minimum(np.searchsorted(own, block), len(own) - 1)
-            is_repeated[places[own[places] == block]] = True
+            positions = np.minimum(np.searchsorted(own, block), len(own) - 1)
+            is_repeated[positions[own[positions] == block]] = True
     if both := int(counts[is_repeated].sum()):
-        number = counted(both, what)
-        yield f"{number} in the {part} data also {verb(both, 'occur')} in {where}"
+        leaks = counted(both, what)
+        yield f"{leaks} in the {part} data also {verb(both, 'occur')} in {where}"
 
 
-def _counted(number: int, what: str, infinitive: str) -> str:
-    return f"{counted(number, what)} {verb(number, infinitive)}"
+def _counted(count: int, what: str, infinitive: str) -> str:
+    return f"{counted(count, what)} {verb(count, infinitive)}"
 
 
-def verb(number: int, infinitive: str) -> str:
+def verb(count: int, infinitive: str) -> str:
     one = {"be": "is", "have": "has", "do": "does"}.get(infinitive, f"{infinitive}s")
-    return one if number == 1 else {"be": "are"}.get(infinitive, infinitive)
+    return one if count == 1 else {"be": "are"}.get(infinitive, infinitive)
 
 
 # --- keys: when two texts are the same ---
@@ -528,12 +528,12 @@ def long_content_key(parts: Iterable[str], seed: int = 0) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def among(keys: Array, known: Array) -> Array:
+def among(keys: Array, known_keys: Array) -> Array:
     """Which keys are among the known ones. Needs less memory than numpy's isin."""
-    known = np.sort(known)
-    places = np.searchsorted(known, keys)
-    places[places == len(known)] = 0
-    return np.asarray(known[places] == keys)
+    known_keys = np.sort(known_keys)
+    positions = np.searchsorted(known_keys, keys)
+    positions[positions == len(known_keys)] = 0
+    return np.asarray(known_keys[positions] == keys)
 
 
 @lru_cache

@@ -69,8 +69,8 @@ def read_csv(path: DataPath, encoding: str) -> tuple[Iterator[Record], str]:
 
 def declared_separator(line: str) -> str | None:
     """The separator that a first line `sep=;` names; None if it is a row."""
-    found = _DECLARED.fullmatch(line)
-    return None if found is None else found[1] or found[2]
+    declaration = _DECLARED.fullmatch(line)
+    return None if declaration is None else declaration[1] or declaration[2]
 
 
 def _records(path: DataPath, lines: Iterator[str], separator: str, first: int) -> Iterator[Record]:
@@ -155,17 +155,17 @@ def _is_object(line: str) -> bool:
 
 def read_json_lines(path: DataPath, encoding: str) -> Iterator[Numbered]:
     lines = enumerate(read_lines(path, encoding), 1)
-    filled = ((number, line) for number, line in lines if line.strip())
-    for number, line in text_files.at_least_one(filled, f"{path} is empty."):
+    filled = ((line_number, line) for line_number, line in lines if line.strip())
+    for line_number, line in text_files.at_least_one(filled, f"{path} is empty."):
         try:
             value, end = _parsed(line)
         except (ValueError, RecursionError):
             value, end = None, 0
         if line[end:] not in ("\n", "") or type(value) is not dict:
-            value = _object(line, f"{path}:{number}")
+            value = _object(line, f"{path}:{line_number}")
         if "\\u" in line:
-            _check_surrogates(line, value, f"{path}:{number}")
-        yield number, value
+            _check_surrogates(line, value, f"{path}:{line_number}")
+        yield line_number, value
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
@@ -433,9 +433,9 @@ def open_table(source: str | Path, encoding: str) -> Table:
     return Table(
         name=str(source),
         columns=columns,
-        worded=tuple(each for each in columns if each not in classes and holds_words(values[each])),
+        worded=tuple(name for name in columns if name not in classes and holds_words(values[name])),
         rows=itertools.chain(head, rows),
-        prose=tuple(each for each in columns if each not in classes and is_prose(values[each])),
+        prose=tuple(name for name in columns if name not in classes and is_prose(values[name])),
         categories=tuple(sorted(few, key=lambda name: few[name])),
         head=tuple(head),
     )

@@ -52,18 +52,18 @@ class Scheme:
 
     def entities(self, tags: Tags) -> set[Entity]:
         """The entities of one sentence."""
-        found: set[Entity] = set()
+        entities: set[Entity] = set()
         first, opening, before = 0, "", ("", "")  # the letter and the type of the word before
-        for place, now in enumerate([*map(self._split, tags), ("", "")]):
+        for position, now in enumerate([*map(self._split, tags), ("", "")]):
             continues = bool(now[0]) and now[1] == before[1]
             continues = continues and before[0] not in ENDS and now[0] not in BEGINS
             if not continues:
                 is_complete = opening in BEGINS and before[0] in ENDS
                 if before[0] and (is_complete or not self._is_strict):
-                    found.add((before[1], first, place - 1))
-                first, opening = place, now[0]
+                    entities.add((before[1], first, position - 1))
+                first, opening = position, now[0]
             before = now
-        return found
+        return entities
 
     def covers(self, tags: Collection[str]) -> bool:
         """Whether all of the tags that mark entities can be of this scheme."""
@@ -82,22 +82,22 @@ class Scheme:
         """L-PER → (E, PER); a tag that marks no entity → ("", "")."""
         letter, kind = tag, UNTYPED
         if self.is_typed:
-            found = _TYPED.fullmatch(tag)
-            letter, kind = (found[1], found[2]) if found else ("", "")
+            parts = _TYPED.fullmatch(tag)
+            letter, kind = (parts[1], parts[2]) if parts else ("", "")
         letter = _LETTERS[self.name].get(letter, "")
         return (letter, kind) if letter else ("", "")
 
 
 def find_scheme(
-    tags: Collection[str], sentences: Sequence[Tags] = (), known: SchemeName | None = None
+    tags: Collection[str], sentences: Sequence[Tags] = (), scheme_name: SchemeName | None = None
 ) -> Scheme | None:
     """The scheme of a set of tags; None if they mark no entities, like parts of speech. Sentences
     with these tags tell IOB1 from IOB2. Raises if the tags mix the letters of several schemes.
 
     `known` is the name of the scheme, if it is known: some of its tags may be missing here."""
     is_typed = bool(_letters(tags, is_typed=True))
-    if known is not None:
-        return Scheme(known, is_typed)
+    if scheme_name is not None:
+        return Scheme(scheme_name, is_typed)
     letters = _letters(tags, is_typed)
     if not _look_like_entities(tags, letters, is_typed):
         return None
@@ -135,7 +135,7 @@ def _look_like_entities(tags: Collection[str], letters: set[str], is_typed: bool
 def _letters(tags: Collection[str], is_typed: bool) -> set[str]:
     """The letters before a hyphen and a type; without types, the tags that are one letter."""
     if is_typed:
-        return {found[1] for tag in tags if (found := _TYPED.fullmatch(tag))}
+        return {match[1] for tag in tags if (match := _TYPED.fullmatch(tag))}
     return {tag for tag in tags if len(tag) == 1 and tag.isupper() and tag != OUTSIDE}
 
 

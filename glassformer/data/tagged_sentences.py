@@ -50,24 +50,24 @@ class NoTaggedWordsError(text_files.SkippedError, UsageError):
 
 
 def table_sentences(
-    name: str, label_column: str | None, encoding: str, words: str | None
+    name: str, label_column: str | None, encoding: str, words_wanted: str | None
 ) -> Iterator[Tagged]:
     table = open_table(name, encoding)
-    sentence_column, word_column, tag_column = tagged_columns(table, words, label_column)
+    sentence_column, word_column, tag_column = tagged_columns(table, words_wanted, label_column)
     if sentence_column is not None:
         yield from _of_rows(table, sentence_column, word_column, tag_column)
         return
     for row in table.rows:
-        found, tags = _list(row, word_column), _list(row, tag_column)
-        if len(found) != len(tags):
+        words, tags = _list(row, word_column), _list(row, tag_column)
+        if len(words) != len(tags):
             raise GlassformerError(
-                f'{row.place}: {counted(len(found), "word")} in "{word_column}" but '
+                f'{row.place}: {counted(len(words), "word")} in "{word_column}" but '
                 f'{counted(len(tags), "tag")} in "{tag_column}". Give each word one tag.'
             )
-        if found:
+        if words:
             holder = f'column "{tag_column}"'
             names = tuple(label_name(tag, row.place, holder) for tag in tags)
-            spelled = tuple(_word(each, row, word_column) for each in found)
+            spelled = tuple(_word(word, row, word_column) for word in words)
             yield spelled, names, row.place
 
 
@@ -142,19 +142,19 @@ def tagged_columns(
             "table of texts is for a classifier."
         )
     taken = [name for name in (sentence, tags) if name is not None]
-    found = column(table, words, WORD_COLUMNS, taken=taken)
-    if has_lists(found):
+    word_column = column(table, words, WORD_COLUMNS, taken=taken)
+    if has_lists(word_column):
         sentence = None
-    taken = [name for name in (sentence, found) if name is not None]
-    return sentence, found, column(table, tags, TAG_COLUMNS, "label", taken=taken)
+    taken = [name for name in (sentence, word_column) if name is not None]
+    return sentence, word_column, column(table, tags, TAG_COLUMNS, "label", taken=taken)
 
 
 def _names_sentences(name: str) -> bool:
     """Whether a column is called "Sentence #", "sentence_id", "SentId" or the like."""
     letters = re.sub(r"[^a-z]", "", name.casefold())
     return any(
-        letters.startswith(each) and _OF_AN_ID.fullmatch(letters.removeprefix(each))
-        for each in SENTENCE_COLUMNS
+        letters.startswith(beginning) and _OF_AN_ID.fullmatch(letters.removeprefix(beginning))
+        for beginning in SENTENCE_COLUMNS
     )
 
 
@@ -286,7 +286,7 @@ def _why_skipped(path: DataPath, encoding: str) -> str | None:
     except (text_files.EmptyError, NotTextError):
         return None  # reported when it is read
     fields = [_fields(line) for line in first if line.strip() and not line.startswith("#")]
-    widths = {len(each) for each in fields if not each[0].startswith("-DOCSTART-")}
+    widths = {len(words) for words in fields if not words[0].startswith("-DOCSTART-")}
     is_tagged = len(widths) == 1 and widths != {1}
     return None if is_tagged and any(not line.strip() for line in first) else "no tagged words"
 
@@ -296,14 +296,14 @@ def _sentences_of(
 ) -> Iterator[Sentence]:
     path = local_path(name)
     if is_tagged_table(path, encoding):
-        found: Iterator[Sentence] = starmap(
+        sentences: Iterator[Sentence] = starmap(
             Sentence, table_sentences(name, label_column, encoding, words)
         )
     elif ending(path) == ".conllu":
-        found = _joined(_conllu_words(path, label_column, encoding))
+        sentences = _joined(_conllu_words(path, label_column, encoding))
     else:
-        found = _joined(_column_words(path, label_column, encoding))
-    return text_files.at_least_one(found, f"{name} contains no sentences.")
+        sentences = _joined(_column_words(path, label_column, encoding))
+    return text_files.at_least_one(sentences, f"{name} contains no sentences.")
 
 
 # --- lines of words and tags ---
@@ -325,14 +325,14 @@ def _column_words(
     tag_at = -1 if label_column is None else _position(path, label_column)
     lines = read_lines(path, encoding)
     first = list(islice(lines, _SAMPLE_OF_TAGS))
-    width, known = _width_and_tags(first, tag_at)
+    width, tags = _width_and_tags(first, tag_at)
     for number, line in enumerate(chain(first, lines), 1):
         fields, place = _fields(line), f"{path}:{number}"
         if fields[0].startswith("-DOCSTART-") or not line.strip():
             yield None
             continue
         # "# O" is the word # with its tag if formed like other lines; "# id = 7" is a comment.
-        if line.startswith("# ") and not (len(fields) == width and _tag(fields, tag_at) in known):
+        if line.startswith("# ") and not (len(fields) == width and _tag(fields, tag_at) in tags):
             continue
         word = fields[0].strip()
         if not word:
@@ -354,7 +354,7 @@ def _column_words(
         tag = _tag(fields, tag_at)
         if not tag:
             raise GlassformerError(f'{place}: no tag for "{word}". Fill it in.')
-        known.add(tag)
+        tags.add(tag)
         yield word, one_name(tag), place
 
 
@@ -375,7 +375,9 @@ def _tag(fields: Sequence[str], tag_at: int) -> str:
 def _fields(line: str) -> list[str]:
     """Split at tabs if there are any, so that a word can contain a space; else at spaces."""
     line = line.rstrip(" \t\n")
-    return line.split("\t") if "\t" in line else [each for each in line.split(" ") if each] or [""]
+    if "\t" in line:
+        return line.split("\t")
+    return [field for field in line.split(" ") if field] or [""]
 
 
 def _position(path: DataPath, label_column: str, names: Sequence[str] = ()) -> int:

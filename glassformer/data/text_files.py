@@ -133,13 +133,13 @@ class _Archive:
     @cached_property
     def folders(self) -> dict[str, dict[str, None]]:
         """The names in each folder, in order."""
-        found: dict[str, dict[str, None]] = {"": {}}
+        folders: dict[str, dict[str, None]] = {"": {}}
         for name in self.sizes:
             while name:
                 folder, _, last = name.rpartition("/")
-                found.setdefault(folder, {})[last] = None
+                folders.setdefault(folder, {})[last] = None
                 name = folder
-        return found
+        return folders
 
     def open(self, name: str) -> BinaryIO:
         raise NotImplementedError
@@ -153,13 +153,13 @@ class _Zip(_Archive):
         self._path = path
         self._file = zipfile.ZipFile(path)
         self._entries = {
-            name: each
-            for each in sorted(self._file.infolist(), key=lambda each: each.filename)
-            if not each.is_dir()
-            and not stat.S_ISLNK(each.external_attr >> 16)
-            and (name := _safe(_name_in_zip(each)))
+            name: entry
+            for entry in sorted(self._file.infolist(), key=lambda entry: entry.filename)
+            if not entry.is_dir()
+            and not stat.S_ISLNK(entry.external_attr >> 16)
+            and (name := _safe(_name_in_zip(entry)))
         }
-        self.sizes = {name: each.file_size for name, each in self._entries.items()}
+        self.sizes = {name: entry.file_size for name, entry in self._entries.items()}
         # zipfile never reads more of a member than the size that is stated here.
         _check_bomb(path, sum(self.sizes.values()))
 
@@ -184,9 +184,9 @@ class _Tar(_Archive):
             raw = bounded(unpack(path), path)
         weakref.finalize(self, raw.close)
         self._file = tarfile.open(fileobj=raw, mode="r:")  # noqa: SIM115
-        regular = ((_safe(each.name), each) for each in self._file if each.isreg())
-        self._entries = {name: each for name, each in regular if name}
-        self.sizes = {name: each.size for name, each in self._entries.items()}
+        regular = ((_safe(entry.name), entry) for entry in self._file if entry.isreg())
+        self._entries = {name: entry for name, entry in regular if name}
+        self.sizes = {name: entry.size for name, entry in self._entries.items()}
         self._last: tuple[str, bytes] = ("", b"")
 
     def open(self, name: str) -> BinaryIO:
@@ -216,14 +216,14 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        number = int(self._stream.readinto(buffer))
+        count = int(self._stream.readinto(buffer))
         _check_bomb(self._path, self._stream.tell(), self._packed)
-        return number
+        return count
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        place = int(self._stream.seek(offset, whence))
-        _check_bomb(self._path, place, self._packed)
-        return place
+        position = int(self._stream.seek(offset, whence))
+        _check_bomb(self._path, position, self._packed)
+        return position
 
     def tell(self) -> int:
         return int(self._stream.tell())
@@ -314,13 +314,13 @@ class ReadingReport:
             IGNORED if reason == IGNORED else f"{_ending(name)} ({reason})"
             for name, reason in self._skipped.items()
         )
-        found = [f"read {_listed(read)}"] if read else []
-        found += [f"skipped {_listed(kinds)}"] if kinds else []
+        parts = [f"read {_listed(read)}"] if read else []
+        parts += [f"skipped {_listed(kinds)}"] if kinds else []
         conversions = (
             f"{counted(len(names), 'image')} {how} (first: {next(iter(names))})"
             for how, names in self._conversions.items()
         )
-        read_and_skipped = filter(None, ["; ".join(found)])
+        read_and_skipped = filter(None, ["; ".join(parts)])
         return [
             *read_and_skipped,
             *(note for reason in (UNRECOGNISED, MALFORMED) for note in self._names_skipped(reason)),
@@ -358,11 +358,11 @@ def report() -> ReadingReport:
 @contextmanager
 def collecting() -> Iterator[ReadingReport]:
     """Collect what is reported inside. An error carries what was reported before it."""
-    found = ReadingReport()
-    token = _current.set(found)
+    reading_report = ReadingReport()
+    token = _current.set(reading_report)
     try:
-        with explaining(found.notes):
-            yield found
+        with explaining(reading_report.notes):
+            yield reading_report
     finally:
         _current.reset(token)
 
@@ -373,8 +373,8 @@ def explaining(notes: Callable[[], Iterable[str]]) -> Iterator[None]:
     try:
         yield
     except GlassformerError as error:
-        for each in notes():
-            error.add_note(each)
+        for note in notes():
+            error.add_note(note)
         raise
 
 
@@ -391,8 +391,8 @@ def _first(names: list[str]) -> str:
 def _listed(counts: Counter[str]) -> str:
     """142 .py, 1 .rst, and 3 others"""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{number:,} {what}" for what, number in ranked[:_SKIPPED_ENDINGS]]
-    rest = sum(number for _, number in ranked[_SKIPPED_ENDINGS:])
+    shown = [f"{count:,} {what}" for what, count in ranked[:_SKIPPED_ENDINGS]]
+    rest = sum(count for _, count in ranked[_SKIPPED_ENDINGS:])
     return ", ".join([*shown, *([f"and {counted(rest, 'other')}"] if rest else [])])
 
 
@@ -487,10 +487,10 @@ def decoding_of(path: DataPath, encoding: str) -> Decoding:
     codec = check_encoding(encoding)
     with reading(path):
         about = (path.archive if isinstance(path, Member) else path).stat()
-        found = _decided(path, codec, about.st_mtime_ns, about.st_size)
-    if found.described is not None:
-        report().decoded(path, found.described)
-    return found
+        decoding = _decided(path, codec, about.st_mtime_ns, about.st_size)
+    if decoding.described is not None:
+        report().decoded(path, decoding.described)
+    return decoding
 
 
 @lru_cache(maxsize=2**16)
@@ -551,9 +551,9 @@ def _undecodable(path: DataPath, codec: str, error: UnicodeError, end: int) -> G
     # The decoder fails on its last chunk, which ends where reading stopped: count back from there.
     # Offsets start at 0.
     offset = end - len(error.object) + error.start
-    found = error.object[error.start]
+    byte = error.object[error.start]
     return NotTextError(
-        f"{path}, byte {offset:,}: invalid {codec} (0x{found:02X}). Pass the --encoding it was "
+        f"{path}, byte {offset:,}: invalid {codec} (0x{byte:02X}). Pass the --encoding it was "
         "saved in."
     )
 

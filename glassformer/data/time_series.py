@@ -302,10 +302,10 @@ def _is_series(name: str, label_column: str | None, encoding: str) -> bool:
     )
 
 
-def _as_number(value: Any) -> float | None:
+def _as_number(written: Any) -> float | None:
     """A number that float32 can hold, or None."""
-    number = as_number(value)
-    return number if number is not None and abs(number) <= _LARGEST else None
+    value = as_number(written)
+    return value if value is not None and abs(value) <= _LARGEST else None
 
 
 def _series_columns(
@@ -383,10 +383,10 @@ def _table_series(table: Table, columns: _Columns) -> Iterator[Series]:
 
 
 def _number_in(row: Row, name: str) -> float:
-    number = _as_number(row.values.get(name))
-    if number is None:
+    value = _as_number(row.values.get(name))
+    if value is None:
         raise GlassformerError(
             f'{row.place}: column "{name}" contains {row.values.get(name)!r}, not a finite 32-bit '
             "number. Correct it, or delete the row."
         )
-    return number
+    return value

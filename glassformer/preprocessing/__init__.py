@@ -45,6 +45,6 @@ def load_preprocessing(folder: Path) -> Preprocessing:
     settings = read_json(folder / SETTINGS)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        known = ", ".join(KINDS)
-        raise GlassformerError(f'{folder / SETTINGS}: unknown kind "{kind}". Known kinds: {known}.')
+        kinds = ", ".join(KINDS)
+        raise GlassformerError(f'{folder / SETTINGS}: unknown kind "{kind}". Known kinds: {kinds}.')
     return KINDS[kind].load(folder, settings)

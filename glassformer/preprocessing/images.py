@@ -305,13 +305,13 @@ def sample_pixels(store: ImageStore, numbers: Array, seed: int) -> Pixels:
         return store[np.sort(numbers)].reshape(-1, store.num_channels)
     random = np.random.default_rng(seed)
     few = np.sort(random.permutation(numbers)[:SAMPLE])  # enough for one pixel of each
-    each = -(-SAMPLE // len(few))
-    places = random.integers(0, per_image, (len(few), each))
-    found = [
+    per_sample = -(-SAMPLE // len(few))
+    positions = random.integers(0, per_image, (len(few), per_sample))
+    pixels = [
         store[int(number)].reshape(-1, store.num_channels)[own]
-        for number, own in zip(few, places, strict=True)
+        for number, own in zip(few, positions, strict=True)
     ]
-    return np.concatenate(found)
+    return np.concatenate(pixels)
 
 
 def learn_palette(pixels: Pixels, num_colors: int, seed: int) -> Pixels:
@@ -339,7 +339,7 @@ def _clustered(colors: Pixels, counts: Array, num_colors: int, seed: int) -> Pix
 
 def nearest_colors(pixels: Pixels, colors: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """(N,) the colour (of K, C) that each pixel (of N, C) is nearest to; the first of several."""
-    found = np.empty(len(pixels), dtype=np.int64)
+    nearest = np.empty(len(pixels), dtype=np.int64)
     # Squares of 8-bit values are exact in float32; colours between them may be close to each other.
     kind: Any = np.float64 if np.issubdtype(colors.dtype, np.floating) else np.float32
     palette = colors.astype(kind)
@@ -347,8 +347,8 @@ def nearest_colors(pixels: Pixels, colors: npt.NDArray[Any]) -> npt.NDArray[np.i
     for first in range(0, len(pixels), _PIXELS_AT_ONCE):
         some = pixels[first : first + _PIXELS_AT_ONCE].astype(kind)
         # |p - c|² without |p|², which is the same for all colours
-        found[first : first + len(some)] = (squares - 2 * some @ palette.T).argmin(axis=1)
-    return found
+        nearest[first : first + len(some)] = (squares - 2 * some @ palette.T).argmin(axis=1)
+    return nearest
 
 
 # --- caption ---

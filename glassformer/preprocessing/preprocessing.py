@@ -70,8 +70,8 @@ class Preprocessing(Config):
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
         """Its tokenizers by the name of their field."""
-        found = ((name, getattr(self, name)) for name in self._tokenizer_fields())
-        return {name: tokenizer for name, tokenizer in found if tokenizer is not None}
+        fields = ((name, getattr(self, name)) for name in self._tokenizer_fields())
+        return {name: tokenizer for name, tokenizer in fields if tokenizer is not None}
 
     def changed(self, **values: Any) -> Self:
         """The same with other values of some fields."""
@@ -114,13 +114,13 @@ class Preprocessing(Config):
     def check_model(self, config: Config, where: str, cure: str) -> None:
         """Raise unless a model of this config can read all that this preprocessing returns."""
         for key, size in self.sizes.items():
-            known: Any = getattr(config, key, None)
-            if size is None or known is None or not key.endswith("vocab_size"):
-                fits = size == known
+            available: Any = getattr(config, key, None)
+            if size is None or available is None or not key.endswith("vocab_size"):
+                fits = size == available
             else:
-                fits = size <= known  # a model may have room for more tokens than there are
+                fits = size <= available  # a model may have room for more tokens than there are
             if not fits:
-                ours, models = ("missing" if n is None else _number(n) for n in (size, known))
+                ours, models = ("missing" if n is None else _number(n) for n in (size, available))
                 raise GlassformerError(
                     f"{where} does not fit the model: {key} is {ours} here and {models} in "
                     f"the model. {cure}"
@@ -135,10 +135,10 @@ class Preprocessing(Config):
 
     def facts(self) -> dict[str, Any]:
         """Keys of a plan in JSON, for programs."""
-        found: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for name, tokenizer in self.tokenizers.items():
-            found |= {name: tokenizer.kind, _size_key(name): tokenizer.vocab_size}
-        return found
+            facts |= {name: tokenizer.kind, _size_key(name): tokenizer.vocab_size}
+        return facts
 
 
 def _number(size: Any) -> str:

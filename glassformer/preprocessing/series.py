@@ -90,8 +90,8 @@ class SeriesPreprocessing(LabelledInputs):
     ) -> tuple[Sequence[LabelledExample], list[str]]:
         features = text_column or self.text_column
         series = read_series(paths, label_column or self.label_column, encoding, features)
-        for each in series:
-            self._check(each.values, each.source)
+        for sequence in series:
+            self._check(sequence.values, sequence.source)
         return series, []
 
     def read_inputs(

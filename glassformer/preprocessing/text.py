@@ -95,8 +95,8 @@ class TextPreprocessing(LabelledInputs):
         return self._words.encode_batch(readable(self.tokenizer, texts))
 
     def encode_many(self, texts: Sequence[str]) -> list[Any]:
-        found = self._words.encode(readable(self.tokenizer, texts))
-        return [np.frombuffer(each, self._words.dtype) for each in found]
+        encoded = self._words.encode(readable(self.tokenizer, texts))
+        return [np.frombuffer(ids, self._words.dtype) for ids in encoded]
 
     @cached_property
     def _words(self) -> WordCache:
@@ -148,7 +148,7 @@ class TextPreprocessing(LabelledInputs):
         encoding: str = "utf-8",
     ) -> tuple[Sequence[LabelledExample], list[str]]:
         columns = text_column or self.text_column
-        found = read_examples(
+        labelled = read_examples(
             paths,
             columns,
             label_column or self.label_column,
@@ -157,7 +157,7 @@ class TextPreprocessing(LabelledInputs):
             may_lack_header=not (text_column or label_column),
             label_separator=self.label_separator,
         )
-        return found.examples, found.notes
+        return labelled.examples, labelled.notes
 
     def read_inputs(
         self, paths: Sequence[str], text_column: Sequence[str], encoding: str
@@ -193,8 +193,8 @@ class TextPreprocessing(LabelledInputs):
         return self.tokenizer.decode(row.tolist())
 
     def trial(self, row: Any) -> tuple[str, ...]:
-        known = row[row != self.tokenizer.unknown]
-        return (beginning(self.shown_row(known), TRIED),)
+        known_ids = row[row != self.tokenizer.unknown]
+        return (beginning(self.shown_row(known_ids), TRIED),)
 
 
 class MaskedConfig(Config):
@@ -234,9 +234,9 @@ class MaskedTextPreprocessing(MaskedConfig, TextPreprocessing):
     def mask_takes_blanks(self) -> bool:
         """Whether a mask stands for the blank before it, too: in training here, it does where
         tokens include that blank; a tokenizer of another tool says so."""
-        known = self.tokenizer
-        has_rule = known.own_frame is not None
-        return known.takes_blanks_before(self.mask) if has_rule else known.carries_blanks
+        tokenizer = self.tokenizer
+        has_rule = tokenizer.own_frame is not None
+        return tokenizer.takes_blanks_before(self.mask) if has_rule else tokenizer.carries_blanks
 
     @property
     def text_inputs(self) -> tuple[TextInput, ...]:
@@ -317,8 +317,8 @@ class Masking:
         if self._continues is not None:  # the pieces of a word share the luck of its first
             begins = ~self._continues[windows]
             begins[:, 0] = True
-            place = np.where(begins, np.arange(windows.shape[1]), 0)
-            luck = np.take_along_axis(luck, np.maximum.accumulate(place, axis=1), axis=1)
+            firsts = np.where(begins, np.arange(windows.shape[1]), 0)
+            luck = np.take_along_axis(luck, np.maximum.accumulate(firsts, axis=1), axis=1)
         return luck < self.share
 
 
@@ -375,8 +375,8 @@ class SkipGram:
         share = words / max(words.sum(), 1.0)
         # Mikolov et al. 2013, as in their program: √(t / f) + t / f.
         ratio = preprocessing.subsampling / np.maximum(share, 1e-12)
-        kept = np.sqrt(ratio) + ratio if preprocessing.subsampling else np.ones_like(share)
-        self._kept = np.where(is_word, kept, 0.0)
+        share_kept = np.sqrt(ratio) + ratio if preprocessing.subsampling else np.ones_like(share)
+        self._kept = np.where(is_word, share_kept, 0.0)
         smooth = np.where(words > 0, words**preprocessing.smoothing, 0.0)
         if not smooth.any():  # nothing was counted: all words alike
             smooth = is_word.astype(np.float64)
@@ -388,14 +388,14 @@ class SkipGram:
         is_kept = random.random(windows.shape) < self._kept[windows]
         texts = np.cumsum(windows == self._end, axis=1)  # (B, T)
         order = np.argsort(~is_kept, axis=1, kind="stable")  # what is kept moves to the left
-        place = np.where(np.take_along_axis(is_kept, order, 1), order, -1)
-        longest = max(1, int((place >= 0).sum(axis=1).max()))
-        order, place = order[:, :longest], place[:, :longest]  # (B, T') the rest is empty
+        positions = np.where(np.take_along_axis(is_kept, order, 1), order, -1)
+        longest = max(1, int((positions >= 0).sum(axis=1).max()))
+        order, positions = order[:, :longest], positions[:, :longest]  # (B, T') the rest is empty
         drawn = random.random((len(windows), num_negatives))
         negatives = np.searchsorted(self._drawn, drawn, side="right")
         return SkipGramBatch(
             torch.from_numpy(np.take_along_axis(windows, order, 1)),
-            torch.from_numpy(np.where(place < 0, OUTSIDE, np.take_along_axis(texts, order, 1))),
+            torch.from_numpy(np.where(positions < 0, OUTSIDE, np.take_along_axis(texts, order, 1))),
             torch.from_numpy(np.minimum(negatives, len(self._drawn) - 1)),
         )
 
@@ -410,8 +410,8 @@ def are_words(tokenizer: Tokenizer, size: int) -> Array:
         return tokenizer.token(id)
 
     known = min(size, tokenizer.vocab_size)
-    found = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(known)]
-    return np.array(found + [False] * (size - known))
+    flags = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(known)]
+    return np.array(flags + [False] * (size - known))
 
 
 # --- sentence pairs ---
@@ -470,7 +470,7 @@ class PairPreprocessing(Preprocessing):
 
     @model_validator(mode="after")
     def _has_ends(self) -> "PairPreprocessing":
-        if any(each.end_of_text is None for each in self.tokenizers.values()):
+        if any(tokenizer.end_of_text is None for tokenizer in self.tokenizers.values()):
             raise ValueError("the tokenizer of a translator needs an end-of-text token")
         if self.start_token not in (None, *self.target.special_tokens):
             raise ValueError(f"the tokenizer has no special token {self.start_token}")
@@ -478,11 +478,11 @@ class PairPreprocessing(Preprocessing):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        found = super().sizes
+        sizes = super().sizes
         if self.shares_ids:
-            both = [size for size in found.values() if size is not None]
+            both = [size for size in sizes.values() if size is not None]
             return {"vocab_size": max(both), "target_vocab_size": None}
-        return found
+        return sizes
 
     @property
     def source(self) -> Tokenizer:
@@ -546,7 +546,7 @@ class PairPreprocessing(Preprocessing):
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
         """The smallest type that holds every id of both sides."""
-        return id_type(max(each.vocab_size for each in self.tokenizers.values()))
+        return id_type(max(tokenizer.vocab_size for tokenizer in self.tokenizers.values()))
 
     def longest_target(self, num_source: int, context: int) -> int:
         """The most tokens of a translation, with its end, by a model with this context."""

@@ -146,25 +146,25 @@ def _removed(clean_text: bool = False, strip_accents: bool = False) -> list[int]
     asked = {"clean_text": clean_text, "strip_accents": strip_accents}
     normalizer = normalizers.BertNormalizer(**asked, handle_chinese_chars=False, lowercase=False)
     some = [*_characters("Cc", "Cf", "M"), "\ufffd"]
-    found = [each for each in some if normalizer.normalize_str(f"a{each}b") == "ab"]
-    return _ranges([*found, *(_characters("Co") if clean_text else ())])
+    removed = [char for char in some if normalizer.normalize_str(f"a{char}b") == "ab"]
+    return _ranges([*removed, *(_characters("Co") if clean_text else ())])
 
 
 @cache
 def _punctuation() -> list[int]:
     split = pre_tokenizers.BertPreTokenizer()
     some = [*_characters("P", "S"), *string.punctuation]
-    return _ranges([each for each in some if len(split.pre_tokenize_str(f"a{each}a")) == 3])
+    return _ranges([char for char in some if len(split.pre_tokenize_str(f"a{char}a")) == 3])
 
 
 def _characters(*categories: str) -> Iterator[str]:
     every = map(chr, range(sys.maxunicode + 1))
-    return (each for each in every if unicodedata.category(each).startswith(categories))
+    return (char for char in every if unicodedata.category(char).startswith(categories))
 
 
 def _ranges(characters: Iterable[str]) -> list[int]:
     """The first and the last of each run of consecutive characters."""
-    codes = sorted({ord(each) for each in characters})
+    codes = sorted({ord(char) for char in characters})
     first = [code for before, code in pairwise([-2, *codes]) if code != before + 1]
     last = [code for code, after in pairwise([*codes, sys.maxunicode + 2]) if after != code + 1]
     return [code for run in zip(first, last, strict=True) for code in run]
@@ -199,11 +199,11 @@ def merge_steps(tokenizer: Tokenizer, text: str) -> list[list[str]]:
     """The pieces before the first merge and after each; the last are the tokens of the text. The
     words of a longer text are merged one after the other."""
     check_merges(tokenizer)
-    words = [[_shown(each) for each in word] for word in tokenizer.parts(text)]
+    words = [[_shown(piece) for piece in word] for word in tokenizer.parts(text)]
     steps = [_joined(words)]
-    for number, word in enumerate(tokenizer.parts(text)):
+    for index, word in enumerate(tokenizer.parts(text)):
         for merge in merges_of(tokenizer, word):
-            words[number] = merge.pieces
+            words[index] = merge.pieces
             steps.append(_joined(words))
     return steps
 
@@ -229,10 +229,10 @@ def merges_of(tokenizer: Tokenizer, word: str) -> Iterator[Merge]:
     if whole_first is not None and word in whole_first and len(pieces) > 1:
         pieces = [word]
         yield Merge([_shown(word)], 0, None)
-    while (found := _next_merge(pieces, ranks)) is not None:
-        rank, place = found
-        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
-        yield Merge([_shown(piece) for piece in pieces], place, rank)
+    while (merge := _next_merge(pieces, ranks)) is not None:
+        rank, position = merge
+        pieces[position : position + 2] = [pieces[position] + pieces[position + 1]]
+        yield Merge([_shown(piece) for piece in pieces], position, rank)
 
 
 @lru_cache(maxsize=4)
@@ -246,12 +246,12 @@ def _ranks(tokenizer: Tokenizer) -> tuple[Ranks, frozenset[str] | None]:
 
 def _next_merge(pieces: Sequence[str], ranks: Ranks) -> tuple[int, int] | None:
     """The rank and the place of the next merge; None: there is none."""
-    found = [
-        (rank, place)
-        for place, pair in enumerate(pairwise(pieces))
+    merges = [
+        (rank, position)
+        for position, pair in enumerate(pairwise(pieces))
         if (rank := ranks.get(pair)) is not None
     ]
-    return min(found, default=None)
+    return min(merges, default=None)
 
 
 def _shown(piece: str) -> str:

@@ -48,11 +48,11 @@ class TextStream:
         return self._release()
 
     def _release(self) -> str:
-        known = self._tokenizer.decode(self._before)
+        before = self._tokenizer.decode(self._before)
         text = self._tokenizer.decode(self._before + self._held)
         self._before = (self._before + self._held)[-1:]
         self._held = []
-        return text[len(known) :]
+        return text[len(before) :]
 
 
 class StopFilter:
@@ -76,9 +76,9 @@ class StopFilter:
         if self.stopped:
             return ""
         text = self._held + text
-        found = [(text.index(stop) + len(stop), -len(stop)) for stop in self._stops if stop in text]
-        if found:
-            end, length = min(found)
+        stops = [(text.index(stop) + len(stop), -len(stop)) for stop in self._stops if stop in text]
+        if stops:
+            end, length = min(stops)
             self.stopped, self._held = True, ""
             return text[: end + length]
         certain = len(text) - self._waiting(text)

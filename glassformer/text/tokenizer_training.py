@@ -140,9 +140,9 @@ def _with_short_words(text: str) -> Iterator[str]:
     """A text, cut within words that are too long."""
     start = 0
     if max(map(len, text.split()), default=0) > LONGEST_WORD:
-        for found in re.finditer(rf"\S{{{LONGEST_WORD}}}(?=\S)", text):
-            yield text[start : found.end()]
-            start = found.end()
+        for match in re.finditer(rf"\S{{{LONGEST_WORD}}}(?=\S)", text):
+            yield text[start : match.end()]
+            start = match.end()
     yield text[start:]
 
 

@@ -92,8 +92,8 @@ def pieces_of(texts: Iterable[str], size: int = SIZE, longest: int = LONGEST) ->
 
 def _end_of_piece(text: str, start: int, size: int, longest: int) -> int:
     """Where the piece that begins at `start` ends; 0 if that depends on more text."""
-    if found := _CUT.search(text, start + size - 1, start + longest + 1):
-        return found.end()
+    if cut := _CUT.search(text, start + size - 1, start + longest + 1):
+        return cut.end()
     return start + longest if len(text) > start + longest else 0
 
 
@@ -154,7 +154,7 @@ def _no_stderr() -> Iterator[None]:
     once could lose it."""
     with _STDERR:
         try:
-            kept = os.dup(2)
+            stderr = os.dup(2)
         except OSError:  # there is no stderr
             yield
             return
@@ -163,9 +163,9 @@ def _no_stderr() -> Iterator[None]:
             os.dup2(silent, 2)
             yield
         finally:
-            os.dup2(kept, 2)
+            os.dup2(stderr, 2)
             os.close(silent)
-            os.close(kept)
+            os.close(stderr)
 
 
 # --- the tokenizer ---
@@ -277,17 +277,17 @@ class Tokenizer:
         else:
             backend = Backend.from_str(json.dumps(values))
             backend.add_tokens(
-                [AddedToken(each, single_word=each.isalnum(), normalized=True) for each in tokens]
+                [AddedToken(t, single_word=t.isalnum(), normalized=True) for t in tokens]
             )
-        found = Tokenizer(backend)
+        extended = Tokenizer(backend)
         for number, token in enumerate(tokens):
-            ids = found.encode(token)
-            if ids != [next_id + number] or found.decode(ids).strip().lower() != token.lower():
+            ids = extended.encode(token)
+            if ids != [next_id + number] or extended.decode(ids).strip().lower() != token.lower():
                 raise GlassformerError(
                     f"{token!r} cannot be added to this vocabulary: it would be read back as "
-                    f"{found.decode(ids)!r}."
+                    f"{extended.decode(ids)!r}."
                 )
-        return found
+        return extended
 
     def as_json(self) -> dict[str, Any]:
         """The content of its `tokenizer.json`."""
@@ -404,8 +404,8 @@ class Tokenizer:
             return
         for piece in pieces_of([text]) if self.keeps_within_words else [text]:
             with self._panics_as_errors("the tokenizer fails on this text"):
-                found = self._backend.encode(piece, add_special_tokens=False)
-            for id, (first, last) in zip(found.ids, found.offsets, strict=True):
+                encoding = self._backend.encode(piece, add_special_tokens=False)
+            for id, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
                 if id == self.unknown:
                     yield piece[first:last]
 
@@ -507,11 +507,11 @@ class Tokenizer:
 def _keeps_within_words(backend: Backend) -> bool:
     """Whether no token reaches from a word into the space after it."""
     split, normalizer = backend.pre_tokenizer, backend.normalizer
-    known = normalizer is None or isinstance(
+    is_normalised = normalizer is None or isinstance(
         normalizer, normalizers.Lowercase | normalizers.BertNormalizer
     )
     # Tokens added as text are searched for before the text is split.
-    if not known or not all(t.special for t in backend.get_added_tokens_decoder().values()):
+    if not is_normalised or not all(t.special for t in backend.get_added_tokens_decoder().values()):
         return False
     if isinstance(split, pre_tokenizers.ByteLevel):
         return bool(split.use_regex and not split.add_prefix_space)

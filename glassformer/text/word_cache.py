@@ -69,14 +69,14 @@ class WordCache:
             words = new[first : first + _WORDS_AT_ONCE]
             encoded = self._tokenizer.encode_batch(words)
             stored = np.array([*chain.from_iterable(encoded)], self.dtype).tobytes()
-            ends = accumulate((len(each) * self.dtype.itemsize for each in encoded), initial=0)
-            ids = (stored[start:end] for start, end in pairwise(ends))
-            self._ids.update(zip(words, ids, strict=True))
-        found = [b"".join(map(self._ids.__getitem__, words)) for words in split]
+            ends = accumulate((len(ids) * self.dtype.itemsize for ids in encoded), initial=0)
+            spans = (stored[start:end] for start, end in pairwise(ends))
+            self._ids.update(zip(words, spans, strict=True))
+        result = [b"".join(map(self._ids.__getitem__, words)) for words in split]
         for word in new:
             if len(word) > _LONGEST:
                 del self._ids[word]
-        return found
+        return result
 
     def _words(self, text: str) -> list[str]:
         """The text in parts that can be encoded one by one."""

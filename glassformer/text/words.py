@@ -28,7 +28,7 @@ WORD = re.compile(
 def split_words(text: str) -> list[str]:
     """Words and punctuation marks, as in tagged sentences. Abbreviations keep their full stops."""
     plain = "".join(MARK if category(letter).startswith("M") else letter for letter in text)
-    return [text[slice(*found.span())] for found in WORD.finditer(plain)]
+    return [text[slice(*word.span())] for word in WORD.finditer(plain)]
 
 
 def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
@@ -46,10 +46,10 @@ def windows(lengths: Sequence[int], room: int | None) -> list[tuple[int, int]]:
     A word that does not fit is a piece of its own, of which only the first tokens are read.
     """
     pieces, first, size = [], 0, 0
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         if room is not None and size and size + length > room:
-            pieces.append((first, place))
-            first, size = place, 0
+            pieces.append((first, index))
+            first, size = index, 0
         size += length
     return [*pieces, (first, len(lengths))]
 
@@ -88,16 +88,16 @@ def fitting_pieces(text: str, fits: Callable[[str], bool]) -> list[str]:
         return [text] if text else []
     edges = [0, *_ends(text), len(text)]
     sentences = (text[first:last].strip() for first, last in pairwise(edges))
-    return [piece for each in sentences if each for piece in _smaller(each, fits, 0)]
+    return [piece for sentence in sentences if sentence for piece in _smaller(sentence, fits, 0)]
 
 
 def _ends(text: str) -> Iterator[int]:
     """Where sentences end."""
-    for found in _END.finditer(text):
-        word = re.split(r"[\s(\[]", text[max(0, found.start() - 20) : found.start()])[-1]
-        is_dot = found[0][0] == "." and found[0][:2] != ".."
+    for match in _END.finditer(text):
+        word = re.split(r"[\s(\[]", text[max(0, match.start() - 20) : match.start()])[-1]
+        is_dot = match[0][0] == "." and match[0][:2] != ".."
         if not (is_dot and _is_abbreviation(word)):
-            yield found.end()
+            yield match.end()
 
 
 def _is_abbreviation(word: str) -> bool:
@@ -110,7 +110,7 @@ def _is_abbreviation(word: str) -> bool:
 def _smaller(sentence: str, fits: Callable[[str], bool], level: int) -> list[str]:
     if fits(sentence) or level == len(_CUTS):
         return [sentence]
-    edges = [0, *(found.end() for found in re.finditer(_CUTS[level], sentence)), len(sentence)]
+    edges = [0, *(cut.end() for cut in re.finditer(_CUTS[level], sentence)), len(sentence)]
     pieces: list[str] = []
     for first, last in pairwise(edges):
         if pieces and fits((pieces[-1] + sentence[first:last]).strip()):

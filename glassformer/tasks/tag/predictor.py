@@ -75,7 +75,7 @@ class TagPredictor(InspectsText):
     @cached_property
     def scheme(self) -> Scheme | None:
         """The scheme of the training data, so that it is the same whatever data is evaluated."""
-        return find_scheme(self.model.labels, known=self.preprocessing.tag_scheme)
+        return find_scheme(self.model.labels, scheme_name=self.preprocessing.tag_scheme)
 
     @overload
     def tag(self, sentence: str) -> Tagged: ...

@@ -122,7 +122,7 @@ class TagDataset(labels.LabelledDataset):
 
     @cached_property
     def scheme(self) -> Scheme | None:
-        return find_scheme(self.labels, known=self.preprocessing.tag_scheme)
+        return find_scheme(self.labels, scheme_name=self.preprocessing.tag_scheme)
 
     @cached_property
     def held_out(self) -> list[Sentence]:
