@@ -172,11 +172,6 @@ def _transformed(images: Tensor, affine: Tensor) -> Tensor:
     return F.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
 
 
-def _turn(matrix: Tensor, angle: Tensor) -> None:
-    matrix[:, 0, 0], matrix[:, 0, 1] = angle.cos(), -angle.sin()
-    matrix[:, 1, 0], matrix[:, 1, 1] = angle.sin(), angle.cos()
-
-
 # --- what pixels are ---
 
 
@@ -241,8 +236,9 @@ def _random_op(
     choice = draw.below(_NUM_MOVES + len(_PIXEL_OPS))
     amount = draw.signed() * magnitude
     matrix = _identity(draw.count)
-    turned = torch.where(choice == 1, amount * _TURN, 0.0)
-    _turn(matrix, turned)
+    angle = torch.where(choice == 1, amount * _TURN, 0.0)
+    matrix[:, 0, 0], matrix[:, 0, 1] = angle.cos(), -angle.sin()
+    matrix[:, 1, 0], matrix[:, 1, 1] = angle.sin(), angle.cos()
     for op, (row, column, most) in enumerate(
         ((0, 1, _SHEAR), (1, 0, _SHEAR), (0, 2, 2 * _SHIFT), (1, 2, 2 * _SHIFT)), 2
     ):

@@ -37,7 +37,8 @@ from glassformer.wording import cause
 #
 # A batch is as wide as its longest row; shorter rows are padded, which wastes computation. So rows
 # of similar length are batched together: rows are shuffled, sorted by length within a pool of
-# batches, and the batches are shuffled again.
+# batches, and the batches are shuffled again. No padding token is needed, since a batch carries a
+# mask: so any vocabulary works.
 
 POOL = 64  # batches that are sorted by length together
 IGNORED = -100  # a target that the loss ignores: torch's default
@@ -462,7 +463,8 @@ class CaptionRows:
         return self.firsts[images][owners] + within, owners
 
     def padded(self, indices: Array, unknown: int | None) -> tuple[Tensor, Tensor]:
-        """Rows padded to the longest, and where a token can be learned: (R, T) each."""
+        """Rows padded to the longest, and where a token can be learned: (R, T) each. Unknown words
+        are read, but are no targets, so that a captioner never learns to write them."""
         ids, is_text, _ = self.rows.padded(indices)
         if unknown is not None:
             is_text = is_text & (ids != unknown)

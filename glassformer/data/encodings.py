@@ -223,7 +223,7 @@ _CANDIDATES: dict[str, Callable[[str, str], _Score]] = {  # of equal ranks the f
 
 UTF8 = "utf-8"
 _AT_ONCE = 2**20  # bytes that are read together
-_HEAD = 2**16  # bytes in which binary files are recognised
+HEAD = 2**16  # bytes in which binary files are recognised
 _SAMPLE, _NEAR = 2**16, 2**11  # bytes to detect an encoding from, and those around a fault
 _BYTE_ORDER_MARKS = (  # that of UTF-16 is the beginning of that of UTF-32
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -257,7 +257,7 @@ class Decoding(NamedTuple):
 
 def is_binary(head: bytes) -> bool:
     """Whether the first bytes of a file are not text in any encoding."""
-    head = head[:_HEAD]
+    head = head[:HEAD]
     if any(head.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):
         return False
     if head.startswith(b"%PDF-"):
@@ -383,7 +383,7 @@ def _next_fault(block: bytes, start: int) -> int:
 
 def _unmarked(open_bytes: Open) -> str | None:
     with open_bytes() as raw:
-        codec = unmarked_utf16(raw.read(_HEAD))
+        codec = unmarked_utf16(raw.read(HEAD))
     return codec if codec and _is_valid(open_bytes, codec) else None
 
 

@@ -108,7 +108,7 @@ class ImageFinder:
         folders = self._folders_of_labels(paths)
         for name in paths:
             with text_files.reading(name):
-                images = self._in_folder(folders[name]) if folders else self._find(name)
+                images = _of_class(folders[name]) if folders else self._find(name)
                 for image in images:
                     is_empty = False
                     if self.role != "caption":
@@ -129,10 +129,6 @@ class ImageFinder:
         folders = {name: local_path(name) for name in paths}
         flat = all(path.is_dir() and not has_folders(path) for path in folders.values())
         return folders if flat else {}
-
-    def _in_folder(self, folder: DataPath) -> Iterator[FoundImage]:
-        for file in visible_entries(folder):
-            yield _of_file(file, (one_name(folder.name),))
 
     def _find(self, name: str) -> Iterator[FoundImage]:
         path = local_path(name)
@@ -283,6 +279,10 @@ def _image_of(row: Row, name: str, folder: DataPath) -> DataPath | bytes:
         cure = "Correct the path, which is relative to the table's folder."
         raise GlassformerError(f"{row.place}: {text_files.missing(path, cure)}")
     return path
+
+
+def _of_class(folder: DataPath) -> Iterator[FoundImage]:
+    return (_of_file(file, (one_name(folder.name),)) for file in visible_entries(folder))
 
 
 def _of_file(file: DataPath, labels: tuple[str, ...] = ()) -> FoundImage:

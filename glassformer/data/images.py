@@ -138,9 +138,8 @@ def resized(pixels: Pixels, size: Size) -> Pixels:
     height, width = size
     if pixels.shape[:2] == (height, width):
         return pixels
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    scaled = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
-    return scaled.reshape(height, width, pixels.shape[2])
+    image = _as_image(pixels).resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image).reshape(height, width, pixels.shape[2])
 
 
 def at_most(pixels: Pixels, side: int) -> Pixels:
@@ -272,7 +271,7 @@ def _rounded(values: npt.NDArray[np.float64]) -> Pixels:
 def data_uri(pixels: Pixels, longest: int | None = None) -> str:
     """An image (H, W, C) as PNG inside a page, so that nothing is loaded from elsewhere; made
     smaller if one of its sides is longer than `longest`."""
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    image = _as_image(pixels)
     if longest is not None:
         image.thumbnail((longest, longest))
     written = io.BytesIO()
@@ -283,5 +282,10 @@ def data_uri(pixels: Pixels, longest: int | None = None) -> str:
 def write_png(path: Path, pixels: Pixels) -> None:
     """Write pixels (H, W), (H, W, 1) or (H, W, 3): equal arrays as equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    flat = pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
-    Image.fromarray(flat).save(path, "PNG")
+    _as_image(pixels).save(path, "PNG")
+
+
+def _as_image(pixels: Pixels) -> Image.Image:
+    """Pillow's form of pixels (H, W), (H, W, 1) or (H, W, 3)."""
+    is_grey = pixels.ndim == 3 and pixels.shape[2] == 1
+    return Image.fromarray(pixels[:, :, 0] if is_grey else pixels)

@@ -1,8 +1,10 @@
 """Where the labels of a row are.
 
-label              one column: a single label, a list, or labels joined by a separator
-crime, drama, war  a column of 0 and 1 for each label
-text<TAB>label     a file without a header, with the label first or last
+    label              one column: a single label, a list, or labels joined by a separator
+    crime, drama, war  a column of 0 and 1 for each label
+    text<TAB>label     a file without a header, with the label first or last
+
+Which columns these are is decided by `labelled_texts.py`.
 """
 
 import ast

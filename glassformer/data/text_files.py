@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO, TextIO, TypeVar, cast
 
-from glassformer.data.encodings import Decoding, NotTextError, decide, is_binary
+from glassformer.data.encodings import HEAD, Decoding, NotTextError, decide, is_binary
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import cause, counted, readable_size, similar
 
@@ -515,7 +515,7 @@ def open_bytes(path: DataPath) -> Iterator[BinaryIO]:
 def looks_binary(path: DataPath) -> bool:
     """Whether a file, by its first bytes, contains no text."""
     with open_bytes(path) as raw:
-        return is_binary(raw.read(2**16))
+        return is_binary(raw.read(HEAD))
 
 
 def read_lines(path: DataPath, encoding: str) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Images as what a model reads: all of one size, and then
 
-image     pixels (C, H, W), each channel scaled to mean 0 and standard deviation 1
-palette   numbers of colours (H·W,), row by row
-caption   pixels, and the tokens of a caption: <start> a dog runs across the grass <end>
+    image     pixels (C, H, W), each channel scaled to mean 0 and standard deviation 1
+    palette   numbers of colours (H·W,), row by row
+    caption   pixels, and the tokens of a caption: <start> a dog runs across the grass <end>
+
+Scales and colours are those of the training images.
 """
 
 import os
@@ -25,7 +27,12 @@ from glassformer.data.images import Decoded, Pixels, read_image, resized, with_c
 from glassformer.data.rows import Array
 from glassformer.data.text_files import local_path, missing, report
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.preprocessing.preprocessing import LabelledExample, LabelledInputs, tokenizer_field
+from glassformer.preprocessing.preprocessing import (
+    LabelledExample,
+    LabelledInputs,
+    Preprocessing,
+    tokenizer_field,
+)
 from glassformer.text.tokenizers import START, Tokenizer, encode_texts
 from glassformer.text.word_cache import id_type
 
@@ -137,7 +144,7 @@ class ImageInputs(LabelledInputs):
         return self._read(paths, image_column=image_column, encoding=encoding)
 
     def _read(self, paths: Sequence[str], **options: Any) -> tuple[Sequence[Any], list[str]]:
-        """In a file without a name, so that it is gone when the process ends."""
+        """Read images into a store in a folder that is removed at once: it stays mapped."""
         with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             return read_images(paths, Path(folder), self.image_size, self.num_channels, **options)
 
@@ -403,13 +410,8 @@ class CaptionPreprocessing(ImagePreprocessing):
         """The most tokens of a caption, with its end, by a model with this context."""
         return min(context, self.longest_caption or context)
 
-    def trial(self, row: Any) -> tuple[str, ...]:
-        return ("IMAGE",)
-
     def summary(self) -> dict[str, str]:
-        kind, size = self.tokenizer.kind, self.tokenizer.vocab_size
-        return super().summary() | {"tokenizer": f"{kind}, {size:,} tokens"}
+        return super().summary() | Preprocessing.summary(self)
 
     def facts(self) -> dict[str, Any]:
-        words = {"tokenizer": self.tokenizer.kind, "vocab_size": self.tokenizer.vocab_size}
-        return super().facts() | words
+        return super().facts() | Preprocessing.facts(self)

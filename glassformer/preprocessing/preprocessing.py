@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 from pydantic import ConfigDict, Field
 
 from glassformer.config import Config, Names, parse
+from glassformer.data.labels import Labelled
 from glassformer.errors import GlassformerError
 from glassformer.files import new_file, write_json
 from glassformer.text.tokenizers import Tokenizer
@@ -153,15 +154,11 @@ def _size_key(field: str) -> str:
 # --- inputs of classifiers: texts, time series, images ---
 
 
-class LabelledExample(Protocol):
-    """An input, its labels (exactly one, unless there may be several), and where it came from."""
+class LabelledExample(Labelled, Protocol):
+    """An input with its labels: exactly one, unless there may be several."""
 
     @property
     def input(self) -> Any: ...
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    @property
-    def source(self) -> str: ...
 
 
 class LabelledInputs(Preprocessing):

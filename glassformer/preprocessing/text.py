@@ -1,11 +1,14 @@
 """Texts as what a model reads: tokens, and
 
-text         special tokens around a text that is read as a whole
-masked text  tokens that are hidden, which an encoder learns to predict
-skip-gram    pairs of words that are neighbours, and random words that are not
-pair         a sentence in two languages:
-             source   A man sleeps . <end>
-             target   <start> Ein Mann schläft . <end>
+    text         special tokens around a text that is read as a whole
+    masked text  tokens that are hidden, which an encoder learns to predict
+    skip-gram    pairs of words that are neighbours, and random words that are not
+    pair         a sentence in two languages
+
+        source   A man sleeps . <end>
+        target   <start> Ein Mann schläft . <end>
+
+What is hidden and which random words are drawn follows from the seed of a batch.
 """
 
 import math

@@ -215,7 +215,8 @@ def learn_bpe(texts: Iterable[str], room: int) -> Backend:
 
 
 def learn_unigram(texts: Iterable[str], room: int) -> Backend:
-    """Over bytes, like BPE: no text is unknown and no space is lost.
+    """Over bytes, like BPE and unlike SentencePiece's: no text is unknown, no space is lost, and a
+    text can be encoded in pieces.
 
     The library sums in hash order and ranks unseen bytes by it; rounding and sorting undo both.
     """

@@ -398,11 +398,16 @@ class Tokenizer:
         with self._panics_as_errors("the tokenizer fails on this text"):
             return self._backend.encode(text, add_special_tokens=False).offsets
 
+    def safe_pieces(self, parts: Iterable[str]) -> Iterator[str]:
+        """A text that comes in parts, in pieces that encode to the same ids as the whole. Tokens of
+        another tool may reach across spaces: then the text is one piece."""
+        return pieces_of(parts) if self.keeps_within_words else iter(["".join(parts)])
+
     def unknown_words(self, text: str) -> Iterator[str]:
         """The words of a text that are read as the unknown token, in order."""
         if self.unknown is None:
             return
-        for piece in pieces_of([text]) if self.keeps_within_words else [text]:
+        for piece in self.safe_pieces([text]):
             with self._panics_as_errors("the tokenizer fails on this text"):
                 encoding = self._backend.encode(piece, add_special_tokens=False)
             for id, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):

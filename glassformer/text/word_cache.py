@@ -108,10 +108,7 @@ def ids_of(texts: Iterable[LongText], tokenizer: Tokenizer) -> Iterator[Ids]:
         return np.frombuffer(joined, cache.dtype)
 
     for text in texts:
-        # Tokens of another tool may reach across spaces: then each text is needed as a whole.
-        is_safe = tokenizer.keeps_within_words
-        pieces = pieces_of(text.parts) if is_safe else filter(None, ["".join(text.parts)])
-        for piece in chain(pieces, [""]):
+        for piece in chain(filter(None, tokenizer.safe_pieces(text.parts)), [""]):
             batch.append((piece, text.source))
             size += len(piece)
             if size >= _CHARACTERS_AT_ONCE:

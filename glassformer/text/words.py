@@ -3,6 +3,8 @@ how many bytes its tokens stand for.
 
     Ada   Lovelace   lives          words, each with a tag
     ada   love ##lace lives         tokens: the first of a word represents it
+
+Words are cut as in tagged sentences, sentences as a translator needs them.
 """
 
 import re
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from unicodedata import category
 
-from glassformer.text.tokenizers import Frame, LongText, Tokenizer, pieces_of
+from glassformer.text.tokenizers import Frame, LongText, Tokenizer
 from glassformer.wording import counted
 
 # --- words ---
@@ -153,8 +155,7 @@ class ByteCounter:
 
     def passing(self, text: LongText) -> LongText:
         """The same text, counted while it is read."""
-        safe = self._tokenizer.keeps_within_words
-        pieces = pieces_of(text.parts) if safe else iter(["".join(text.parts)])
+        pieces = self._tokenizer.safe_pieces(text.parts)
         return LongText(map(self._counted, pieces), text.source)
 
     def _counted(self, piece: str) -> str:
