@@ -24,6 +24,136 @@ from glassformer.data.text_files import DataPath, ending, local_path, read_lines
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.wording import counted
 
+# --- sentences ---
+
+TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
+FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
+_SAMPLE = 200  # lines in which tagged words are recognised
+_SAMPLE_OF_TAGS = 10_000  # lines whose tags tell the word # from the beginning of a comment
+CONLLU_COLUMNS = (
+    "id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words, a tag for each, and the place of the first word."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    source: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.tags
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        return self.words
+
+    def key(self, seed: int) -> int:
+        return content_key(*self.words, seed=seed)
+
+
+class TaggedConfig(LabelledConfig):
+    """The tagged sentences to train on, and those to validate on."""
+
+    label_column: str | None = None
+    """The column of the tags. CoNLL-U: upos (null), xpos, or a column number counted from 1;
+    other columns: a number (null: the last); tables: a name."""
+
+
+def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
+    """All sentences, split as the config says."""
+    options = config.label_column, config.encoding, config.text_column
+    parts: list[Items[Sentence]] = []
+    with text_files.collecting() as happened:
+        for paths in config.parts:
+            parts.append(Items(paths, "sentence", seed, is_per_word=True))
+            parts[-1].extend(read_sentences(paths, *options))
+    training, validation, test = parts
+    if len(tags := training.labels) < 2:
+        raise GlassformerError(
+            f'{training.where}: every word has the same tag ("{min(tags)}"). Provide sentences '
+            "with at least two tags, or pass another --label-column."
+        )
+    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
+    label_column, columns = _columns_of(config)
+    outside = {"O"} & {*split.labels}  # the tag of words outside entities comes first
+    return replace(
+        split,
+        labels=(*outside, *in_order({*split.labels} - outside)),
+        text_column=config.text_column,
+        label_column=label_column,
+        columns=columns,
+        notes=[*happened.notes(), *split.notes],
+    )
+
+
+def _columns_of(config: TaggedConfig) -> tuple[str | None, list[str]]:
+    """The name of the tag column, and how the columns of a table are used, in words."""
+    first, label = local_path(config.paths[0]), config.label_column
+    if is_group(config.paths[0]) or not is_tagged_table(first, config.encoding):
+        return label or ("upos" if ending(first) == ".conllu" else None), []
+    table = open_table(config.paths[0], config.encoding)
+    sentence, words, tags = tagged_columns(table, next(iter(config.text_column), None), label)
+    roles: dict[str, Sequence[str]] = {"words": [words], "tags": [tags]}
+    if sentence is not None:
+        roles = {"sentences": [sentence], **roles}
+    return tags, [f"columns: {columns_in_words(table, roles)}"]
+
+
+def read_sentences(
+    paths: Iterable[str],
+    label_column: str | None = None,
+    encoding: str = "utf-8",
+    text_column: Sequence[str] = (),
+) -> Iterator[Sentence]:
+    """The sentences of files, folders and hub datasets, one at a time and in a fixed order.
+
+    `text_column` is the column of the words in a table.
+    """
+    text_files.check_encoding(encoding)
+    if len(text_column) > 1:
+        raise UsageError(f"the words must be in one column, not in {', '.join(text_column)}.")
+    words = text_column[0] if text_column else None
+    return read_all(
+        paths,
+        read=lambda name: _sentences_of(name, label_column, encoding, words),
+        why_skipped=lambda path: _why_skipped(path, encoding),
+        cure="Columns of words and tags, CoNLL-U, .csv, .tsv, .jsonl and .parquet are read.",
+    )
+
+
+def _why_skipped(path: DataPath, encoding: str) -> str | None:
+    """Whether a file of a folder contains tagged words: by its ending, else by its first lines."""
+    if ending(path) in FOLDER_ENDINGS or is_tagged_table(path, encoding):
+        return None
+    try:
+        first = list(islice(read_lines(path, encoding), _SAMPLE))
+    except (text_files.EmptyError, NotTextError):
+        return None  # reported when it is read
+    fields = [_fields(line) for line in first if line.strip() and not line.startswith("#")]
+    widths = {len(words) for words in fields if not words[0].startswith("-DOCSTART-")}
+    is_tagged = len(widths) == 1 and widths != {1}
+    return None if is_tagged and any(not line.strip() for line in first) else "no tagged words"
+
+
+def _sentences_of(
+    name: str, label_column: str | None, encoding: str, words: str | None
+) -> Iterator[Sentence]:
+    path = local_path(name)
+    if is_tagged_table(path, encoding):
+        sentences: Iterator[Sentence] = starmap(
+            Sentence, table_sentences(name, label_column, encoding, words)
+        )
+    elif ending(path) == ".conllu":
+        sentences = _joined(_conllu_words(path, label_column, encoding))
+    else:
+        sentences = _joined(_column_words(path, label_column, encoding))
+    return text_files.at_least_one(sentences, f"{name} contains no sentences.")
+
+
 # --- tables: a row for each sentence, with lists in its columns, or for each word ---
 #
 #     {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}
@@ -174,136 +304,6 @@ def _list(row: Row, name: str) -> list[object]:
             '{"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}.'
         )
     return value
-
-
-# --- sentences ---
-
-TAGGED_ENDINGS = (".conllu", ".conll", ".bio", ".iob", ".iob2", ".bioes", ".annotated")  # words
-FOLDER_ENDINGS = (*TAGGED_ENDINGS, ".tsv", ".jsonl", ".parquet")
-_SAMPLE = 200  # lines in which tagged words are recognised
-_SAMPLE_OF_TAGS = 10_000  # lines whose tags tell the word # from the beginning of a comment
-CONLLU_COLUMNS = (
-    "id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Words, a tag for each, and the place of the first word."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
-    source: str
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.tags
-
-    @property
-    def content(self) -> tuple[str, ...]:
-        return self.words
-
-    def key(self, seed: int) -> int:
-        return content_key(*self.words, seed=seed)
-
-
-class TaggedConfig(LabelledConfig):
-    """The tagged sentences to train on, and those to validate on."""
-
-    label_column: str | None = None
-    """The column of the tags. CoNLL-U: upos (null), xpos, or a column number counted from 1;
-    other columns: a number (null: the last); tables: a name."""
-
-
-def read_tagged(config: TaggedConfig, seed: int) -> LabelledSplit[Sentence]:
-    """All sentences, split as the config says."""
-    options = config.label_column, config.encoding, config.text_column
-    parts: list[Items[Sentence]] = []
-    with text_files.collecting() as happened:
-        for paths in config.parts:
-            parts.append(Items(paths, "sentence", seed, is_per_word=True))
-            parts[-1].extend(read_sentences(paths, *options))
-    training, validation, test = parts
-    if len(tags := training.labels) < 2:
-        raise GlassformerError(
-            f'{training.where}: every word has the same tag ("{min(tags)}"). Provide sentences '
-            "with at least two tags, or pass another --label-column."
-        )
-    split = split_labelled(training, validation, test, config.validation_fraction or USUAL)
-    label_column, columns = _columns_of(config)
-    outside = {"O"} & {*split.labels}  # the tag of words outside entities comes first
-    return replace(
-        split,
-        labels=(*outside, *in_order({*split.labels} - outside)),
-        text_column=config.text_column,
-        label_column=label_column,
-        columns=columns,
-        notes=[*happened.notes(), *split.notes],
-    )
-
-
-def _columns_of(config: TaggedConfig) -> tuple[str | None, list[str]]:
-    """The name of the tag column, and how the columns of a table are used, in words."""
-    first, label = local_path(config.paths[0]), config.label_column
-    if is_group(config.paths[0]) or not is_tagged_table(first, config.encoding):
-        return label or ("upos" if ending(first) == ".conllu" else None), []
-    table = open_table(config.paths[0], config.encoding)
-    sentence, words, tags = tagged_columns(table, next(iter(config.text_column), None), label)
-    roles: dict[str, Sequence[str]] = {"words": [words], "tags": [tags]}
-    if sentence is not None:
-        roles = {"sentences": [sentence], **roles}
-    return tags, [f"columns: {columns_in_words(table, roles)}"]
-
-
-def read_sentences(
-    paths: Iterable[str],
-    label_column: str | None = None,
-    encoding: str = "utf-8",
-    text_column: Sequence[str] = (),
-) -> Iterator[Sentence]:
-    """The sentences of files, folders and hub datasets, one at a time and in a fixed order.
-
-    `text_column` is the column of the words in a table.
-    """
-    text_files.check_encoding(encoding)
-    if len(text_column) > 1:
-        raise UsageError(f"the words must be in one column, not in {', '.join(text_column)}.")
-    words = text_column[0] if text_column else None
-    return read_all(
-        paths,
-        read=lambda name: _sentences_of(name, label_column, encoding, words),
-        why_skipped=lambda path: _why_skipped(path, encoding),
-        cure="Columns of words and tags, CoNLL-U, .csv, .tsv, .jsonl and .parquet are read.",
-    )
-
-
-def _why_skipped(path: DataPath, encoding: str) -> str | None:
-    """Whether a file of a folder contains tagged words: by its ending, else by its first lines."""
-    if ending(path) in FOLDER_ENDINGS or is_tagged_table(path, encoding):
-        return None
-    try:
-        first = list(islice(read_lines(path, encoding), _SAMPLE))
-    except (text_files.EmptyError, NotTextError):
-        return None  # reported when it is read
-    fields = [_fields(line) for line in first if line.strip() and not line.startswith("#")]
-    widths = {len(words) for words in fields if not words[0].startswith("-DOCSTART-")}
-    is_tagged = len(widths) == 1 and widths != {1}
-    return None if is_tagged and any(not line.strip() for line in first) else "no tagged words"
-
-
-def _sentences_of(
-    name: str, label_column: str | None, encoding: str, words: str | None
-) -> Iterator[Sentence]:
-    path = local_path(name)
-    if is_tagged_table(path, encoding):
-        sentences: Iterator[Sentence] = starmap(
-            Sentence, table_sentences(name, label_column, encoding, words)
-        )
-    elif ending(path) == ".conllu":
-        sentences = _joined(_conllu_words(path, label_column, encoding))
-    else:
-        sentences = _joined(_column_words(path, label_column, encoding))
-    return text_files.at_least_one(sentences, f"{name} contains no sentences.")
 
 
 # --- lines of words and tags ---
