@@ -27,8 +27,8 @@ from glassformer.data.split import (
     Groups,
     Keys,
     choose,
+    leaks,
     long_content_key,
-    repeated,
     verb,
 )
 from glassformer.data.tables import Row, Table, column, is_table, open_table
@@ -249,10 +249,13 @@ def read_corpus(config: CorpusConfig, seed: int, folder: Path) -> Split:
         return parts
     keys = _keys_of(store, seed)
     training, validation = keys[:num_training], keys[num_training:]
-    leaks = repeated(validation, "document", "validation", [training], "training")
+    notes = [
+        *happened.notes(),
+        *leaks(validation, "document", "validation", [training], "training"),
+    ]
     is_held_out = np.arange(len(store)) >= num_training
     held_out = f"all of {', '.join(config.validation_paths)}"
-    return _whole_documents(store, is_held_out, held_out, [*happened.notes(), *leaks])
+    return _whole_documents(store, is_held_out, held_out, notes)
 
 
 def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:

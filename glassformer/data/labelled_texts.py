@@ -146,7 +146,7 @@ class Example(NamedTuple):
 
 
 @dataclass(slots=True)
-class Labelled:
+class ExampleReader:
     """The examples of files, the columns they were read from, and notes on what was left out."""
 
     wanted_text: tuple[str, ...] = ()
@@ -364,20 +364,20 @@ def read_examples(
     into: Items[Example] | None = None,
     may_lack_header: bool | None = None,
     label_separator: str | None = None,
-) -> Labelled:
+) -> ExampleReader:
     """The labelled texts of files, folders and hub datasets, in a fixed order: in a list, or added
     to what is given, one by one. A file without a header is recognised (None: unless columns are
     named)."""
     text_files.check_encoding(encoding)
     if may_lack_header is None:
         may_lack_header = not (text_column or label_column)
-    labelled = Labelled(
+    reader = ExampleReader(
         tuple(text_column), label_column, label_separator, encoding, chat_template, may_lack_header
     )
     if into is not None:
-        labelled.examples = into
-    labelled._read_all(list(paths))
-    return labelled
+        reader.examples = into
+    reader._read_all(list(paths))
+    return reader
 
 
 def read_texts(
@@ -433,7 +433,7 @@ def read_labelled(
 ) -> LabelledSplit[Example]:
     """All examples, split as the config says; on disk, in `folder`, or (None) in memory."""
     parts: list[Items[Example]] = []
-    read: list[Labelled] = []
+    read: list[ExampleReader] = []
     options = config.text_column, config.label_column, config.encoding, config.chat_template
     for paths in config.parts:
         store = None if folder is None else DiskList(folder, Example)
@@ -441,7 +441,7 @@ def read_labelled(
         read.append(
             read_examples(paths, *options, parts[-1], label_separator=config.label_separator)
             if paths
-            else Labelled()
+            else ExampleReader()
         )
     training, validation, test = parts
     is_multi_label = read[0].is_multi_label or read[1].is_multi_label
@@ -471,7 +471,7 @@ def read_labelled(
     )
 
 
-def _doubtful_labels(items: Items[Example], read: Labelled) -> Iterator[str]:
+def _doubtful_labels(items: Items[Example], read: ExampleReader) -> Iterator[str]:
     """Labels that look like a mistake in the data."""
     name = read.label_column
     if name is not None and read.has_names and one_name(name) in items.labels:

@@ -125,7 +125,7 @@ class Cleaner:
         self._is_kept = np.ones(len(facts), dtype=bool)
 
     @property
-    def kept(self) -> Array:
+    def remaining(self) -> Array:
         """The numbers of the pairs that remain."""
         return self._is_kept.nonzero()[0]
 
@@ -147,9 +147,9 @@ class Cleaner:
         ratio = max_length_ratio or USUAL_RATIO
         why = f"with one side more than {ratio:g} times as long as the other"
         self._leave_out_rare(facts.has(UNEVEN), why, 1 / 5 if max_length_ratio is None else 1)
-        _, firsts = np.unique(facts["pair"][self.kept], return_index=True)
+        _, firsts = np.unique(facts["pair"][self.remaining], return_index=True)
         is_repeated = np.ones(len(facts), dtype=bool)
-        is_repeated[self.kept[firsts]] = False
+        is_repeated[self.remaining[firsts]] = False
         self.leave_out(is_repeated, "identical to an earlier one")
 
     def _leave_out_rare(self, is_bad: Array, why: str, most: float) -> None:
@@ -161,7 +161,7 @@ class Cleaner:
             self.leave_out(is_bad, why)
 
 
-def held_out(keys: Keys, wanted: int) -> Mask:
+def hold_out_pairs(keys: Keys, wanted: int) -> Mask:
     """Which pairs are held out: at most so many unless all sources have more, and none with the
     same source as another. At least one source is left for training."""
     groups = Groups.of(keys)
@@ -264,14 +264,14 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
     reader.notes[:0] = happened.notes()
     cleaner = Cleaner(pairs, facts, reader.notes)
     cleaner.leave_out_unusable(config.max_length_ratio)
-    kept = cleaner.kept
-    if len(kept) < 2:
+    usable = cleaner.remaining
+    if len(usable) < 2:
         remarks = "".join(f" {note[:1].upper()}{note[1:]}." for note in reader.notes)
         raise GlassformerError(
-            f"{', '.join(config.names)} has {counted(len(kept), 'usable pair')}. "
+            f"{', '.join(config.names)} has {counted(len(usable), 'usable pair')}. "
             f"Provide at least 2.{remarks}"
         )
-    columns, keys = reader.columns, facts["source"][kept]
+    columns, keys = reader.columns, facts["source"][usable]
     validation: Sequence[Pair]
     if not config.validation_names:
         if (keys == keys[0]).all():
@@ -281,21 +281,21 @@ def read_pairs(config: PairsConfig, seed: int, folder: Path) -> PairSplit:
                 "(--validation-data, or --valid-source and --valid-target)."
             )
         wanted = max(1, min(MOST_HELD_OUT, round(config.validation_fraction * len(keys))))
-        is_held_out = held_out(keys, wanted)
-        if near := len(np.unique(facts["spelled"][kept])) - len(np.unique(keys)):
+        is_held_out = hold_out_pairs(keys, wanted)
+        if near := len(np.unique(facts["spelled"][usable])) - len(np.unique(keys)):
             reader.notes.append(
                 f"{counted(near, 'source')} {'differs' if near == 1 else 'differ'} from another "
                 "only in case, whitespace or Unicode normalization; such pairs are kept, on the "
                 "same side of the split"
             )
-        training, validation = kept[~is_held_out], pairs.take(kept[is_held_out])
-        description = f"{len(validation):,} of {counted(len(kept), 'pair')}, a random sample"
+        training, validation = usable[~is_held_out], pairs.take(usable[is_held_out])
+        description = f"{len(validation):,} of {counted(len(usable), 'pair')}, a random sample"
     else:
-        training, (validation, validated) = kept, _validation(reader, config, seed, folder)
+        training, (validation, validated) = usable, _validation(reader, config, seed, folder)
         if (both := among(keys, validated)).any():  # they are kept
             reader.notes.append(
                 f"training data: {counted(int(both.sum()), 'pair')} with a source in the "
-                f"validation data (first: {pairs[int(kept[both.argmax()])].place})"
+                f"validation data (first: {pairs[int(usable[both.argmax()])].place})"
             )
         description = f"all of {', '.join(config.validation_names)}"
     return PairSplit(
@@ -328,10 +328,10 @@ def _validation(
     reader.notes += happened.notes()
     cleaner = Cleaner(pairs, facts, reader.notes)
     cleaner.leave_out(facts.has(BLANK), "in the validation data with an empty side")
-    if not len(cleaner.kept):
+    if not len(cleaner.remaining):
         where = ", ".join(config.validation_names)
         raise GlassformerError(f"{where} has no pair with both sides. Provide validation pairs.")
-    return pairs.take(cleaner.kept), facts["source"][cleaner.kept]
+    return pairs.take(cleaner.remaining), facts["source"][cleaner.remaining]
 
 
 def pairs_of(

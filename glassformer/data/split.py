@@ -113,7 +113,7 @@ def choose(
             yield int(group)
 
 
-def held_out(
+def hold_out(
     groups: Groups,
     answers: Codes,
     kinds: Sequence[Sequence[str]],
@@ -342,7 +342,7 @@ def split_labelled(
         _can_be_scored(test, training, "test")
     notes = [*parts.notes, *_never_learned(learned, test, "test")]
     where = "training or validation, so the test score is too optimistic"
-    notes += repeated(test.keys, test.what, "test", seen, where)
+    notes += leaks(test.keys, test.what, "test", seen, where)
     return replace(parts, notes=notes, test=test.stored, labels=in_order(learned))
 
 
@@ -365,7 +365,7 @@ def _can_be_scored(items: Items[T], training: Items[T], part: str) -> Mask:
 def _stratified(items: Items[T], fraction: float) -> LabelledSplit[T]:
     """Hold out about `fraction` of every label, at least one item if it can be spared."""
     groups = Groups.of(items.keys)
-    is_held_out = held_out(groups, items.answers, items.kinds, fraction)
+    is_held_out = hold_out(groups, items.answers, items.kinds, fraction)
     count, has_labels = int(is_held_out.sum()), bool(items.labels)
     if not count:
         problem = f": no label has two different {items.what}s, so none can be held out for "
@@ -404,7 +404,7 @@ def _separate(training: Items[T], validation: Items[T], is_usable: Mask) -> Labe
         )
     notes += _contradictions(training, Groups.of(training.keys))
     keys = validation.keys[is_usable]
-    notes += repeated(keys, validation.what, "validation", [training.keys], "training")
+    notes += leaks(keys, validation.what, "validation", [training.keys], "training")
     of_all = f"all of {validation.where}"
     return LabelledSplit(training.stored, validation.take(is_usable), of_all, notes)
 
@@ -458,7 +458,7 @@ def _contradictions(items: Items[T], groups: Groups) -> Iterator[str]:
         )
 
 
-def repeated(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str) -> Iterator[str]:
+def leaks(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str) -> Iterator[str]:
     """Items that leak from one part into another. They are kept as given."""
     own, counts = np.unique(keys, return_counts=True)
     is_repeated = np.zeros(len(own), dtype=bool)
@@ -467,8 +467,7 @@ def repeated(keys: Keys, what: str, part: str, seen: Sequence[Keys], where: str)
             positions = np.minimum(np.searchsorted(own, block), len(own) - 1)
             is_repeated[positions[own[positions] == block]] = True
     if both := int(counts[is_repeated].sum()):
-        leaks = counted(both, what)
-        yield f"{leaks} in the {part} data also {verb(both, 'occur')} in {where}"
+        yield f"{counted(both, what)} in the {part} data also {verb(both, 'occur')} in {where}"
 
 
 def _counted(count: int, what: str, infinitive: str) -> str:

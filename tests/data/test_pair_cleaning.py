@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.pair_files import Pair
-from glassformer.data.sentence_pairs import SHORT, UNEVEN, PairFacts, _num_words, held_out
+from glassformer.data.sentence_pairs import SHORT, UNEVEN, PairFacts, _num_words, hold_out_pairs
 from glassformer.data.split import among
 
 
@@ -29,7 +29,7 @@ def test_the_held_out_sources_are_the_first_that_fit(seed: int) -> None:
     keys = draw.integers(0, draw.integers(2, 60), 100, dtype=np.uint64)
     keys[:2] = 0, 1  # at least two sources
     wanted = int(draw.integers(1, 120))
-    found = held_out(keys, wanted)
+    found = hold_out_pairs(keys, wanted)
     assert set(keys[found].tolist()) == one_by_one(keys.tolist(), wanted)
     assert not set(keys[found]) & set(keys[~found])
     assert len(keys[~found])

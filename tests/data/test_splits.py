@@ -15,7 +15,7 @@ from glassformer.data.split import (
     Groups,
     Items,
     bytes_key,
-    held_out,
+    hold_out,
     normalised,
     split_labelled,
 )
@@ -31,7 +31,7 @@ def test_whatever_is_held_out_can_be_learnt(items: list[tuple[int, set[str]]], s
     kinds: dict[tuple[str, ...], int] = {}
     answers = [kinds.setdefault(tuple(sorted(each)), len(kinds)) for _, each in items]
     keys = np.array([bytes_key(each, seed) for each in contents], dtype=np.uint64)
-    is_chosen = held_out(Groups.of(keys), np.array(answers, np.int32), list(kinds), 0.1, SLACK)
+    is_chosen = hold_out(Groups.of(keys), np.array(answers, np.int32), list(kinds), 0.1, SLACK)
     chosen = {*np.flatnonzero(is_chosen).tolist()}
     rest = set(range(len(items))) - chosen
     assert not {contents[i] for i in chosen} & {contents[i] for i in rest}
