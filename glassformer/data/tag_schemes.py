@@ -94,7 +94,8 @@ def find_scheme(
     """The scheme of a set of tags; None if they mark no entities, like parts of speech. Sentences
     with these tags tell IOB1 from IOB2. Raises if the tags mix the letters of several schemes.
 
-    `known` is the name of the scheme, if it is known: some of its tags may be missing here."""
+    `scheme_name` is that of the training data, if there is one: data for evaluation may lack the
+    letters that identify its scheme."""
     is_typed = bool(_letters(tags, is_typed=True))
     if scheme_name is not None:
         return Scheme(scheme_name, is_typed)

@@ -124,9 +124,10 @@ def _smaller(sentence: str, fits: Callable[[str], bool], level: int) -> list[str
 
 
 # --- bytes: what bits per byte are relative to ---
-# A tokenizer that does not keep everything makes a text easier to predict. Unknown words can be
-# charged: after <|unk|>, the bytes of the word and one byte for its end would have to be written
-# out, 8 bits each. Lost spacing and case cannot be charged, because no token marks where they were.
+# They measure a complete code where possible: the first token is predicted from the end-of-text
+# token, and unknown words are written out. After <|unk|>, that takes the bytes of the word and one
+# byte for its end, 8 bits each. Lost spacing and case make a text easier to predict, but cannot be
+# charged, because no token marks where they were: a note names them.
 
 
 @dataclass(frozen=True)
