@@ -331,10 +331,10 @@ def _compact(path: Path, lengths: Array, is_kept: Array, dtype: np.dtype[Any]) -
             size = int(lengths[part].sum()) * dtype.itemsize
             file.seek(done)
             items = np.frombuffer(file.read(size), dtype)
-            kept = items[np.repeat(is_kept[part], lengths[part])].tobytes()
+            remaining = items[np.repeat(is_kept[part], lengths[part])].tobytes()
             file.seek(written)
-            file.write(kept)
-            done, written = done + size, written + len(kept)
+            file.write(remaining)
+            done, written = done + size, written + len(remaining)
         file.truncate(written)
 
 

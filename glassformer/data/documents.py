@@ -150,12 +150,12 @@ def _documents_of(
 
 
 def text_columns(
-    table: Table, text_column: Sequence[str], taken: Collection[str] = ()
+    table: Table, text_column: Sequence[str], used: Collection[str] = ()
 ) -> tuple[str, ...]:
     """The text columns: those asked for, else all whose name or content suggests it."""
     if text_column:
-        return tuple(column(table, name, tables.TEXT_COLUMNS, taken=taken) for name in text_column)
-    free = [name for name in table.columns if name not in taken]
+        return tuple(column(table, name, tables.TEXT_COLUMNS, used=used) for name in text_column)
+    free = [name for name in table.columns if name not in used]
     likely = [
         name
         for name in free
@@ -164,7 +164,7 @@ def text_columns(
     if not likely:  # short texts, such as names, beside a category
         likely = [name for name in free if name in table.worded and name not in table.categories]
         likely = likely if len(likely) == 1 else []
-    return tuple(likely) or (column(table, None, tables.TEXT_COLUMNS, taken=taken),)
+    return tuple(likely) or (column(table, None, tables.TEXT_COLUMNS, used=used),)
 
 
 def joined_text(row: Row, columns: Sequence[str]) -> str:
@@ -265,7 +265,7 @@ def split(store: TextStore, fraction: float, seed: int, source: str) -> Split:
     """
     count = len(store)
     what = source if count == 1 else counted(count, "document")
-    if store.places[-1] < 2:
+    if store.offsets[-1] < 2:
         raise _cannot_hold_out(what, "too short")
     groups = Groups.of(_keys_of(store, seed) if count > 1 else np.zeros(1, np.uint64))
     if count > len(groups) == 1:
@@ -293,7 +293,7 @@ def _keys_of(store: TextStore, seed: int) -> Keys:
 
 def _hold_out_documents(store: TextStore, fraction: float, groups: Groups) -> Split:
     """Hold out random groups of equal documents, about `fraction` of the text."""
-    sizes, total = np.diff(store.places), int(store.places[-1])
+    sizes, total = np.diff(store.offsets), int(store.offsets[-1])
     group_sizes = np.add.reduceat(sizes[groups.order], groups.starts)
     everything, enough = np.arange(len(groups), dtype=np.int32), fraction * total
     is_held_out = groups.mask(choose(everything, group_sizes, enough, SLACK * enough))
@@ -310,7 +310,7 @@ def _whole_documents(store: TextStore, is_held_out: Mask, held_out: str, notes: 
 def _hold_out_end(store: TextStore, fraction: float, single: list[int], what: str) -> Split:
     """Hold out the end of the text, leaving aside documents that have a copy: if one of them were
     cut, its end would be on both sides."""
-    bounds = store.places.tolist()
+    bounds = store.offsets.tolist()
     total = bounds[-1]
     held_out = fraction * total
     if len(single) < len(store):

@@ -202,7 +202,7 @@ class ImageFinder:
         rest = [name for name in table.columns if name != image]
         if self.other_column is None and len(rest) == 1:
             return image, rest[0]
-        other = tables.column(table, self.other_column, usual, self.role, taken=[image])
+        other = tables.column(table, self.other_column, usual, self.role, used=[image])
         if other == image:
             raise tables.used_twice(table, image, "image", self.role)
         return image, other

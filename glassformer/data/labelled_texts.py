@@ -291,13 +291,13 @@ class ExampleReader:
         if both := [label for label in labels if label in wanted]:
             raise tables.used_twice(table, both[0], "text", "label")
         if len(labels) > 1:
-            return wanted or text_columns(table, (), taken=labels), labels
+            return wanted or text_columns(table, (), used=labels), labels
         label = labels[0] if labels else None
         free = [name for name in table.columns if name not in wanted]
         named = [name for name in free if name.casefold() in LABEL_COLUMNS]
         if label is None and len(named) == 1:
             label = named[0]
-        texts = wanted or text_columns(table, (), taken=[label] if label else [])
+        texts = wanted or text_columns(table, (), used=[label] if label else [])
         rest = [name for name in table.columns if name not in texts]
         if not table.has_names and not named:  # then only the content can tell
             rest = [name for name in rest if name in table.categories] or rest
@@ -310,7 +310,7 @@ class ExampleReader:
                 f"({joined(binary)}). Pass one as --label-column, or all that a text may "
                 f"have at once, e.g. --label-column {','.join(binary[:2])}."
             )
-        return texts, (label or tables.column(table, None, LABEL_COLUMNS, "label", taken=texts),)
+        return texts, (label or tables.column(table, None, LABEL_COLUMNS, "label", used=texts),)
 
     def _read_rows(
         self, rows: Iterable[Row], texts: tuple[str, ...], columns: tuple[str, ...]

@@ -178,8 +178,8 @@ class PairReader:
             if source == target:
                 raise used_twice(table, str(source), "source", "target")
             return (  # if only one was named, the other is detected
-                column(table, source, SOURCE_COLUMNS, "source", taken=self._asked),
-                column(table, target, TARGET_COLUMNS, "target", taken=self._asked),
+                column(table, source, SOURCE_COLUMNS, "source", used=self._asked),
+                column(table, target, TARGET_COLUMNS, "target", used=self._asked),
             )
         sources = [name for name in table.columns if name.casefold() in SOURCE_COLUMNS]
         targets = [name for name in table.columns if name.casefold() in TARGET_COLUMNS]

@@ -37,7 +37,7 @@ Numbers = npt.NDArray[np.int64]
 Span = tuple[int, int]
 
 _AT_ONCE = 2**20  # bytes that are read or written together
-_MANY = 2**16  # items whose places are looked up together
+_MANY = 2**16  # items whose offsets are looked up together
 
 
 class _UnnamedFile:
@@ -58,7 +58,7 @@ class _UnnamedFile:
         self.ends.append(self.ends[-1] + sum(map(self._file.write, parts)))
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from one place to another: fast where places ascend, and right anywhere."""
+        """The bytes from `start` to `end`: fast if reads ascend, and right in any order."""
         if not self._first <= start <= end <= self._first + len(self._block):
             self._file.seek(start)
             self._is_at_end = False
@@ -165,7 +165,7 @@ class TextStore:
         return len(self._file)
 
     @property
-    def places(self) -> Numbers:
+    def offsets(self) -> Numbers:
         """Where each text begins, and where the last one ends: (N + 1,), in bytes."""
         return np.frombuffer(self._file.ends, np.int64)
 
@@ -203,18 +203,18 @@ class TextPart:
     @property
     def sizes(self) -> Numbers:
         """The size of each text in UTF-8."""
-        sizes = np.diff(self.store.places)
+        sizes = np.diff(self.store.offsets)
         for number, (start, end) in self.shortened.items():
             sizes[number] = end - start
         return sizes[self.is_in]
 
     def texts(self, every: int = 1) -> Iterator[LongText]:
         """All texts in order, or one in `every`, in parts. Each must be read before the next."""
-        places, skipped = self.store.places, 0
+        offsets, skipped = self.store.offsets, 0
         for first in range(0, len(self.is_in), _MANY):
             numbers = first + np.flatnonzero(self.is_in[first : first + _MANY])
             numbers, skipped = numbers[skipped::every], (skipped - len(numbers)) % every
-            starts, ends = places[numbers].tolist(), places[numbers + 1].tolist()
+            starts, ends = offsets[numbers].tolist(), offsets[numbers + 1].tolist()
             for number, span in zip(numbers.tolist(), zip(starts, ends, strict=True), strict=True):
                 span = self.shortened.get(number, span)
                 yield LongText(self.store.text(*span), self.name)

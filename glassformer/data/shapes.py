@@ -88,10 +88,10 @@ def write_shapes(folder: Path, count: int, seed: int) -> str:
     with (folder / "captions.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(("image", "caption"))
-        for number in range(count):
-            random = np.random.default_rng((seed, number))
+        for index in range(count):
+            random = np.random.default_rng((seed, index))
             scene = draw_scene(random)
-            name = f"images/{number:0{digits}}.png"
+            name = f"images/{index:0{digits}}.png"
             write_png(folder / name, paint(scene, random))
             rows.writerows((name, caption) for caption in scene.captions)
             scenes.append({"image": name, "size": [SIDE, SIDE], **asdict(scene)})

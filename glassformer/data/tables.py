@@ -152,10 +152,10 @@ def column(
     wanted: str | None,
     candidates: Collection[str],
     role: str = "text",
-    taken: Collection[str] = (),
+    used: Collection[str] = (),
 ) -> str:
     """The column for `role`: the one asked for, else the one whose name or content suggests it."""
-    free = [name for name in table.columns if name not in taken]
+    free = [name for name in table.columns if name not in used]
 
     def short(name: str) -> str:
         """A name to type; the number of a column with a long one."""

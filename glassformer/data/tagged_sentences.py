@@ -271,12 +271,12 @@ def tagged_columns(
             "sentence_id, word and tag, rows with lists of words and of tags, or CoNLL files. A "
             "table of texts is for a classifier."
         )
-    taken = [name for name in (sentence, tags) if name is not None]
-    word_column = column(table, words, WORD_COLUMNS, taken=taken)
+    used = [name for name in (sentence, tags) if name is not None]
+    word_column = column(table, words, WORD_COLUMNS, used=used)
     if has_lists(word_column):
         sentence = None
-    taken = [name for name in (sentence, word_column) if name is not None]
-    return sentence, word_column, column(table, tags, TAG_COLUMNS, "label", taken=taken)
+    used = [name for name in (sentence, word_column) if name is not None]
+    return sentence, word_column, column(table, tags, TAG_COLUMNS, "label", used=used)
 
 
 def _names_sentences(name: str) -> bool:

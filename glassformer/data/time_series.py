@@ -210,7 +210,7 @@ def _series_columns(
                 f"{table.name} has no label column (columns: {', '.join(table.columns)}). Add one, "
                 "or pass --label-column NAME."
             )
-        label = column(table, label, LABELS, "label", taken=keys)
+        label = column(table, label, LABELS, "label", used=keys)
     key, step = _only(table, ID_COLUMNS, label), _only(table, STEP_COLUMNS, label)
     roles = [name for name in (key, step, label) if name in table.columns]
     values = [name for name in table.columns if name not in roles]
@@ -233,8 +233,8 @@ def _series_columns(
     return _Columns(key, step, label if is_labelled else None, tuple(wanted or values))
 
 
-def _only(table: Table, candidates: tuple[str, ...], taken: str | None) -> str:
-    fitting = [name for name in table.columns if name.casefold() in candidates and name != taken]
+def _only(table: Table, candidates: tuple[str, ...], used: str | None) -> str:
+    fitting = [name for name in table.columns if name.casefold() in candidates and name != used]
     if len(fitting) != 1:
         raise GlassformerError(
             f"{table.name} must have exactly one column named {' or '.join(candidates[:2])}, but "

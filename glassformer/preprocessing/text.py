@@ -412,9 +412,9 @@ def are_words(tokenizer: Tokenizer, size: int) -> Array:
             return tokenizer.token_bytes(id).decode(errors="ignore")
         return tokenizer.token(id)
 
-    known = min(size, tokenizer.vocab_size)
-    flags = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(known)]
-    return np.array(flags + [False] * (size - known))
+    num_known = min(size, tokenizer.vocab_size)
+    flags = [id not in others and any(map(str.isalnum, spelled(id))) for id in range(num_known)]
+    return np.array(flags + [False] * (size - num_known))
 
 
 # --- sentence pairs ---

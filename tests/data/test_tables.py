@@ -230,7 +230,7 @@ def test_the_wanted_column_wins_over_the_obvious_one() -> None:
 def test_missing_column_names_the_columns_there_are() -> None:
     reviews = table("text", "stars", "date", worded=("text", "date"))
     with pytest.raises(GlassformerError) as error:
-        column(reviews, "label", ("label",), role="label", taken=("text",))
+        column(reviews, "label", ("label",), role="label", used=("text",))
     assert str(error.value) == (
         'reviews.csv has no column "label" (columns: text, stars, date). Pass --label-column NAME.'
     )
