@@ -53,11 +53,11 @@ class Comparison:
     def metrics(self) -> Table:
         """The scores as a table with a row for each model."""
         names = [*dict.fromkeys(name for line in self.lines for name in line.result.scores())]
-        found = Table()
+        table = Table()
         for line in self.lines:
-            found.append({"model": line.name, "parameters": line.num_parameters})
-            found[-1].update({name: line.result.scores().get(name) for name in names})
-        return found
+            table.append({"model": line.name, "parameters": line.num_parameters})
+            table[-1].update({name: line.result.scores().get(name) for name in names})
+        return table
 
     def text(self) -> str:
         return aligned(*self._table())
@@ -80,10 +80,10 @@ class Comparison:
 
     @staticmethod
     def _cells(line: Line, names: list[str]) -> list[str]:
-        scores, found = line.result.scores(), line.result.interval_of(names[0])
+        scores, reach = line.result.scores(), line.result.interval_of(names[0])
         first, *rest = (f"{scores[name]:.4f}" if name in scores else "-" for name in names)
         size = "-" if line.num_parameters is None else f"{line.num_parameters:,}"
-        interval = "-" if found is None else "{:.4f} to {:.4f}".format(*found)
+        interval = "-" if reach is None else "{:.4f} to {:.4f}".format(*reach)
         return [line.name, size, first, interval, *rest]
 
 
@@ -121,8 +121,8 @@ def compare(
 def _measure(scores: Sequence[dict[str, float]]) -> str:
     """The first score of all. A model without some of the labels sees other classes: then accuracy,
     in which these count as wrong."""
-    common = [name for name in scores[0] if all(name in each for each in scores)]
-    is_agreed = all(next(iter(each)) == common[0] for each in scores)
+    common = [name for name in scores[0] if all(name in others for others in scores)]
+    is_agreed = all(next(iter(others)) == common[0] for others in scores)
     return common[0] if is_agreed or "accuracy" not in common else "accuracy"
 
 
@@ -135,7 +135,9 @@ def _notes(lines: Sequence[Line]) -> list[str]:
 
 def _check_labels(folders: Sequence[Path], predictors: Sequence[Predictor]) -> None:
     """Raise if two models have no label in common."""
-    first, *others = ({*map(one_name, getattr(each.model, "labels", ()))} for each in predictors)
+    first, *others = (
+        {*map(one_name, getattr(predictor.model, "labels", ()))} for predictor in predictors
+    )
     for folder, labels in zip(folders[1:], others, strict=True):
         if first and not first & labels:
             raise UsageError(

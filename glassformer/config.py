@@ -17,10 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause, similar
 
-# --- config errors ---
-# What is wrong with a setting, as a sentence: its option, or its key and line, and the cure.
-#
-# An unknown key gets the nearest known one as a suggestion.
+# --- what is wrong with a setting, as a sentence: its option, or its key and line, and the cure ---
 
 Origins = dict[str, int | str]  # dotted key → its line in the file, or the option that set it
 
@@ -143,7 +140,7 @@ def keys_of_section(cls: type[BaseModel], path: Sequence[str]) -> list[str]:
     return list(cls.model_fields)
 
 
-# --- config ---
+# --- typed settings, and the files that they are written in ---
 
 Values = dict[str, Any]
 MOST_VALUES = 100_000  # in a recipe: a few lines of aliases can stand for billions
@@ -202,9 +199,9 @@ def parse(
     """
     try:
         return cls.model_validate(values)
-    except ValidationError as found:
+    except ValidationError as refusal:
         place = Place(where, origins or {}, prefix)
-        problems = [explain(cls, dict(problem), place) for problem in found.errors()]
+        problems = [explain(cls, dict(problem), place) for problem in refusal.errors()]
         raise error(" ".join(dict.fromkeys(problems))) from None  # a list may have one twice
 
 

@@ -1,6 +1,6 @@
-"""A file or a folder appears whole or not at all.
+"""Files and folders that appear whole or not at all, and the lock of a folder in use.
 
-It is written beside its place under a hidden name, flushed to disk, and renamed: at any moment,
+A file is written beside its place under a hidden name, flushed to disk, and renamed: at any moment,
 even when the power fails, there is either the old one or the new one. A folder has a manifest with
 the size and SHA-256 of each of its files, by which later damage is detected.
 """
@@ -19,8 +19,6 @@ from typing import Any
 
 from glassformer.errors import GlassformerError
 from glassformer.wording import cause
-
-# --- atomic files ---
 
 MANIFEST = "manifest.json"
 CURES = {
@@ -109,8 +107,8 @@ def new_folder(path: Path, has_own_manifest: bool = False) -> Iterator[Path]:
 def check_folder(path: Path, cure: str = "") -> None:
     """Raise, with advice, unless the folder contains exactly what its manifest lists."""
     try:
-        saved, found = json.loads((path / MANIFEST).read_text()), _manifest(path)
-        damaged = [name for name in saved | found if saved.get(name) != found.get(name)]
+        saved, now = json.loads((path / MANIFEST).read_text()), _manifest(path)
+        damaged = [name for name in saved | now if saved.get(name) != now.get(name)]
     except PermissionError as error:
         raise GlassformerError(f"{error.filename} cannot be read: {cause(error)}.") from None
     except FileNotFoundError as error:
@@ -140,7 +138,7 @@ def files_beside_manifest(path: Path) -> list[str]:
     """The names of the files in a folder that its manifest does not list."""
     if not path.is_dir():
         return []
-    return sorted({each.name for each in path.iterdir()} - {*read_manifest(path), MANIFEST})
+    return sorted({entry.name for entry in path.iterdir()} - {*read_manifest(path), MANIFEST})
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -215,15 +213,14 @@ def explained(path: Path) -> Iterator[None]:
         raise GlassformerError(f"{path} cannot be written: {reason}.{cure}") from error
 
 
-# --- folder lock ---
-# One process at a time: a folder that is being written belongs to the process that writes it.
+# --- one process at a time ---
+# A folder that is being written belongs to the process that writes it.
 #
 #     runs/gpt-notes/         the run
 #     runs/.gpt-notes.lock    beside it, because the folder itself may be replaced
 #
 # The operating system holds the lock and releases it when the process ends, however it ends: there
-# is
-# no stale lock to clean up. The file says which process it is, for the message to others.
+# is no stale lock to clean up. The file says which process it is, for the message to others.
 
 # Seconds. One attempt can fail without a holder: the last one is deleting the file just then.
 PATIENCE = 0.2

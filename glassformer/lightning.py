@@ -46,8 +46,8 @@ class Module(LightningModule):
 
     def train_dataloader(self) -> Any:
         config = self.objective.config
-        numbers = range(config.max_steps * config.gradient_accumulation_steps)
-        return DataLoader(numbers, batch_size=None, collate_fn=self.objective.batch)  # type: ignore[arg-type]
+        indices = range(config.max_steps * config.gradient_accumulation_steps)
+        return DataLoader(indices, batch_size=None, collate_fn=self.objective.batch)  # type: ignore[arg-type]
 
     def val_dataloader(self) -> Any:
         return DataLoader(range(1), batch_size=None)  # type: ignore[arg-type]  # all in one step

@@ -77,7 +77,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def html_notes(notes: Iterable[str]) -> str:
     """What the user should know, above a table."""
-    return "".join(f"<p>Note: {escape(each)}.</p>" for each in notes)
+    return "".join(f"<p>Note: {escape(note)}.</p>" for note in notes)
 
 
 def html_text(text: str) -> str:

@@ -30,8 +30,8 @@ def _program() -> str:
         return "python -m glassformer"
     if called.stem != "glassformer":  # called from Python
         return "glassformer"
-    found = shutil.which("glassformer")
-    is_on_path = found is not None and Path(found).resolve() == called.resolve()
+    program = shutil.which("glassformer")
+    is_on_path = program is not None and Path(program).resolve() == called.resolve()
     return "glassformer" if is_on_path else shlex.quote(str(called))
 
 

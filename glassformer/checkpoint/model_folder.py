@@ -304,7 +304,7 @@ class LoRAUpdate:
             "dropout": repr(self.dropout),
             "use_rslora": str(self.use_rslora).lower(),
         }
-        weights = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         return in_order(save(weights, metadata={"format": "pt"} | about))
 
 

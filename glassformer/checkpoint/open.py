@@ -132,8 +132,8 @@ def is_ours(folder: Path) -> bool:
 def located(source: ModelPath) -> DataPath:
     """The folder or file that a source means; a name of the hub is downloaded."""
     name = os.fspath(source)
-    found: DataPath = _annex("hub").downloaded(name) if is_hub_name(name) else local_path(name)
-    return found
+    path: DataPath = _annex("hub").downloaded(name) if is_hub_name(name) else local_path(name)
+    return path
 
 
 def pinned(source: str) -> str:

@@ -89,7 +89,7 @@ def _load(folder: Path, with_tensors: bool) -> dict[str, Any]:
         files = [folder / TENSORS, *sorted(folder.glob("state-*.safetensors"))]
         stored = (item for file in files for item in load_file(file).items())
         # Copies: on Windows, a mapped file cannot be deleted, as states are.
-        tensors = {name: each.clone() if with_tensors else each.to("meta") for name, each in stored}
+        tensors = {k: tensor.clone() if with_tensors else tensor.to("meta") for k, tensor in stored}
         state = _unpack(json.loads((folder / VALUES).read_text()), tensors)
         if isinstance(state, dict):
             return state

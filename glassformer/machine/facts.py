@@ -1,4 +1,5 @@
-"""Cheap facts about the machine: processor, cores that may be used, memory that may be used.
+"""Cheap facts about the machine: processor, usable cores, usable memory, and how busy it is; and
+threads that make good use of it.
 
 A container's limits count, not the host's size: the affinity mask, then the CPU and memory limits
 of the control group (v1 and v2) and of every group above it. Every reader takes `root`, the folder
@@ -17,8 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-
-# --- facts ---
 
 ROOT = Path("/")
 
@@ -132,18 +131,16 @@ def text(path: Path) -> str:
         return ""
 
 
-# --- load ---
-# How busy is this machine with the work of other processes?
+# --- how busy the machine is with the work of other processes ---
 #
 #     busy_cores()                 in the next tenth of a second, in cores: 1.0 is one busy thread
 #     before = read_load()
 #     busy_cores(since=before)     while something ran, whose own time does not count
 #
 # Only processors that this process may use count. Under a CPU quota, other processes of the
-# container
-# count, and work outside of it as far as it leaves less than the quota. Other processes that
-# compete
-# with this one get less than they want: a measurement while this process waits shows their demand.
+# container count, and work outside of it as far as it leaves less than the quota. Other processes
+# that compete with this one get less than they want: a measurement while this process waits shows
+# their demand.
 
 SAMPLE = 0.1  # seconds, of which the system counts hundredths
 NOTICEABLE = 0.5  # cores: less than that is what an idle desktop does
@@ -188,7 +185,7 @@ def busy_cores(since: Load | None = None, root: Path = ROOT) -> float | None:
 
 def read_load(root: Path = ROOT) -> Load | None:
     """What has been computed until now; None where the system does not count it."""
-    cpus = {f"cpu{number}" for number in usable_cpus()}
+    cpus = {f"cpu{cpu}" for cpu in usable_cpus()}
     ticks, has_any = 0, False
     for line in text(root / "proc/stat").splitlines():
         name, *words = line.split()
@@ -229,13 +226,12 @@ def _load_average() -> float | None:
 
 
 # --- threads ---
-# Threads: how long they spin while they wait, and several pieces of work at a time.
-#
-# A small product of matrices does not get faster by a second core, and what stands between two of
-# them does not either. Two searches side by side do.
+# How long they spin while they wait, and several pieces of work at a time: a small product of
+# matrices does not get faster by a second core, and what stands between two of them does not
+# either. Two searches side by side do.
 
 ItemT = TypeVar("ItemT")
-FoundT = TypeVar("FoundT")
+ResultT = TypeVar("ResultT")
 
 _mine = threading.local()
 
@@ -264,8 +260,8 @@ class NotWantedError(Exception):
     """Nobody waits for this piece of work any more."""
 
 
-def side_by_side(work: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> Iterator[FoundT]:
-    """`map`, with as many at a time as torch may use threads; what is found comes in order.
+def side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
+    """`map`, with as many at a time as torch may use threads; the results come in order.
 
     Modes such as no_grad hold for one thread: `work` has to set its own. The number of torch's
     threads is changed meanwhile, for the whole process: one call at a time.

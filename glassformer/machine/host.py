@@ -153,8 +153,8 @@ def machine(
         kernel=float32_kernel(),
     )
     measured = _measurements(fingerprint, refresh, notify)
-    chosen, reason = choose(measured, width)
-    best = measured[chosen].at(width)
+    precision, reason = choose(measured, width)
+    best = measured[precision].at(width)
     return Machine(
         device=device,
         device_name=fingerprint.device_name,
@@ -163,7 +163,7 @@ def machine(
         cores_usable=facts.usable_cores(cpus),
         memory_bytes=facts.memory_bytes(),
         threads=counts[0] if best is None else best.threads,
-        precision=chosen,
+        precision=precision,
         reason=reason,
         probe=measured,
         torch=fingerprint.torch,
@@ -340,7 +340,7 @@ def _ask(child: subprocess.Popen[str], timeout: float) -> Measurement:
         speeds = [Speed(int(w), int(n), float(tflops)) for w, n, tflops in json.loads(stdout)]
     except (ValueError, TypeError):
         return Measurement(problem="failed: the child reported nothing")
-    best = {each.width: each for each in sorted(speeds, key=lambda each: each.tflops)}
+    best = {speed.width: speed for speed in sorted(speeds, key=lambda speed: speed.tflops)}
     return Measurement(tuple(best[width] for width in sorted(best)))
 
 

@@ -1,4 +1,10 @@
-"""From a model, tokens and devices to memory, time and money; and how that scales."""
+"""From a model, tokens and devices to memory, time and money; and how that scales.
+
+    seconds  =  steps · (operations / speed + what waiting for other devices adds)
+    bytes    =  weights + gradients + moments of AdamW + kept for the backward pass + work space
+
+Nothing is allocated, and nothing is trained.
+"""
 
 import math
 from contextlib import suppress
@@ -12,18 +18,14 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from glassformer.config import parse
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.models import MODELS, row
+from glassformer.models import MODELS, count_parameters, row
 from glassformer.tasks.evaluating import CHUNK, next_token_loss
 from glassformer.wording import counted, readable_size
 
-# --- devices ---
-# Devices to train on: what their makers promise, and what is usually reached.
-#
+# --- devices: what their makers promise, and what is usually reached ---
 # Speeds are those of dense matrix products in bfloat16 (float16 where there is no bfloat16), from
-# the
-# data sheets. Bandwidths are per device and direction. Prices are rough rental prices of 2025:
-# they
-# differ by a factor of three between providers, so pass your own.
+# the data sheets. Bandwidths are per device and direction. Prices are rough rental prices of 2025:
+# they differ by a factor of three between providers, so pass your own.
 
 TERA, GIGA = 1e12, 1e9
 UTILIZATION = 0.4
@@ -64,15 +66,15 @@ def _device(
     name: str, flops: float, memory: float, per_node: int, links: tuple[float, float], price: float
 ) -> Device:
     """Speeds in TFLOP/s and GB/s, memory in GB."""
-    within, between = (GIGA * each for each in links)
+    within, between = (GIGA * speed for speed in links)
     speed = flops * TERA * UTILIZATION
     precision = "float16" if name in OLDER else "bfloat16"
     return Device(name, speed, memory * GIGA, per_node, within, between, price, precision=precision)
 
 
 KINDS = {
-    each.name: each
-    for each in (
+    device.name: device
+    for device in (
         _device("t4", 65, 16, 4, (12, 3), 0.50),
         _device("l4", 121, 24, 8, (25, 6), 0.80),
         _device("a10g", 70, 24, 8, (25, 6), 1.00),
@@ -98,14 +100,10 @@ def device_of(kind: str) -> Device:
     return KINDS[kind.lower()]
 
 
-# --- workload ---
-# What a model asks of any machine: parameters, operations per token, bytes to remember.
-#
-# Nothing is allocated. Parameters are counted on the meta device. The bytes that the forward pass
-# keeps for the backward pass are counted on fake tensors, which have shapes but no numbers: those
-# of
-# models with one and two layers, with one and two sequences, determine the rest, for all of it is
-# linear.
+# --- what a model asks of any machine: parameters, operations per token, bytes to remember ---
+# Parameters are counted on the meta device. The bytes that the forward pass keeps for the backward
+# pass are counted on fake tensors, which have shapes but no numbers: those of models with one and
+# two layers, with one and two sequences, determine the rest, for all of it is linear.
 
 PLANNED, HEADS = "language", "num_heads"  # what can be planned: language models with attention
 
@@ -137,26 +135,26 @@ class Workload:
 
 def workload(model: str, preset: str | None, settings: dict[str, Any], precision: str) -> Workload:
     """What `train MODEL --preset PRESET --set model.…` would ask for."""
-    chosen = row(model)
-    values = chosen.preset(preset or chosen.smallest) | settings
-    config: Any = parse(chosen.config, {"vocab_size": 8192} | values)
+    about = row(model)
+    values = about.preset(preset or about.smallest) | settings
+    config: Any = parse(about.config, {"vocab_size": 8192} | values)
     with torch.device("meta"):
-        whole: Any = chosen.model(config)
-    parameters = _count(whole)
-    blocks = [_count(block) for block in whole.blocks]
+        whole: Any = about.model(config)
+    parameters = count_parameters(whole)
+    blocks = [count_parameters(block) for block in whole.blocks]
     head_dim = config.head_dim or config.d_model // config.num_heads
     # Every weight of a matrix is multiplied and added once per token; embeddings are looked up.
     products = 2 * _products(whole)
     # Each query meets all keys, then all values: the masked half is computed, too.
     attention = 2 * 2 * config.num_layers * config.num_heads * head_dim * config.context_length
     one, two, more = (
-        _kept(chosen.model, config, layers, sequences, precision)
+        _kept(about.model, config, layers, sequences, precision)
         for layers, sequences in ((1, 1), (2, 1), (1, 2))
     )
     per_layer, per_sequence = two - one, more - one
     size = torch.finfo(getattr(torch, precision)).bits // 8
     return Workload(
-        name=" ".join(filter(None, (model, preset or chosen.smallest))),
+        name=" ".join(filter(None, (model, preset or about.smallest))),
         parameters=parameters,
         layers=config.num_layers,
         width=config.d_model,
@@ -175,21 +173,16 @@ def check_model(model: str) -> None:
     """Raise unless it is a language model with attention."""
     plannable = [
         name
-        for name, each in MODELS.items()
-        if each.task == PLANNED and HEADS in each.config.model_fields
+        for name, about in MODELS.items()
+        if about.task == PLANNED and HEADS in about.config.model_fields
     ]
     if model not in plannable:
         raise UsageError(f"{model} cannot be planned. These can: {', '.join(plannable)}.")
 
 
-def _count(module: nn.Module) -> int:
-    """The number of its parameters, each counted once."""
-    return sum(each.numel() for each in module.parameters())
-
-
 def _products(model: nn.Module) -> int:
     """Weights of all linear layers; a tied head multiplies, too."""
-    return sum(each.weight.numel() for each in model.modules() if isinstance(each, nn.Linear))
+    return sum(layer.weight.numel() for layer in model.modules() if isinstance(layer, nn.Linear))
 
 
 def _kept(model: type[nn.Module], config: Any, layers: int, sequences: int, precision: str) -> int:
@@ -209,14 +202,13 @@ def _kept(model: type[nn.Module], config: Any, layers: int, sequences: int, prec
             saved_tensors_hooks(keep, lambda tensor: tensor),
         ):
             next_token_loss(small.hidden(ids), small.head, ids)
-        own = {each.untyped_storage()._cdata for each in small.parameters()}
+        own = {weight.untyped_storage()._cdata for weight in small.parameters()}
         return sum(
             tensor.untyped_storage().nbytes() for key, tensor in kept.items() if key not in own
         )
 
 
-# --- strategies ---
-# How devices share a training: what each one has to hold, and what they tell each other.
+# --- how devices share a training: what each one has to hold, and what they tell each other ---
 #
 # single   one device holds everything
 # ddp      every device holds the whole model and learns from its share of the batch;
@@ -309,11 +301,9 @@ def waiting(
     return max(sending - OVERLAP * meanwhile, (1 - OVERLAP) * sending)
 
 
-# --- estimate ---
+# --- the fastest way that fits ---
 
-BEST_RATIO = (
-    20  # tokens per parameter at which a given amount of compute is spent best (Chinchilla)
-)
+BEST_RATIO = 20  # tokens per parameter that spend a given amount of compute best (Chinchilla)
 AGAIN = 4 / 3  # operations, if activations are recomputed: forward, forward again, backward (2)
 MOST_DEVICES = 4096  # of the curve
 

@@ -29,9 +29,7 @@ from glassformer.planning.estimate import (
 from glassformer.tables import Row, Table, html_table
 from glassformer.wording import counted, readable_size
 
-# --- this machine ---
-# This machine as a device to train on: its measured speed, and what is free of its memory.
-#
+# --- this machine as a device to train on: its measured speed, and what is free of its memory ---
 # Several processes on it (`train --devices 2`) are several devices, each with a share of both.
 
 LOOPBACK = 1.5 * GIGA  # bytes per second between two processes here
@@ -67,7 +65,7 @@ def this_machine(width: int, processes: int = 1) -> tuple[Device, str]:
 
 SEQUENCES = 512  # in a batch, as GPT-2 was trained
 NIGHT = 8 * 3600.0  # seconds
-_MOST_TOKENS = 1e18  # a hundred thousand times as many as any text on Earth has
+MOST_TOKENS = 1e18  # a hundred thousand times as many as any text on Earth has
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,13 @@ class Plan:
             "price": self.price,
             "scaling": [
                 {
-                    "devices": each.devices,
-                    "strategy": each.strategy,
-                    "seconds": each.seconds,
-                    "efficiency": each.efficiency,
-                    "memory_bytes_per_device": each.memory.total,
+                    "devices": point.devices,
+                    "strategy": point.strategy,
+                    "seconds": point.seconds,
+                    "efficiency": point.efficiency,
+                    "memory_bytes_per_device": point.memory.total,
                 }
-                for each in self.curve
+                for point in self.curve
             ],
             "assumptions": list(self.assumptions),
         }
@@ -166,8 +164,8 @@ class Plan:
         fewest, most = self.curve[0].devices, self.curve[-1].devices
         limits = [f"needs at least {counted(fewest, 'device')}"] if fewest > 1 else []
         for share in (0.8, 0.5):
-            if (number := first_below(self.curve, share)) is not None:
-                limits.append(f"below {share:.0%} efficiency from {counted(number, 'device')} on")
+            if (devices := first_below(self.curve, share)) is not None:
+                limits.append(f"below {share:.0%} efficiency from {counted(devices, 'device')} on")
         sequences = self.chosen.batch_tokens // self.chosen.work.context
         if most <= sequences < 2 * most:
             limits.append(f"a batch of {sequences:,} sequences cannot use more devices")
@@ -213,8 +211,8 @@ def plan(
     if price is not None and not 0 <= price < math.inf:
         raise UsageError(f"--price is {price:g}. Pass the price of a device and hour in dollars.")
     for name, value in (("tokens", tokens), ("batch-tokens", batch_tokens)):
-        if value is not None and value > _MOST_TOKENS:
-            raise UsageError(f"--{name} is {value:.3g}: at most {_MOST_TOKENS:.0e} can be planned.")
+        if value is not None and value > MOST_TOKENS:
+            raise UsageError(f"--{name} is {value:.3g}: at most {MOST_TOKENS:.0e} can be planned.")
     check_model(model)
     settings = settings or {}
     width = int((row(model).preset(preset or row(model).smallest) | settings)["d_model"])
@@ -238,7 +236,7 @@ def plan(
     curve = [chosen] if device.is_measured else scaling(work, device, wanted, sequences, *way)
     result = Plan(chosen, curve, precision, device.price if price is None else price)
     if out is not None:
-        points = [Point(each.devices, each.seconds, each.efficiency) for each in curve]
+        points = [Point(at.devices, at.seconds, at.efficiency) for at in curve]
         title = f"{work.name} on {device.name}"
         about = f"{result.rows['data'].partition(';')[0]}; {result.rows['assumed']}"
         draw_scaling(title, about, points, devices, Path(out))

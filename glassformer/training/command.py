@@ -50,8 +50,8 @@ KEPT = "kept"
 def continue_model(values: Values, origins: Origins) -> Values:
     """The sections of a recipe, with the model that it continues filled in. A key of the model that
     contradicts it is an error."""
-    start, given = values.get("finetune"), values.get("model") or {}
-    if not isinstance(start, dict) or not isinstance(given, dict):
+    start, section = values.get("finetune"), values.get("model") or {}
+    if not isinstance(start, dict) or not isinstance(section, dict):
         return values
     if start and not start.get("model"):
         raise UsageError(
@@ -62,16 +62,16 @@ def continue_model(values: Values, origins: Origins) -> Values:
         return values
     source = str(start["model"])
     name, config = open_config(source)
-    if given.get("name") not in (None, name):
-        row(str(given["name"]))  # which reports a misspelt name
-        raise UsageError(f"{source} is {an(name)}, not {an(given['name'])}. Leave out the name.")
+    if section.get("name") not in (None, name):
+        row(str(section["name"]))  # which reports a misspelt name
+        raise UsageError(f"{source} is {an(name)}, not {an(section['name'])}. Leave out the name.")
     if task_of(name).fit is not None:
         raise UsageError(
             f"{an(name)} is not trained by gradient steps, so it cannot be trained further. Run "
             f"glassformer finetune with --task {row(name).task} again."
         )
     model = config.model_dump(mode="json")
-    for key, value in given.items():
+    for key, value in section.items():
         if value is None or key == "name":
             continue
         if key == "preset":
@@ -79,8 +79,8 @@ def continue_model(values: Values, origins: Origins) -> Values:
         if key.endswith("dropout") or key not in model:  # an unknown key is reported later
             model[key] = value
         elif value != model[key]:
-            place = origins.get(f"model.{key}")
-            option = place if isinstance(place, str) else f"model.{key}"
+            origin = origins.get(f"model.{key}")
+            option = origin if isinstance(origin, str) else f"model.{key}"
             raise UsageError(
                 f"{option} is {_shown(value)}, but the model in {source} has {_shown(model[key])}, "
                 "and --from continues it as it is. Leave it out."
@@ -110,16 +110,16 @@ def _with_vocabulary(values: Values, source: str) -> Values:
     if isinstance(data, dict):
         data = dict(data)
         for key in ("chat_template", "reverse"):
-            known = getattr(preprocessing, key, None)
-            if known and not (key == "reverse" and data.get("source_paths")):
-                data.setdefault(key, list(known) if key == "chat_template" else known)
+            value = getattr(preprocessing, key, None)
+            if value and not (key == "reverse" and data.get("source_paths")):
+                data.setdefault(key, list(value) if key == "chat_template" else value)
         values = values | {"data": data}
     return values
 
 
 def _options(start: Values) -> list[str]:
-    given = [key for key, value in start.items() if value is not None and key != "head"]
-    return [f"--{key.replace('_', '-')}" for key in given] or ["finetune"]
+    keys = [key for key, value in start.items() if value is not None and key != "head"]
+    return [f"--{key.replace('_', '-')}" for key in keys] or ["finetune"]
 
 
 def _shown(value: object) -> str:
@@ -212,7 +212,7 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
             cure += (
                 " --force continues with the change, but the run is then no longer reproducible."
             )
-        by_option = {key: each for key, each in request.options.items() if origins.get(key) == each}
+        by_option = {k: name for k, name in request.options.items() if origins.get(k) == name}
         raise GlassformerError(
             f"{run.path} was started with a different recipe: {in_words(wrong, by_option)}. {cure}"
         )
@@ -222,17 +222,17 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
                 f"{run.path} is already at step {run.last_step():,}. Pass a larger --max-steps."
             )
     accepted = HARMLESS | DIVISION | {key for key, _, _ in changed}
-    taken = {k: v for k, v in flatten(given) if v is not None and k in accepted}
+    changes = {k: v for k, v in flatten(given) if v is not None and k in accepted}
     values = saved.model_dump(mode="json")
-    for key, value in taken.items():
+    for key, value in changes.items():
         values["training"][key.removeprefix("training.")] = value
-    if saved.training.replans and {"training.max_steps", "training.time_limit"} & taken.keys():
+    if saved.training.replans and {"training.max_steps", "training.time_limit"} & changes.keys():
         # What was planned ends here: the learning rate is again that of a training of this length.
         values["training"]["replans"] = []
-        if "training.max_steps" in taken:
+        if "training.max_steps" in changes:
             last = saved.decided.plans[-1].model_dump(include={"eval_steps", "save_steps"})
             values["training"] |= {"time_limit": None, **last}
-    return divide_anew(with_processes(make_recipe(values) if taken else saved), saved)
+    return divide_anew(with_processes(make_recipe(values) if changes else saved), saved)
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:
@@ -267,7 +267,7 @@ def _check_options(request: Request, name: Any) -> None:
         if not _has_key(name, key):
             raise UsageError(
                 f"{option} does not apply to {name}. It is an option of: "
-                f"{', '.join(each for each in trainable() if _has_key(each, key))}."
+                f"{', '.join(model for model in trainable() if _has_key(model, key))}."
             )
 
 
@@ -281,6 +281,6 @@ def _default_folder(recipe: Recipe) -> Path:
     runs/bert-reviews for what began with runs/bert."""
     name = recipe.data_names[0]
     path = Path(name).expanduser()
-    found = path.resolve().name if path.exists() else re.split("[@:]", name)[0]
+    source = path.resolve().name if path.exists() else re.split("[@:]", name)[0]
     first = recipe.model_name if recipe.start is None else Path(recipe.start.model).name
-    return Path("runs") / f"{first}-{Path(found).name.split('.')[0] or 'data'}"
+    return Path("runs") / f"{first}-{Path(source).name.split('.')[0] or 'data'}"

@@ -1,5 +1,11 @@
-"""The model that a training begins with: new weights, or those of a trained model, with its head or
-under a new one, all or part of which may learn."""
+"""The model that a training begins with: new weights, or those of a trained model, with its own
+head or under a new one, all or part of which may learn.
+
+    with_start        what follows for the recipe: checksum, lineage, how much lower layers learn
+    new_model         the model, with LoRA or frozen layers if the recipe asks for them
+    learning_shares   which weights learn at a part of the learning rate
+    model_to_keep     the model to save: what LoRA has learned is folded into its matrices
+"""
 
 from copy import deepcopy
 from pathlib import Path
@@ -20,15 +26,14 @@ from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, RECIPE, FinetuneConfig, Recipe
 from glassformer.text.tokenizers import Tokenizer
 
-# --- vocabulary ---
-# The rows of embeddings and output layers when the vocabulary of a trained model changes.
+# --- another vocabulary ---
+# What becomes of the rows of embeddings and output layers:
 #
 #     old  the · film · wal · ked                      new  the · film · walked · covfefe
 #          e₀    e₁     e₂    e₃                            e₀    e₁    (e₂+e₃)/2  mean of all
 #
 # A token that both vocabularies have keeps its row; any other gets the mean of the rows of the
-# tokens
-# that it was spelled with before, or of all rows.
+# tokens that it was spelled with before, or of all rows.
 
 
 def moved_rows(
@@ -86,7 +91,7 @@ def _sources(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
     return rows
 
 
-# --- finetuning ---
+# --- the model to begin with ---
 
 LAYER_DECAY = 0.9  # of learning rates in a published model under a new head
 DROPOUT = 0.1  # the least when a trained model is fine-tuned
@@ -139,7 +144,7 @@ def lora_to_keep(recipe: Recipe, model: nn.Module) -> bytes | None:
         alpha=start.lora_alpha,
         dropout=start.lora_dropout,
         use_rslora=start.use_rslora,
-        factors={name: (each.A, each.B) for name, each in lora_layers(model).items()},
+        factors={name: (layer.A, layer.B) for name, layer in lora_layers(model).items()},
     ).file()
 
 
@@ -154,10 +159,10 @@ def learning_shares(recipe: Recipe, model: nn.Module) -> dict[str, float] | None
     layers = max(depth.values()) + 1
     depth |= {name: layers - 1 for name in depth if "final_norm" in name.split(".")}
     head = getattr(model, "head", None)
-    outside = {id(each) for each in head.parameters()} if isinstance(head, nn.Module) else set()
+    outside = {id(weight) for weight in head.parameters()} if isinstance(head, nn.Module) else set()
     if isinstance(model, Labeller):
         body = model.body.parameters() if model.body is not None else ()
-        outside |= {id(each) for each in model.parameters()} - {id(each) for each in body}
+        outside |= {id(weight) for weight in model.parameters()} - {id(weight) for weight in body}
     return {
         name: decay ** (layers - depth[name])
         for name, parameter in model.named_parameters()

@@ -49,7 +49,7 @@ def train_in_processes(
             return int(stopped.sigval)
         except ChildFailedError as failed:
             codes = {failure.exitcode for failure in failed.failures.values()}
-            if codes <= {128 + number for number in SIGNALS}:  # all of them were told to stop
+            if codes <= {128 + stop for stop in SIGNALS}:  # all of them were told to stop
                 return max(codes) - 128
             raise GlassformerError(_reason(failed.failures, config, run)) from None
     return None
@@ -123,11 +123,11 @@ def _quiet() -> Iterator[None]:
         for name in list(logging.root.manager.loggerDict)
         if name.startswith("torch.distributed.elastic")
     ]
-    before = [(each, each.level) for each in loggers]
-    for each, _ in before:
-        each.setLevel(logging.CRITICAL + 1)
+    before = [(logger, logger.level) for logger in loggers]
+    for logger, _ in before:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for each, level in before:
-            each.setLevel(level)
+        for logger, level in before:
+            logger.setLevel(level)

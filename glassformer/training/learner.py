@@ -37,40 +37,40 @@ from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
 from glassformer.training.optimizer_and_schedule import clipped_together, optimizer_of
 
-# --- gradients ---
-# The size of a gradient: whether it is finite, and how it is clipped.
+# --- the size of gradients ---
 
 
 def are_finite(parameters: Iterable[nn.Parameter]) -> bool:
-    return bool(_norm(_numbers(parameters)).isfinite())
+    return bool(_norm(_gradients(parameters)).isfinite())
 
 
 def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
-    """Scale all gradients together so that their norm is at most so much."""
-    numbers = _numbers(parameters)
-    share = (most / (_norm(numbers) + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_([own_part(each) for each in numbers], share)
+    """Scale all gradients together so that their norm is at most `most`."""
+    gradients = _gradients(parameters)
+    share = (most / (_norm(gradients) + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_([own_part(gradient) for gradient in gradients], share)
 
 
-def _norm(numbers: list[Tensor]) -> Tensor:
-    return whole(get_total_norm(numbers))
+def _norm(gradients: list[Tensor]) -> Tensor:
+    return whole(get_total_norm(gradients))
 
 
-def _numbers(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
-    """The numbers of each gradient; of a sparse one, those of the rows that it has."""
-    numbers = []
+def _gradients(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
+    """The gradients, of which a sparse one is reduced to the rows that it has."""
+    gradients = []
     for parameter in parameters:
         if (gradient := parameter.grad) is None:
             continue
         if gradient.is_sparse:
             gradient = parameter.grad = gradient.coalesce()  # each row once
-        numbers.append(gradient.values() if gradient.is_sparse else gradient)
-    return numbers
+        gradients.append(gradient.values() if gradient.is_sparse else gradient)
+    return gradients
 
 
-# --- recomputing ---
-# Activation checkpointing: a block keeps its input only, and computes the rest once more when the
-# backward pass needs it. Less memory, a third more operations, the same numbers.
+# --- activation checkpointing ---
+# A block keeps its input only, and computes the rest once more when the backward pass needs it:
+# less memory, a third more operations, the same numbers. Its `forward` is wrapped, so that the
+# names in saved states stay the same.
 
 
 def recompute_activations(model: nn.Module) -> None:
@@ -270,11 +270,11 @@ class Learner:
         groups = self.optimizer.param_groups
         weights = [weight for group in groups for weight in group["params"]]
         memory = {
-            number: {
-                key: divided_like(value, weights[number]) if value.dim() else value
+            index: {
+                key: divided_like(value, weights[index]) if value.dim() else value
                 for key, value in values.items()
             }
-            for number, values in state["optimizer"]["state"].items()
+            for index, values in state["optimizer"]["state"].items()
         }
         settings = [{k: v for k, v in group.items() if k != "params"} for group in groups]
         self.optimizer.load_state_dict(state["optimizer"] | {"state": memory})
@@ -309,7 +309,10 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
 
 
 def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
-    """Device, precision and strategy."""
+    """Lightning Fabric with the device, the precision and the strategy of a training.
+
+    With FSDP2 it is used without its own states, which would be pickle: `Learner.state` has them.
+    """
     peer = processes.here()
     strategy: Any = "auto"
     if peer is not None:

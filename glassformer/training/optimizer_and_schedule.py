@@ -102,18 +102,18 @@ def clipped_together(model: nn.Module) -> list[list[nn.Parameter]]:
     does not make the steps of another smaller."""
     sides = [list(part.parameters()) for part in side_parts(model)]
     beside = {id(parameter) for part in sides for parameter in part}
-    return [[each for each in model.parameters() if id(each) not in beside], *sides]
+    return [[weight for weight in model.parameters() if id(weight) not in beside], *sides]
 
 
 def _plain(model: nn.Module, rate: float, weight_decay: float = 0.0) -> list[dict[str, Any]]:
     """The groups of parameters that learn by plain gradient steps."""
-    tables = [each for each in model.modules() if isinstance(each, nn.Embedding)]
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     for table in tables:
         table.sparse = not weight_decay  # a step then changes only the rows of its own tokens
     of_tables = {id(table.weight) for table in tables}
-    learning = [each for each in model.parameters() if each.requires_grad]
-    rest = [each for each in learning if id(each) not in of_tables]
-    rare = [each for each in learning if id(each) in of_tables]
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    rest = [weight for weight in learning if id(weight) not in of_tables]
+    rare = [weight for weight in learning if id(weight) in of_tables]
     groups = [
         {"params": rare, "lr": rate * RARER, "weight_decay": weight_decay},
         {"params": rest, "lr": rate, "weight_decay": 0.0},

@@ -1,4 +1,9 @@
-"""What a person sees while a model trains: the numbers of each step, and samples as they come."""
+"""What a training reports while it runs, and how it is stopped.
+
+Progress       the line on the terminal, and samples of text as they come
+RunLog         metrics.csv, samples.txt, and the pages of TensorBoard or Weights & Biases
+StopRequest    Ctrl-C and SIGTERM: the step under way is finished and saved, then it stops
+"""
 
 import csv
 import io
@@ -24,7 +29,7 @@ from glassformer.machine.processes import SIGNALS, outside_imports
 from glassformer.progress import BAR, ProgressLine, bar
 from glassformer.wording import cause, clock, score_name
 
-# --- progress ---
+# --- the progress line ---
 
 SHORT_BAR = 10
 LOG_WIDTH = 100
@@ -137,8 +142,8 @@ class Progress:
         speed = self.items_per_second
         if not speed:
             return ""
-        number = f"{speed / 1000:.1f}k" if speed >= 1000 else f"{speed:.0f}"
-        return f"{number} {self._unit}s/s"
+        rate = f"{speed / 1000:.1f}k" if speed >= 1000 else f"{speed:.0f}"
+        return f"{rate} {self._unit}s/s"
 
     def not_training(self, seconds: float) -> None:
         """Time spent on validation and saving, which does not count as training."""
@@ -152,12 +157,9 @@ class Progress:
         return (last - first) * self._items_per_step / max(end - begin, 1e-9)
 
 
-# --- run log ---
-# The curves of a run: a CSV for people, and pages of TensorBoard or Weights & Biases.
-#
+# --- curves and samples ---
 # metrics.csv has nothing in it that depends on the clock, so that a run which was stopped and
-# resumed
-# leaves the same bytes as one which was not. Speed goes to the pages only.
+# resumed leaves the same bytes as one which was not. Speed goes to the pages only.
 
 COLUMNS = ("step", "train_loss", "learning_rate")  # and a val_… for each measure of the task
 
@@ -174,8 +176,8 @@ class RunLog:
     ) -> None:
         self.columns = (*COLUMNS, *(f"val_{name}" for name in measures))
         self.path = folder / METRICS
-        found, self.num_damaged = rows_of(self.path, self.columns)
-        rows = [row for row in found if int(row["step"]) <= resumed_at]
+        earlier, self.num_damaged = rows_of(self.path, self.columns)
+        rows = [row for row in earlier if int(row["step"]) <= resumed_at]
         text = io.StringIO()
         table = csv.DictWriter(text, self.columns, lineterminator="\n")
         table.writeheader()
@@ -286,11 +288,10 @@ def _samples_until(path: Path, step: int) -> Iterator[str]:
 
 
 # --- signals ---
-# Ctrl-C and SIGTERM during training: the step under way is finished and saved, then it stops.
 
 
 class Interruption(BaseException):
-    """A signal came."""
+    """Ctrl-C or SIGTERM came while nothing had to be finished."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -318,8 +319,8 @@ def interruptible() -> Iterator[None]:
     Further signals are ignored until that has been reported."""
 
     def stop(number: int) -> None:
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+        for further in SIGNALS:
+            signal.signal(further, signal.SIG_IGN)
         raise Interruption(number)
 
     with _handled(dict.fromkeys(SIGNALS, outside_imports(stop))):

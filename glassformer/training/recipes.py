@@ -119,8 +119,8 @@ def make_recipe(
     _check_data(values.get("data") or {}, keys["data"])
     recipe = parse(task_of(str(name)).recipe, values, where, origins, error=error)
     if recipe.is_open:  # then null leaves a key open, as everywhere
-        given = {key: value for key, value in recipe.model.items() if value is not None}
-        recipe = recipe.model_copy(update={"model": given})
+        written = {key: value for key, value in recipe.model.items() if value is not None}
+        recipe = recipe.model_copy(update={"model": written})
     # A misspelt key is an error before any work.
     model_config(recipe.model, where, origins, error, is_complete=recipe.continues)
     return recipe
@@ -151,36 +151,36 @@ def complete(recipe: Recipe) -> Values:
 
 def _check_sections(
     values: Values,
-    known: dict[str, list[str]],
+    sections: dict[str, list[str]],
     where: str,
     origins: Origins,
     error: type[GlassformerError],
 ) -> None:
     for section, keys in values.items():
-        if section not in known:
+        if section not in sections:
             line = origins.get(section)
-            place = f", line {line}" if isinstance(line, int) else ""
-            cure = _what_was_meant(section, known)
-            raise error(f"unknown section {section}{located(where)}{place}. {cure}")
+            at = f", line {line}" if isinstance(line, int) else ""
+            cure = _what_was_meant(section, sections)
+            raise error(f"unknown section {section}{located(where)}{at}. {cure}")
         if keys is not None and not isinstance(keys, dict):
             raise error(f"{section}{located(where)} must be a section of keys, not a value.")
 
 
-def _what_was_meant(section: str, known: dict[str, list[str]]) -> str:
+def _what_was_meant(section: str, sections: dict[str, list[str]]) -> str:
     """Another section, or a key outside of its section."""
-    if near := nearest(section, known):
+    if near := nearest(section, sections):
         return f"Did you mean {near}?"
-    sections = {key: name for name, keys in known.items() for key in keys}
-    if near := nearest(section, sections, cutoff=0.8):
-        return f"Did you mean {sections[near]}.{near}?"
-    return f"Known sections: {', '.join(known)}."
+    section_of = {key: name for name, keys in sections.items() for key in keys}
+    if near := nearest(section, section_of, cutoff=0.8):
+        return f"Did you mean {section_of[near]}.{near}?"
+    return f"Known sections: {', '.join(sections)}."
 
 
-def _check_data(data: Values, known: list[str]) -> None:
-    has_misspelt_key = not data.keys() <= set(known)  # which is reported with its place later
+def _check_data(data: Values, keys: list[str]) -> None:
+    has_misspelt_key = not data.keys() <= set(keys)  # which is reported with its place later
     if has_misspelt_key or any(data.get(key) for key in DATA_TO_LEARN_FROM):
         return
-    pairs = ", or --source FILE and --target FILE" if "source_paths" in known else ""
+    pairs = ", or --source FILE and --target FILE" if "source_paths" in keys else ""
     raise UsageError(
         f"no data. Pass --data FILE{pairs}, or write data: {{paths: [FILE]}} in the recipe."
     )

@@ -308,8 +308,8 @@ def _report(run: RunFolder, recipe: Recipe) -> dict[str, Any]:
         "metrics": curves_of(rows),
         "about_loss": _about_loss(recipe),
         "samples": [{"step": step, "text": text} for step, text in read_samples(run.path)],
-        "chapters": [each.as_json() for each in seen.chapters],
-        "answers": {"measure": seen.measure, "rows": [asdict(each) for each in seen.answers]},
+        "chapters": [chapter.as_json() for chapter in seen.chapters],
+        "answers": {"measure": seen.measure, "rows": [asdict(answer) for answer in seen.answers]},
         "tensorboard": "tensorboard" in recipe.training.report_to,
         "version": __version__,
     }
@@ -330,7 +330,7 @@ def _lost_data(run: RunFolder) -> list[str]:
 
 @dataclass(frozen=True)
 class _Record:
-    """What is known of an objective without its data, which may choose the measure."""
+    """The part of an objective that needs no data. (The data may choose the measure.)"""
 
     measure: str
     decides: str
@@ -411,8 +411,8 @@ def _training_facts(run: RunFolder, recipe: Recipe, objective: Objective | None)
     facts |= {_words(key): values[key] for key in HIGHLIGHTS if values[key] != 0 or key == "seed"}
     own = getattr(recipe, "objective", None)  # a section of some tasks
     if isinstance(own, Config):
-        chosen = own.model_dump(mode="json").items()
-        facts |= {_words(key): value for key, value in chosen if value}
+        values = own.model_dump(mode="json")
+        facts |= {_words(key): value for key, value in values.items() if value}
     return _known(facts)
 
 
@@ -490,8 +490,8 @@ def compared(names: Sequence[str], reports: Sequence[Report]) -> list[Chapter]:
         return []
     chapters = [_scores(names, reports)]
     answers = [
-        {(row["input"], row["expected"]): row for row in each["answers"]["rows"]}
-        for each in reports
+        {(row["input"], row["expected"]): row for row in report["answers"]["rows"]}
+        for report in reports
     ]
     # Of a large model, fewer inputs were examined.
     if same := [key for key in answers[0] if all(key in rows for rows in answers)]:
@@ -502,26 +502,23 @@ def compared(names: Sequence[str], reports: Sequence[Report]) -> list[Chapter]:
 
 def _scores(names: Sequence[str], reports: Sequence[Report]) -> Chapter:
     """The validation scores of every run's best model, and an interval where one is known."""
-    measures = list(dict.fromkeys(key for each in reports for key in _best_run(each)["scores"]))
-    measures = [
-        key for key in measures if any(key in _best_run(each)["scores"] for each in reports)
-    ]
-    answered = [each["answers"] for each in reports]
+    measures = list(dict.fromkeys(key for report in reports for key in _best_run(report)["scores"]))
+    answered = [report["answers"] for report in reports]
     columns = ["run", "model", "parameters", "best step"]
     columns += [score_name(key) for key in measures]
     kinds = ["label", "label", "count", "count", *["number" for _ in measures]]
-    with_answers = next((each["measure"] for each in answered if each["rows"]), None)
+    with_answers = next((answers["measure"] for answers in answered if answers["rows"]), None)
     if with_answers:
         columns += [f"{with_answers} in this report", "95% interval"]
         kinds += ["number", "interval"]
     rows = []
-    for name, each, answers in zip(names, reports, answered, strict=True):
-        model, best = each["facts"]["Model"], _best_run(each)
+    for name, report, answers in zip(names, reports, answered, strict=True):
+        model, best = report["facts"]["Model"], _best_run(report)
         shape = " ".join(filter(None, [model["model"], model.get("preset")]))
         row = [name, shape, model.get("parameters"), best["step"]]
         row += [best["scores"].get(key) for key in measures]
         if with_answers:
-            scores = [one["score"] for one in answers["rows"]]
+            scores = [answer["score"] for answer in answers["rows"]]
             row += [float(np.mean(scores)), list(mean_interval(scores))] if scores else [None, None]
         rows.append(row)
     note = "Held-out scores of the best model of each run. They can be compared only if the runs "
@@ -541,17 +538,17 @@ def _differences(
     spread = scores.max(0) - scores.min(0)
     if not spread.any():
         return []
-    chosen = np.argsort(-spread, kind="stable")[:MOST_SHOWN]
+    largest = np.argsort(-spread, kind="stable")[:MOST_SHOWN]
     columns = ["input", "expected", *names]
     kinds = ["text", "label", *["answer" for _ in names]]
     rows = [
         [
-            answers[0][place]["input"],
-            answers[0][place]["expected"],
-            *([rows[place]["found"], rows[place]["score"]] for rows in answers),
+            answers[0][index]["input"],
+            answers[0][index]["expected"],
+            *([rows[index]["found"], rows[index]["score"]] for rows in answers),
         ]
-        for place in chosen.tolist()
-        if spread[place] > 0
+        for index in largest.tolist()
+        if spread[index] > 0
     ]
     note = f"The runs were given the same {scores.shape[1]:,} held-out inputs and differ on "
     note += f"{int((spread > 0).sum()):,} of them. {_summary(names, scores, measure)}"
@@ -593,18 +590,18 @@ SCRIPTS = (
 
 def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
     """One HTML page. Equal reports give equal bytes."""
-    together = [each.as_json() for each in compared(names, reports)]
+    together = [chapter.as_json() for chapter in compared(names, reports)]
     runs = [
-        {key: value for key, value in each.items() if key != "answers"} | {"name": name}
-        for name, each in zip(names, reports, strict=True)
+        {key: value for key, value in report.items() if key != "answers"} | {"name": name}
+        for name, report in zip(names, reports, strict=True)
     ]
     return assembled("Report", "", STYLES, SCRIPTS, {"runs": runs, "together": together})
 
 
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
     """The same for programs, with every digit."""
-    runs = [{"run": name} | each for name, each in zip(names, reports, strict=True)]
-    return {"runs": runs, "together": [each.as_json() for each in compared(names, reports)]}
+    runs = [{"run": name} | report for name, report in zip(names, reports, strict=True)]
+    return {"runs": runs, "together": [chapter.as_json() for chapter in compared(names, reports)]}
 
 
 def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:

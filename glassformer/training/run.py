@@ -276,7 +276,7 @@ def _headline(objective: Objective, model: nn.Module, setup: Setup) -> str:
     name = f"{recipe.model_name} {recipe.preset or ''}".rstrip()
     context = recipe.model.get("context_length")
     total = count_parameters(model)
-    learning = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     steps = counted(config.last_step, "step")
     if config.time_limit is not None and not config.replans:
         steps = f"at most {steps} in {clock(config.time_limit)}"

@@ -51,8 +51,7 @@ from glassformer.tasks import task_of
 from glassformer.tasks.recipe import RECIPE, DecidedTraining, Recipe
 from glassformer.training.recipes import complete, make_recipe, merge
 
-# --- resume changes ---
-# How recipes differ, key by key, and with which differences a run can continue.
+# --- with which changes of its recipe a run can continue ---
 
 Change = tuple[str, Any, Any]  # a key, its value before, its value now
 
@@ -134,12 +133,12 @@ def in_words(changes: Iterable[Change], options: Mapping[str, str] | None = None
     )
 
 
-# --- saved state ---
-# What a saved state contains, checked as a whole before any of it is used.
-#
-# The checksums of a state show that its bytes are those that were written. They do not show that
-# it
-# is complete: it may have been edited, or written by another version.
+# --- what a saved state contains ---
+# It is checked as a whole before any of it is used. Its checksums show that its bytes are those
+# that were written. They do not show that it is complete: it may have been edited, or written by
+# another version. It has the recipe and the losses of its interval, so that an edited recipe is
+# noticed on resume and `verify` can name the first step that differs; its keys are no names of
+# classes.
 
 VERSION = 2
 OLD_KEY = "pytorch-lightning_version"  # in states of version 1, which had no number
@@ -269,7 +268,7 @@ def check_fit(state: StepState, own: Values, optimizer: Optimizer) -> None:
         raise GlassformerError("groups of parameters do not fit the model")
     if not (saved.state or isinstance(optimizer, SGD)):
         raise GlassformerError("optimizer.state is empty")
-    shapes = [each.shape for group in optimizer.param_groups for each in group["params"]]
+    shapes = [weight.shape for group in optimizer.param_groups for weight in group["params"]]
     for index, memory in saved.state.items():
         for key, tensor in memory:
             if index >= len(shapes) or tensor.shape not in ((), shapes[index]):
@@ -322,7 +321,7 @@ def spread_steps(last: int, count: int) -> list[int]:
 
 def size_of(model: nn.Module) -> int:
     """Bytes of the weights."""
-    return sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
+    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
 
 
 # --- the folder ---
@@ -539,8 +538,8 @@ class RunFolder:
 
     def _foreign(self) -> list[str]:
         """What is in the folder and not part of a run."""
-        known, names = file_names(), sorted(entry.name for entry in self.path.iterdir())
-        return [name for name in names if name not in known and not PARTS.fullmatch(name)]
+        ours, names = file_names(), sorted(entry.name for entry in self.path.iterdir())
+        return [name for name in names if name not in ours and not PARTS.fullmatch(name)]
 
     def _is_a_run(self) -> bool:
         """A folder named data and a recipe may be the user's own. But only training writes
@@ -560,7 +559,7 @@ class RunFolder:
         if is_whole or not self._is_a_run() or self._foreign():
             return None
         names = (self.path.with_name(f"{self.path.name}.broken-{n}") for n in itertools.count(1))
-        aside = next(each for each in names if not each.exists())
+        aside = next(path for path in names if not path.exists())
         with explained(self.path):
             self.path.rename(aside)
         return aside

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from glassformer.training.learner import Learner
 
 
-# --- time limit ---
-
 # Shares of the time limit:
 FIRST = 0.03  # steps that are timed before the first plan
 LONGEST_FIRST = 0.1  # the same, if these are fewer than three
@@ -146,7 +144,7 @@ class TimeLimit:
 
     def _time_evaluations(self, model: nn.Module) -> None:
         seconds = time_evaluations(self.objective, model, TRIAL * self.limit)
-        self._validation, self._ending = (each / self.pace.step for each in seconds)
+        self._validation, self._ending = (part / self.pace.step for part in seconds)
 
 
 def fitting_plan(objective: Objective, step: int, left: float, pace: Pace) -> Replan:
@@ -231,10 +229,9 @@ def _time(evaluation: Callable[[], object], patience: float) -> float:
     return total or time.perf_counter() - begin
 
 
-# --- timing ---
-# How long a step takes, tried on real ones: for the number of threads, and for a dry run.
-#
-# A step is the loop's own (`loop.learn`), on a model that is thrown away.
+# --- how long a step takes ---
+# Tried on real steps, for the number of threads and for a dry run. A step is the loop's own
+# (`loop.learn`), on a model that is thrown away.
 
 MOST_MEASURED = 300  # steps
 PATIENCE = 2.0  # seconds after which no further step is tried, and a validation is broken off
@@ -306,7 +303,7 @@ def _seconds_per_step(objective: Objective, setup: Setup) -> float:
     last = max(1, min(int(in_epoch), config.max_steps))
     # Each shape of batch is seen twice: the first time, memory is found for it.
     for _ in range(2):
-        times = [_seconds(learner, 1 + number * last // count) for number in range(count)]
+        times = [_seconds(learner, 1 + index * last // count) for index in range(count)]
     return sum(times) / count
 
 
@@ -331,8 +328,7 @@ def bytes_per_parameter(config: TrainingConfig) -> int:
     return 20 if config.ema else 16
 
 
-# --- smaller preset ---
-# What to do when only a few steps fit into a time limit.
+# --- what to do when only a few steps fit into a time limit ---
 
 
 def advice(objective: Objective, steps: int, limit: TimeLimit) -> str:
@@ -366,12 +362,12 @@ def preset_that_fits(recipe: Recipe, steps: int) -> tuple[str, int] | None:
         return None  # its model is given
     models = row(recipe.model_name)
     now = _num_parameters(recipe, recipe.model)
-    chosen = models.preset(recipe.preset) if recipe.preset else {}
+    own = models.preset(recipe.preset) if recipe.preset else {}
     sizes = {}
     for name in models.presets:
         preset = models.preset(name)
         # What only the chosen preset sets goes with it, such as the number of its key-value heads.
-        left_out = chosen.keys() - preset.keys() - {"vocab_size"}
+        left_out = own.keys() - preset.keys() - {"vocab_size"}
         values = {key: value for key, value in recipe.model.items() if key not in left_out}
         with suppress(GlassformerError):  # this preset does not fit what else the recipe sets
             sizes[name] = _num_parameters(recipe, values | preset)

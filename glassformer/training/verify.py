@@ -98,7 +98,7 @@ def _compare(
     before, now = saved["standing"], again["standing"]
     why = _why(before["machine"], now["machine"])
     losses = list(zip(reversed(before["trace"]), reversed(now["trace"]), strict=False))
-    different = [last - place for place, (old, new) in enumerate(losses) if old != new]
+    different = [last - ago for ago, (old, new) in enumerate(losses) if old != new]
     if different:
         step = min(different)
         old, new = losses[last - step]
