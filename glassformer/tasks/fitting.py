@@ -80,7 +80,7 @@ def _sample(
     return texts.num_bytes, texts
 
 
-def decided_by_tokenizer(recipe: Any, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
+def tokenizer_choices(recipe: Any, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
     """The sections of a recipe as a tokenizer decides them: its own, and the model's vocab_size."""
     section = {
         "kind": tokenizer.kind,

@@ -36,7 +36,7 @@ from glassformer.tasks.classify.scores import (
     judge,
     measure_of,
 )
-from glassformer.tasks.fitting import decided_by_tokenizer, kept_preprocessing, learn_tokenizer
+from glassformer.tasks.fitting import kept_preprocessing, learn_tokenizer, tokenizer_choices
 from glassformer.tasks.recipe import Recipe, TokenizedRecipe
 from glassformer.tasks.rows import TRAIN, RowDataset
 from glassformer.tasks.task import Baseline, Defaults, Objective, Say, Source, digest_of, say_data
@@ -80,10 +80,10 @@ class LabelledSource(Source):
     def num_items(self) -> int:
         return int(self.lengths.sum())
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         decided: dict[str, dict[str, Any]] = {"model": dict(self.preprocessing.sizes)}
         if isinstance(self.preprocessing, TextPreprocessing):
-            decided = decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+            decided = tokenizer_choices(recipe, self.preprocessing.tokenizer)
         labels = {"labels": list(self.split.labels), "multi_label": self.split.is_multi_label}
         decided["model"] |= labels
         model: Any = row(recipe.model_name).model

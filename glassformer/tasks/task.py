@@ -50,7 +50,7 @@ class Source(ABC):
     def num_items(self) -> int:
         """The amount to learn from, in the units by which models are sized: tokens, pixels …"""
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         """The values of a recipe that follow from the data, by section; `model` is always there."""
         return {"model": {}}
 

@@ -57,8 +57,8 @@ class TextSource(Source):
     def num_items(self) -> int:
         return self.num_training_items
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        return fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        return fitting.tokenizer_choices(recipe, self.preprocessing.tokenizer)
 
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         """The tokens are there already; windows of a whole context must fit into them."""

@@ -199,7 +199,7 @@ WIDTH = 128  # up to which the learning rates of a task's defaults hold
 
 def with_model(recipe: Recipe, source: Source) -> Recipe:
     """The recipe with every size of the model, and with what else the data decides."""
-    decided = source.decided(recipe)
+    decided = source.choices(recipe)
     for key, value in decided["model"].items():
         if recipe.model.get(key) not in (None, value):
             raise UsageError(

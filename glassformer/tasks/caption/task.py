@@ -101,8 +101,8 @@ class CaptionSource(Source):
     def _lengths(self) -> Any:
         return np.array([len(ids) - 1 for texts in self.encoded for ids in texts])  # without start
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        values = fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        values = fitting.tokenizer_choices(recipe, self.preprocessing.tokenizer)
         model = values["model"]
         model["num_channels"] = self.preprocessing.num_channels
         if recipe.model.get("image_size") is None:

@@ -90,7 +90,7 @@ class ImageSource(LabelledImageSource):
 
     preprocessing: ImagePreprocessing
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         split = self.images.split
         model = {
             "labels": list(split.labels),

@@ -52,7 +52,7 @@ class ProbeSource(LabelledImageSource):
 
     preprocessing: PalettePreprocessing
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         labels = list(self.images.split.labels)
         decides = {"labels": labels, "context_length": self.preprocessing.num_pixels}
         if recipe.model.get("parts") is None:

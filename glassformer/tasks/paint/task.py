@@ -77,7 +77,7 @@ class PaintSource(Source):
     def num_items(self) -> int:
         return len(self.images.split.training) * self.preprocessing.num_pixels
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
         height, width = self.preprocessing.image_size
         return {
             "model": {

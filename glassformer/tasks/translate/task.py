@@ -85,8 +85,8 @@ class TranslateSource(Source):
     def num_items(self) -> int:
         return int(self.lengths.source.sum() + self.lengths.target.sum())
 
-    def decided(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
-        values = fitting.decided_by_tokenizer(recipe, self.preprocessing.tokenizer)
+    def choices(self, recipe: Recipe) -> dict[str, dict[str, Any]]:
+        values = fitting.tokenizer_choices(recipe, self.preprocessing.tokenizer)
         target = self.preprocessing.target_tokenizer
         if target is not None and not recipe.keeps_tokenizer:
             values["model"]["target_vocab_size"] = target.vocab_size
