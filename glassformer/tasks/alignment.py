@@ -49,7 +49,7 @@ def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Te
     return torch.stack(layers).cpu()
 
 
-def chosen_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
+def select_weights(heads: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
     """(T, S): those of one layer and head; without `layer` or `head`, the mean of all."""
     layers = select("layer", None if layer is None else [layer], heads.size(0))
     own = select("head", None if head is None else [head], heads.size(1))

@@ -28,7 +28,7 @@ from glassformer.models import name_of
 from glassformer.models.sources import CaptionDecoder
 from glassformer.preprocessing.images import CaptionPreprocessing, ImageInput
 from glassformer.tasks import answers
-from glassformer.tasks.alignment import attention_to, chosen_weights, shown_tokens, word_starts
+from glassformer.tasks.alignment import attention_to, select_weights, shown_tokens, word_starts
 from glassformer.tasks.caption import scores
 from glassformer.tasks.image_subjects import LARGEST_PICTURE, of_caption
 from glassformer.tasks.inspecting import IMAGE_VIEWS, InspectsImages
@@ -144,7 +144,7 @@ class CaptionPredictor(InspectsImages):
             caption=preprocessing.decode(ids[1:]) if target is None else target,
             score=self.settings({}).score(total, len(ids) - 1),
             words=shown_tokens(preprocessing.tokenizer, ids[1:]),
-            weights=chosen_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
+            weights=select_weights(heads, layer, head).unflatten(-1, grid).double().numpy(),
             is_cut_off=ids[-1] != preprocessing.end,
             heads=heads.unflatten(-1, grid).double().numpy(),
             chosen=(layer, head),

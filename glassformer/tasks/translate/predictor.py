@@ -31,7 +31,7 @@ from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.tasks import answers
 from glassformer.tasks.alignment import (
     attention_of_heads,
-    chosen_weights,
+    select_weights,
     shown_tokens,
     word_starts,
 )
@@ -302,7 +302,7 @@ class TranslatePredictor(InspectsTranslations):
         source_ids, target_ids, own = self._pair(source, target)
         written = one_line(target or "") if own is None else own.text
         heads = attention_of_heads(self.model, source_ids, target_ids)  # (layers, H, T, S)
-        weights = chosen_weights(heads, layer, head)  # (T, S)
+        weights = select_weights(heads, layer, head)  # (T, S)
         if own is None:
             total = self.score(source, written).total
             score = self.settings({}).score(total, len(target_ids) - 1)
@@ -482,7 +482,7 @@ def _copied(
     (row,) = preprocessing.encode_source([source])
     target = [preprocessing.start, *ids, preprocessing.end]
     heads = attention_of_heads(model, row, target)
-    weights = chosen_weights(heads)[:, :-1]  # (T, S), without the source's end
+    weights = select_weights(heads)[:, :-1]  # (T, S), without the source's end
     is_unknown = torch.tensor([id == preprocessing.source.unknown for id in row[:-1]])
     if is_unknown.any():
         weights = weights.masked_fill(~is_unknown, -1)

@@ -28,7 +28,7 @@ from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.tasks import answers
 from glassformer.tasks.alignment import (
     attention_of_heads,
-    chosen_weights,
+    select_weights,
     shown_tokens,
     word_starts,
 )
@@ -262,7 +262,7 @@ def alignment_chapter(
             target=answer.text,
             source_tokens=shown_tokens(preprocessing.source, source),
             target_tokens=shown_tokens(preprocessing.target, target[1:]),
-            weights=chosen_weights(attention_of_heads(model, source, target)).double().numpy(),
+            weights=select_weights(attention_of_heads(model, source, target)).double().numpy(),
         )
         words = aligned.in_words(
             word_starts(preprocessing.source, source), word_starts(preprocessing.target, target[1:])
