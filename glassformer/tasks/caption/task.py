@@ -17,18 +17,10 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.config import Count
+from glassformer.data import image_sets
 from glassformer.data.augmentation import AugmentationConfig, augment
 from glassformer.data.batches import CaptionBatch, CaptionRows, CaptionTurns, ChosenImages
 from glassformer.data.image_files import CaptionsConfig
-from glassformer.data.image_sets import (
-    ChooseSize,
-    SplitImages,
-    median_size,
-    numbers_of,
-    read_image_list,
-    read_split_images,
-    write_image_list,
-)
 from glassformer.data.image_store import IMAGES, ImageStore
 from glassformer.errors import UsageError
 from glassformer.inspect.chapters import Examination
@@ -88,7 +80,7 @@ class CaptionRecipe(TokenizedRecipe):
 class CaptionSource(Source):
     """Captioned images in two parts; the pixels are in the folder of the data already."""
 
-    images: SplitImages
+    images: image_sets.SplitImages
     preprocessing: CaptionPreprocessing
     encoded: list[list[list[int]]]
     """The captions of the training images."""
@@ -122,8 +114,8 @@ class CaptionSource(Source):
         numbers = [image.number for image, _ in pairs]
         rows = CaptionRows.of([ids for _, ids in pairs], numbers, self.preprocessing.id_type)
         rows.save(folder / TRAIN)
-        write_image_list(folder / VALIDATION, self.images.split.validation)
-        write_image_list(folder / TEST, self.images.split.test)
+        image_sets.write_image_list(folder / VALIDATION, self.images.split.validation)
+        image_sets.write_image_list(folder / TEST, self.images.split.test)
         longest = max(int(rows.rows.lengths.max()) - 1, self.preprocessing.longest_caption or 0)
         self.preprocessing = self.preprocessing.model_copy(update={"longest_caption": longest})
         del self.images  # which are in an open file, which some systems cannot rename then
@@ -141,13 +133,13 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         data = data.model_copy(update={"caption_column": data.text_column[0]})
     architecture: Any = recipe.architecture()
     trained = fitting.kept_preprocessing(recipe, CaptionPreprocessing)
-    choose: ChooseSize = median_size(multiple=architecture.patch_size)
+    choose: image_sets.ChooseSize = image_sets.median_size(multiple=architecture.patch_size)
     if trained is not None:
         data = data.model_copy(update=fitting.check_size(data, trained))
         choose = fitting.kept_size(trained, say)
     elif data.image_size is None:
         data = data.model_copy(update={"image_size": architecture.image_size})
-    images = read_split_images(data, recipe.training.seed, folder, choose, "caption")
+    images = image_sets.read_split_images(data, recipe.training.seed, folder, choose, "caption")
     split, store = images.split, images.store
     captions = [image.captions for image in split.training]
     total = sum(map(len, captions))
@@ -171,7 +163,7 @@ def read(recipe: CaptionRecipe, folder: Path, say: Say) -> CaptionSource:
         preprocessing = trained.changed(tokenizer=tokenizer, **images.columns)
     else:
         preprocessing = CaptionPreprocessing.of(
-            store, numbers_of(split.training), tokenizer=tokenizer, **images.columns
+            store, image_sets.numbers_of(split.training), tokenizer=tokenizer, **images.columns
         )
     encoded = [preprocessing.encode_captions(texts) for texts in captions]
     return CaptionSource(images, preprocessing, encoded)
@@ -189,7 +181,7 @@ class CaptionDataset(Dataset):
         self.store = ImageStore(folder / IMAGES)
         self.training = CaptionRows.load(folder / TRAIN)
         self.images = ChosenImages(self.store, self.training.numbers)
-        self.held_out = read_image_list(folder / VALIDATION, self.store)
+        self.held_out = image_sets.read_image_list(folder / VALIDATION, self.store)
 
     @cached_property
     def validation(self) -> CaptionRows:
@@ -221,7 +213,7 @@ class CaptionDataset(Dataset):
         return super().facts() | {"num_captions": len(self.training.rows)}
 
     def test_data(self) -> dict[str, Any] | None:
-        images = read_image_list(self.folder / TEST, self.store)
+        images = image_sets.read_image_list(self.folder / TEST, self.store)
         return {"kept": images} if images else None
 
 

@@ -15,15 +15,9 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.config import Count
+from glassformer.data import image_sets
 from glassformer.data.augmentation import Movement, moved
 from glassformer.data.image_files import ImagesConfig
-from glassformer.data.image_sets import (
-    Sizes,
-    SplitImages,
-    median_size,
-    numbers_of,
-    read_split_images,
-)
 from glassformer.data.image_store import IMAGES, ImageStore, write_npz
 from glassformer.data.images import Pixels, Size
 from glassformer.data.rows import Array
@@ -70,7 +64,7 @@ class PaintRecipe(Recipe):
 class PaintSource(Source):
     """Images in a store, split, and their palette."""
 
-    images: SplitImages
+    images: image_sets.SplitImages
     preprocessing: PalettePreprocessing
 
     @property
@@ -90,8 +84,8 @@ class PaintSource(Source):
     def write(self, folder: Path, recipe: Recipe, say: Say) -> None:
         split, store = self.images.split, self.images.store
         for name, part in ((TRAIN, split.training), (VALIDATION, split.validation)):
-            _write_ids(folder / name, store, numbers_of(part), self.preprocessing)
-        np.save(folder / VALIDATION_NUMBERS, numbers_of(split.validation))
+            _write_ids(folder / name, store, image_sets.numbers_of(part), self.preprocessing)
+        np.save(folder / VALIDATION_NUMBERS, image_sets.numbers_of(split.validation))
         if split.test:
             pixels = (image.input for image in split.test)
             write_npz(folder / TEST, pixels, [""] * len(split.test))
@@ -119,8 +113,8 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
     elif data.image_size is None and recipe.model.get("image_size") is not None:
         size = recipe.architecture().size  # type: ignore[attr-defined]
         data = data.model_copy(update={"image_size": size})
-    images = read_split_images(data, recipe.training.seed, folder, choose, role=None)
-    split, store, numbers = images.split, images.store, numbers_of(images.split.training)
+    images = image_sets.read_split_images(data, recipe.training.seed, folder, choose, role=None)
+    split, store, numbers = images.split, images.store, image_sets.numbers_of(images.split.training)
     grey = store.num_channels == 1
     height, width = store.size
     kind = "greyscale" if grey else "colour"
@@ -148,8 +142,8 @@ def read(recipe: PaintRecipe, folder: Path, say: Say) -> PaintSource:
 def _choose(say: Say) -> Any:
     """Chooses the size of images, and reports it if they are resized."""
 
-    def choose(sizes: Sizes) -> Size:
-        size = median_size(most=LARGEST)(sizes)
+    def choose(sizes: image_sets.Sizes) -> Size:
+        size = image_sets.median_size(most=LARGEST)(sizes)
         if (sizes != size).any():
             say(
                 f"note: images are resized to {size[0]}×{size[1]}; pass --image-size for another "
