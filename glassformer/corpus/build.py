@@ -22,38 +22,18 @@ from typing import Any
 
 import numpy as np
 
+from glassformer import files
 from glassformer.corpus import EXTRA, in_columns, near_duplicates, quality
 from glassformer.corpus.executors import Executor, check_packages
 from glassformer.corpus.extractor import OPTIONS
 from glassformer.corpus.http import has_brotli
 from glassformer.corpus.links import LINKS, check_free, check_links, write_linked
 from glassformer.corpus.near_duplicates import KEPT_TEXT, VERDICT_ROW, Array, read_index
-from glassformer.corpus.pages import (
-    KEPT,
-    RULES,
-    STEPS,
-    ListRecords,
-    Outcomes,
-    ReadPages,
-    tasks_for,
-)
+from glassformer.corpus.pages import KEPT, RULES, STEPS, ListRecords, Outcomes, ReadPages, tasks_for
 from glassformer.corpus.quality import NUM_BUCKETS, BuildSettings
 from glassformer.corpus.warc import check_warc, warc_files
 from glassformer.data.folders import FORMAT, corpus_manifest
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.files import (
-    MANIFEST,
-    discard,
-    explained,
-    file_digest,
-    locked,
-    read_json,
-    sync,
-    take_place,
-    write_file,
-    write_json,
-    write_json_line,
-)
 from glassformer.inspect.page import corpus_page
 from glassformer.wording import counted, install, shortened
 
@@ -94,21 +74,21 @@ class Workspace:
             before = None
         if before == request and self.ready.is_dir():
             return True
-        with explained(self.folder):
-            discard(self.folder)
+        with files.explained(self.folder):
+            files.discard(self.folder)
             self.ready.mkdir(parents=True)
-            write_json(self.folder / _REQUEST, request)
+            files.write_json(self.folder / _REQUEST, request)
         return False
 
     def publish(self) -> None:
         """Move the finished corpus to its place, and delete the rest."""
-        with explained(self.out):
+        with files.explained(self.out):
             for file in self.ready.iterdir():
-                sync(file)
-            sync(self.ready)
-            take_place(self.ready, self.out)
-            sync(self.out.parent)
-            discard(self.folder)
+                files.sync(file)
+            files.sync(self.ready)
+            files.take_place(self.ready, self.out)
+            files.sync(self.out.parent)
+            files.discard(self.folder)
 
 
 # --- shards: the files of a corpus, compressed, with one document on each line ---
@@ -165,7 +145,7 @@ class WriteShards:
                         shard.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
                     start += 1
         about = outcomes.as_json() | statistics.as_json()
-        write_json_line(self.about / f"{rank:05}.json", about)
+        files.write_json_line(self.about / f"{rank:05}.json", about)
 
     def _is_kept(self, document: dict[str, Any], row: Array, outcomes: Outcomes) -> bool:
         about = document["metadata"]
@@ -284,19 +264,14 @@ def report(corpus: Path, out: Path | None = None, write: bool = True) -> CorpusR
     if path.suffix.lower() != ".html":
         raise UsageError(f"{path}: the name must end in .html.")
     try:
-        values = report_values(manifest, read_json(corpus / DETAILS))
+        values = report_values(manifest, files.read_json(corpus / DETAILS))
     except (KeyError, TypeError, AttributeError):
         raise GlassformerError(
             f"{corpus / DETAILS} does not belong to this corpus, or is damaged. Build it again."
         ) from None
     if write:
-        write_file(path, corpus_page(values))
+        files.write_file(path, corpus_page(values))
     return CorpusReport(values, path if write else None)
-
-
-def write_report(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the page into the folder of a corpus that is being finished."""
-    write_file(folder / PAGE, corpus_page(report_values(manifest, read_json(folder / DETAILS))))
 
 
 def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
@@ -370,24 +345,24 @@ def build(
     check_free(out, force, FORMAT)
     if links is not None:
         check_links(links)
-    files = tuple(path.resolve() for path in warc_files(warc))
-    for path in files:
+    paths = tuple(path.resolve() for path in warc_files(warc))
+    for path in paths:
         check_warc(path)
-    with locked(out, "built"):
+    with files.locked(out, "built"):
         check_free(out, force, FORMAT)  # another build may just have finished
         work = Workspace(out)
-        work.begin(_request(files, links, settings))
-        with explained(out), executor or Executor() as running:
-            corpus = _Build(files, links, settings, running, work).run()
+        work.begin(_request(paths, links, settings))
+        with files.explained(out), executor or Executor() as running:
+            corpus = _Build(paths, links, settings, running, work).run()
         work.publish()
     return corpus
 
 
 def _request(
-    files: tuple[Path, ...], links: Path | None, settings: BuildSettings
+    paths: tuple[Path, ...], links: Path | None, settings: BuildSettings
 ) -> dict[str, Any]:
     """What identifies a build, so that only the same one is continued."""
-    inputs = [*files, *([links.resolve() / LINKS] if links is not None else [])]
+    inputs = [*paths, *([links.resolve() / LINKS] if links is not None else [])]
     about = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in inputs]
     return {"inputs": about, "settings": settings.model_dump(mode="json"), "versions": _versions()}
 
@@ -402,13 +377,13 @@ class _Build:
 
     def __init__(
         self,
-        files: tuple[Path, ...],
+        paths: tuple[Path, ...],
         links: Path | None,
         settings: BuildSettings,
         executor: Executor,
         work: Workspace,
     ) -> None:
-        self._files, self._links, self._settings = files, links, settings
+        self._paths, self._links, self._settings = paths, links, settings
         self._executor, self._work = executor, work
         self._pages, self._verdicts = work.part("pages"), work.folder / "verdicts"
 
@@ -425,8 +400,8 @@ class _Build:
 
     def _list_records(self) -> list[dict[str, Any]]:
         out = self._work.part("records")
-        self._step("records", ListRecords(self._files, out), len(self._files))
-        return [read_json(out / f"{number:05}.json") for number in range(len(self._files))]
+        self._step("records", ListRecords(self._paths, out), len(self._paths))
+        return [files.read_json(out / f"{number:05}.json") for number in range(len(self._paths))]
 
     def _read_pages(self, tasks: list[Any], listings: list[dict[str, Any]]) -> None:
         linked = None
@@ -438,7 +413,7 @@ class _Build:
             if not linked.exists():
                 write_linked(self._links, redirects, linked)
         signatures = self._work.part("signatures")
-        step = ReadPages(self._files, tasks, self._settings, linked, self._pages, signatures)
+        step = ReadPages(self._paths, tasks, self._settings, linked, self._pages, signatures)
         self._step("pages", step, len(tasks))
 
     def _find_duplicates(self, num_tasks: int) -> None:
@@ -484,7 +459,7 @@ class _Build:
                 name: {
                     "num_documents": statistics["documents"][number],
                     "bytes": (ready / name).stat().st_size,
-                    "sha256": file_digest(ready / name),
+                    "sha256": files.file_digest(ready / name),
                 }
                 for number, name in enumerate(names)
             },
@@ -495,9 +470,11 @@ class _Build:
         details = statistics | outcomes.as_json() | {"clusters": clusters}
         if self._settings.scrub_pii:  # also in the examples of what was dropped
             details = quality.scrubbed_in(details)
-        write_json(ready / DETAILS, details)
-        write_report(ready, manifest)
-        write_json(ready / MANIFEST, manifest)  # last: without it, the folder is not a corpus
+        files.write_json(ready / DETAILS, details)
+        values = report_values(manifest, files.read_json(ready / DETAILS))
+        files.write_file(ready / PAGE, corpus_page(values))
+        # Last: without it, the folder is not a corpus.
+        files.write_json(ready / files.MANIFEST, manifest)
         notes = [note for listing in listings for note in listing["notes"]]
         if number := outcomes.counts["page/brotli"]:
             notes.append(
@@ -519,15 +496,15 @@ class _Build:
                     outcomes.read += 1
                     outcomes.add(f"record/{rule}", listing["name"], detail=listing["notes"][0])
         for number in range(num_tasks):
-            outcomes.merge(read_json(self._pages / f"{number:05}.json"))
+            outcomes.merge(files.read_json(self._pages / f"{number:05}.json"))
         about = self._work.part("shards")
-        parts = [read_json(about / f"{number:05}.json") for number in range(num_shards)]
+        parts = [files.read_json(about / f"{number:05}.json") for number in range(num_shards)]
         for part in parts:
             outcomes.merge(part)
         return outcomes, _summed(parts)
 
     def _recipe(self) -> dict[str, Any]:
-        links = None if self._links is None else file_digest(self._links / LINKS)
+        links = None if self._links is None else files.file_digest(self._links / LINKS)
         minhash = {"shingle_words": quality.SHINGLE_WORDS, "num_buckets": NUM_BUCKETS}
         return {
             **self._settings.model_dump(mode="json"),

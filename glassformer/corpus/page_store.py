@@ -18,19 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glassformer import files
 from glassformer.corpus.http import may_pass
 from glassformer.corpus.warc import Page, page_records, warcinfo
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.files import (
-    MANIFEST,
-    explained,
-    file_digest,
-    json_line,
-    new_file,
-    read_manifest,
-    sync,
-    write_json,
-)
 from glassformer.wording import cause
 
 OUTCOMES_FILE = "outcomes.jsonl"
@@ -54,7 +45,7 @@ class PageStore:
         self._lock, self._is_closed = threading.Lock(), False
         self._file: BinaryIO | None = None
         self._end = 0  # of the last page in it that has an outcome
-        with explained(folder):
+        with files.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._check_manifest()
             if retry:
@@ -65,13 +56,13 @@ class PageStore:
     # --- what an earlier process left ---
 
     def _check_manifest(self) -> None:
-        path = self.folder / MANIFEST
+        path = self.folder / files.MANIFEST
         if not path.exists():
-            if any(path.name != f".{MANIFEST}.partial" for path in self.folder.iterdir()):
+            if any(path.name != f".{files.MANIFEST}.partial" for path in self.folder.iterdir()):
                 raise UsageError(f"{self.folder} contains something else. Pass another --out.")
-            write_json(path, {"format": FORMAT, **self._about})
+            files.write_json(path, {"format": FORMAT, **self._about})
             return
-        saved = read_manifest(self.folder)
+        saved = files.read_manifest(self.folder)
         if saved.get("format") != FORMAT:
             raise UsageError(f"{self.folder} contains something else. Pass another --out.")
         if saved.get("links_sha256") != self._about["links_sha256"]:
@@ -103,10 +94,10 @@ class PageStore:
         """Drop the outcomes that another try may change."""
         path = self.folder / OUTCOMES_FILE
         path.touch()
-        with new_file(path) as partial, partial.open("wb") as kept:
+        with files.new_file(path) as partial, partial.open("wb") as kept:
             for _, line in _lines(path):
                 if not may_pass(line["outcome"]):
-                    kept.write(json_line(line))
+                    kept.write(files.json_line(line))
 
     def _is_there(self, line: Line, whole: dict[str, int]) -> bool:
         """Whether the page of an outcome is on disk."""
@@ -128,7 +119,7 @@ class PageStore:
             return
         with partial.open("r+b") as stream:
             stream.truncate(end)
-        sync(partial)
+        files.sync(partial)
         partial.rename(self.folder / _name_of(partial))
 
     # --- writing ---
@@ -138,13 +129,13 @@ class PageStore:
         records = None if page is None else page_records(page, url)
         line: Line = {"number": number, "url": url, "outcome": outcome}
         line |= {"detail": detail} if detail else {}
-        with self._lock, explained(self.folder):
+        with self._lock, files.explained(self.folder):
             if self._is_closed:
                 return
             if page is not None and records is not None:
                 line |= {"final_url": str(page.url), "bytes": len(page.response.body)}
                 line |= self._write_records(records)
-            write_all(self._outcomes, json_line(line))
+            write_all(self._outcomes, files.json_line(line))
             self._count(line)
             if self._file is not None:
                 self._end = self._file.tell()
@@ -177,7 +168,8 @@ class PageStore:
         if self._file is not None:
             self._file.close()
             self._file = None
-            sync(self.folder / OUTCOMES_FILE)  # a page in a complete file has an outcome for good
+            # A page in a complete file has an outcome for good.
+            files.sync(self.folder / OUTCOMES_FILE)
             self._finish(self._partial, self._end)
             self._number, self._end = self._number + 1, 0
 
@@ -189,28 +181,28 @@ class PageStore:
         self.counts[line["outcome"]] += 1
 
     def close(self) -> None:
-        with self._lock, explained(self.folder):
+        with self._lock, files.explained(self.folder):
             if self._is_closed:
                 return
             self._is_closed = True
             self._rotate()
             self._outcomes.close()
-            sync(self.folder / OUTCOMES_FILE)
-            sync(self.folder)
+            files.sync(self.folder / OUTCOMES_FILE)
+            files.sync(self.folder)
 
     def complete(self) -> None:
         """All links have an outcome: say so in the manifest, with the hashes of all files."""
         names = sorted(path.name for path in self.folder.glob("pages-*.warc.gz"))
-        files = {
+        about_files = {
             name: {
                 "bytes": (self.folder / name).stat().st_size,
-                "sha256": file_digest(self.folder / name),
+                "sha256": files.file_digest(self.folder / name),
             }
             for name in (*names, OUTCOMES_FILE)
         }
         outcomes = dict(sorted(self.counts.items()))
-        about = {"format": FORMAT, **self._about, "outcomes": outcomes, "files": files}
-        write_json(self.folder / MANIFEST, about)
+        about = {"format": FORMAT, **self._about, "outcomes": outcomes, "files": about_files}
+        files.write_json(self.folder / files.MANIFEST, about)
 
 
 def write_all(file: Any, content: bytes) -> None:

@@ -65,17 +65,13 @@ def differences(config: Any) -> Iterator[str]:
 
 def spec_of(model: nn.Module) -> Any:
     """The specification of a model, with its weights."""
-    from ctranslate2.specs import (
-        TransformerDecoderModelSpec,
-        TransformerEncoderModelSpec,
-        TransformerSpec,
-    )
+    from ctranslate2 import specs
 
     match model:
         case GPT():
             decoder = _decoder(model.config, with_encoder_attention=False)
             _fill_decoder(decoder, model, model.blocks, model.embedding, model.final_norm)
-            return TransformerDecoderModelSpec(decoder)
+            return specs.TransformerDecoderModelSpec(decoder)
         case Bert():
             body = model.encoder
             encoder = _encoder(model.config, model.config.num_layers)
@@ -87,7 +83,7 @@ def spec_of(model: nn.Module) -> Any:
                 _fill_norm(encoder.layernorm_embedding, body.embedding_norm)
             encoder.scale_embeddings = False
             _fill_positions(encoder, model.config, body.positions)
-            return TransformerEncoderModelSpec(encoder)
+            return specs.TransformerEncoderModelSpec(encoder)
         case Transformer():
             config = model.config
             encoder = _encoder(config, config.num_encoder_layers or config.num_layers)
@@ -99,14 +95,13 @@ def spec_of(model: nn.Module) -> Any:
             table = model.target_embedding
             _fill_decoder(decoder, model, model.decoder, table, model.decoder_norm)
             decoder.scale_embeddings = config.scale_embedding
-            return TransformerSpec(encoder, decoder)
+            return specs.TransformerSpec(encoder, decoder)
     raise TypeError(type(model).__name__)
 
 
 def _options(config: Any) -> dict[str, Any]:
     """What encoders and decoders have in common."""
-    from ctranslate2.specs import common_spec
-    from ctranslate2.specs.attention_spec import RotaryScalingType
+    from ctranslate2.specs import attention_spec, common_spec
 
     options: dict[str, Any] = {
         "pre_norm": config.pre_norm,
@@ -128,30 +123,30 @@ def _options(config: Any) -> dict[str, Any]:
         stretch = getattr(config, "rotary_stretch", None)
         if stretch is not None:
             options |= {
-                "rotary_scaling_type": RotaryScalingType.Linear,
+                "rotary_scaling_type": attention_spec.RotaryScalingType.Linear,
                 "rotary_scaling_factor": stretch.factor,
             }
     return options
 
 
 def _encoder(config: Any, num_layers: int) -> Any:
-    from ctranslate2.specs import TransformerEncoderSpec, common_spec
+    from ctranslate2 import specs
 
     has_segments = bool(getattr(config, "num_segments", 0))
-    return TransformerEncoderSpec(
+    return specs.TransformerEncoderSpec(
         num_layers,
         config.num_heads,
         layernorm_embedding=getattr(config, "embedding_norm", False),
         num_source_embeddings=2 if has_segments else 1,
-        embeddings_merge=common_spec.EmbeddingsMerge.ADD,
+        embeddings_merge=specs.common_spec.EmbeddingsMerge.ADD,
         **_options(config),
     )
 
 
 def _decoder(config: Any, with_encoder_attention: bool) -> Any:
-    from ctranslate2.specs import TransformerDecoderSpec
+    from ctranslate2 import specs
 
-    return TransformerDecoderSpec(
+    return specs.TransformerDecoderSpec(
         config.num_layers,
         config.num_heads,
         with_encoder_attention=with_encoder_attention,

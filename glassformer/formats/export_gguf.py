@@ -15,24 +15,12 @@ from glassformer import files
 from glassformer.checkpoint.model_folder import CARD, Saved
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
-from glassformer.formats import exporting
+from glassformer.formats import exporting, gguf
 from glassformer.formats.conversion import their_tensors
 from glassformer.formats.export_hub import layout_for, sample_text
 from glassformer.formats.exporting import probe_of, refuse_if_wrong, size
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import Family, Layout
-from glassformer.formats.gguf import (
-    ARCHITECTURES,
-    BEGIN,
-    FACTORS,
-    NAMES,
-    PERMUTED,
-    STRETCH,
-    read_gguf,
-    rotary_factors,
-    side_by_side,
-    tokenizer_metadata,
-)
 from glassformer.formats.gguf_file import NUMBERS, TYPES, GGUFFile, write_file
 from glassformer.preprocessing.text import TextPreprocessing
 
@@ -62,7 +50,7 @@ def write_gguf(saved: Saved, folder: Path, rest: str, dtype: str) -> tuple[str, 
         "general.quantization_version": 2,
         **{f"{family.name}.{key}": value for key, value in _shape(config).items()},
         **_stretch(config),
-        **tokenizer_metadata(preprocessing.tokenizer, config.vocab_size),
+        **gguf.tokenizer_metadata(preprocessing.tokenizer, config.vocab_size),
         **special,
     }
     if preprocessing.jinja_template is not None:
@@ -94,7 +82,7 @@ def check_gguf(saved: Saved, folder: Path) -> dict[str, float]:
     """The largest difference in logits after loading the file again, by each tool. Rounded weights
     may change logits, but only as far as their type rounds them."""
     family, layout = _layout(saved)
-    again = read_gguf(folder / FILE)
+    again = gguf.read_gguf(folder / FILE)
     _check_weights(saved.model, again.model, GGUFFile(folder / FILE).metadata[FILE_TYPE])
     _check_tokens(saved, again.preprocessing)
     probe = probe_of(layout.inputs, saved.model.config)
@@ -138,7 +126,7 @@ def _check_tokens(saved: Saved, again: Any) -> None:
 
 
 def _layout(saved: Saved) -> tuple[Family, Layout]:
-    return layout_for(saved, (FAMILIES[name] for name in ARCHITECTURES), "GGUF", _differs)
+    return layout_for(saved, (FAMILIES[name] for name in gguf.ARCHITECTURES), "GGUF", _differs)
 
 
 def _differs(config: Any) -> Iterator[str]:
@@ -190,7 +178,7 @@ def _stretch(config: Any) -> Values:
     stretch = config.stretch
     if stretch is None or stretch.original_length is None:
         return {}
-    return {key: getattr(stretch, name) for name, key in STRETCH.items()}
+    return {key: getattr(stretch, name) for name, key in gguf.STRETCH.items()}
 
 
 def _special_ids(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
@@ -207,7 +195,7 @@ def _special_ids(preprocessing: TextPreprocessing) -> tuple[Values, list[str]]:
         f"tokenizer.ggml.{kind}_token_id": id for kind, id in zip(("eos", "eot"), ids, strict=False)
     }
     begin = preprocessing.begin
-    metadata[BEGIN] = preprocessing.ends[0] if begin is None else begin
+    metadata[gguf.BEGIN] = preprocessing.ends[0] if begin is None else begin
     left = [tokenizer.token(id) for id in ids[2:] if id != tokenizer.end_of_text]
     if not left:
         return metadata, []
@@ -221,16 +209,16 @@ def _tensors(family: Family, layout: Layout, model: nn.Module) -> Iterator[tuple
     for usual, tensor in their_tensors(layout, model).items():
         name = _short(usual)
         part = name.split(".")[-2]
-        is_permuted = family.name in PERMUTED and part in heads
-        yield name, side_by_side(tensor, heads[part]) if is_permuted else tensor
+        is_permuted = family.name in gguf.PERMUTED and part in heads
+        yield name, gguf.side_by_side(tensor, heads[part]) if is_permuted else tensor
     if (stretch := config.stretch) is not None and stretch.original_length is not None:
-        yield FACTORS, rotary_factors(config.width_of_head, config.rotary_base, stretch)
+        yield gguf.FACTORS, gguf.rotary_factors(config.width_of_head, config.rotary_base, stretch)
 
 
 def _short(usual: str) -> str:
     """model.layers.0.self_attn.q_proj.weight → blk.0.attn_q.weight"""
     module, _, kind = usual.rpartition(".")
-    own = {theirs: ours for ours, theirs in NAMES.items()}
+    own = {theirs: ours for ours, theirs in gguf.NAMES.items()}
     if module in own:
         return f"{own[module]}.{kind}"
     number, _, part = module.removeprefix("model.layers.").partition(".")

@@ -45,11 +45,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.nn.attention import Remembered
 from glassformer.nn.blocks import StackMemory
 from glassformer.nn.cache import KVCache
-from glassformer.preprocessing.images import (
-    CaptionPreprocessing,
-    ImagePreprocessing,
-    PalettePreprocessing,
-)
+from glassformer.preprocessing import images
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import PairPreprocessing
 from glassformer.wording import an, cause
@@ -491,7 +487,7 @@ def usage(saved: Saved) -> str:
     model: Any = saved.model
     preprocessing: Any = saved.preprocessing
     match preprocessing:
-        case PalettePreprocessing():
+        case images.PalettePreprocessing():
             rows, columns = preprocessing.image_size
             values = _cache_shape(model) | {"rows": rows, "columns": columns}
             return program("onnx_paint", **values, start=preprocessing.start)
@@ -502,11 +498,11 @@ def usage(saved: Saved) -> str:
             return program(
                 "onnx_translate", **values, writer=TOKENIZER if is_shared else exporting.TARGET
             )
-        case CaptionPreprocessing():
+        case images.CaptionPreprocessing():
             return program(
                 "onnx_caption", **_answer(model, preprocessing), **_pixels(preprocessing)
             )
-        case ImagePreprocessing() if isinstance(model, ImageClassifier):
+        case images.ImagePreprocessing() if isinstance(model, ImageClassifier):
             return program("onnx_image", **_pixels(preprocessing))
         case SeriesPreprocessing():
             return program("onnx_series", features=preprocessing.width)
@@ -548,7 +544,7 @@ def _answer(model: Any, preprocessing: Any) -> dict[str, Any]:
     return _cache_shape(model) | {"start": preprocessing.start, "ends": ends, "limit": limit}
 
 
-def _pixels(preprocessing: ImagePreprocessing) -> dict[str, Any]:
+def _pixels(preprocessing: images.ImagePreprocessing) -> dict[str, Any]:
     rows, columns = preprocessing.image_size
     return {
         "mode": "L" if preprocessing.num_channels == 1 else "RGB",

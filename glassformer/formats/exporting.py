@@ -28,23 +28,11 @@ from glassformer.checkpoint.model_folder import Saved
 from glassformer.config import Values
 from glassformer.errors import GlassformerError
 from glassformer.files import write_json
+from glassformer.formats import hugging_face
 from glassformer.formats.family import Inputs
-from glassformer.formats.hugging_face import (
-    IMAGES,
-    TOKENIZER,
-    write_images,
-    write_labelled,
-    write_language,
-    write_masked,
-    write_palette,
-)
 from glassformer.models.gpt import GPT
 from glassformer.models.heads import Labeller
-from glassformer.preprocessing.images import (
-    CaptionPreprocessing,
-    ImagePreprocessing,
-    PalettePreprocessing,
-)
+from glassformer.preprocessing import images
 from glassformer.preprocessing.series import SeriesPreprocessing
 from glassformer.preprocessing.text import PairPreprocessing, TextPreprocessing
 from glassformer.text.tokenizers import Tokenizer
@@ -304,27 +292,27 @@ def _written(folder: Path, saved: Saved) -> Values:
         case PairPreprocessing():
             source, end = preprocessing.source, preprocessing.source.end_of_text
             after = () if end is None else (end,)
-            source.framed((), after, adds_blank=True).save(folder / TOKENIZER)
+            source.framed((), after, adds_blank=True).save(folder / hugging_face.TOKENIZER)
             if preprocessing.target_tokenizer is not None:
                 preprocessing.target_tokenizer.save(folder / TARGET)
             return _ends(preprocessing)
-        case CaptionPreprocessing():
-            preprocessing.tokenizer.save(folder / TOKENIZER)
-            return _ends(preprocessing) | write_images(folder, preprocessing)
-        case PalettePreprocessing():
-            return write_palette(folder, preprocessing)
-        case ImagePreprocessing():
-            return write_images(folder, preprocessing)
+        case images.CaptionPreprocessing():
+            preprocessing.tokenizer.save(folder / hugging_face.TOKENIZER)
+            return _ends(preprocessing) | hugging_face.write_images(folder, preprocessing)
+        case images.PalettePreprocessing():
+            return hugging_face.write_palette(folder, preprocessing)
+        case images.ImagePreprocessing():
+            return hugging_face.write_images(folder, preprocessing)
         case SeriesPreprocessing():
             scale = {"mean": list(preprocessing.mean), "deviation": list(preprocessing.deviation)}
-            write_json(folder / IMAGES, scale)
+            write_json(folder / hugging_face.IMAGES, scale)
             return {}
         case TextPreprocessing() if isinstance(saved.model, Labeller):
-            return write_labelled(folder, preprocessing, length)
+            return hugging_face.write_labelled(folder, preprocessing, length)
         case TextPreprocessing() if isinstance(saved.model, GPT):
-            return write_language(folder, preprocessing, length)
+            return hugging_face.write_language(folder, preprocessing, length)
         case _:
-            return write_masked(folder, preprocessing, length)
+            return hugging_face.write_masked(folder, preprocessing, length)
 
 
 def _ends(preprocessing: Any) -> Values:

@@ -49,13 +49,7 @@ def downloaded(source: str) -> Path:
 
 @lru_cache  # one command reads one commit, even if another is published meanwhile
 def _snapshot(source: str, cache: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import errors, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     name, _, revision = source.partition("@")
@@ -70,21 +64,21 @@ def _snapshot(source: str, cache: str) -> Path:
             allow_patterns=PATTERNS,
             ignore_patterns=OTHERS,
         )
-    except GatedRepoError:
+    except errors.GatedRepoError:
         raise GlassformerError(
             f"{source} must be requested on its page of the hub. Then set HF_TOKEN to your token."
         ) from None
-    except RepositoryNotFoundError:
+    except errors.RepositoryNotFoundError:
         raise GlassformerError(
             f"{source} is neither a local folder nor a model on the Hugging Face hub. Check the "
             "name; private models require HF_TOKEN."
         ) from None
-    except RevisionNotFoundError:
+    except errors.RevisionNotFoundError:
         raise GlassformerError(
             f'{name} has no revision "{revision}" on the hub. Pass a branch, a tag or the hash of '
             "a commit after @."
         ) from None
-    except (LocalEntryNotFoundError, ConnectionError) as error:
+    except (errors.LocalEntryNotFoundError, ConnectionError) as error:
         raise GlassformerError(_unreachable(name, revision, Path(cache), error)) from None
     except Exception as error:  # the call depends on a network and a disk
         where = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""

@@ -25,16 +25,8 @@ from glassformer.checkpoint.open import is_ours
 from glassformer.config import Config, Values, reason
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json, write_json
-from glassformer.formats import vocabulary_files
-from glassformer.formats.conversion import (
-    INDEX,
-    SINGLE,
-    ForeignModel,
-    check_size,
-    converted,
-    open_weights,
-    read_model,
-)
+from glassformer.formats import conversion, vocabulary_files
+from glassformer.formats.conversion import INDEX, SINGLE, ForeignModel
 from glassformer.formats.families import family_of
 from glassformer.formats.families.bert import SENTENCES
 from glassformer.formats.family import Inputs, Layout, WrongValueError, check_types
@@ -389,7 +381,7 @@ def describe(folder: Path, adapter: Adapter | None = None) -> Description:
         if path.suffix in (".json", ".jinja", ".spm") and not path.is_file():
             raise GlassformerError(f"{path} is not a file.")
         if path.suffix == ".json":
-            check_size(path, LARGEST_TEXT)
+            conversion.check_size(path, LARGEST_TEXT)
     where = str(folder / CONFIG)
     theirs = read_json(folder / CONFIG)
     if "auto_map" in theirs and "model_type" not in theirs:
@@ -444,13 +436,13 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
     description = describe(folder, adapter)
     layout = description.layout
     preprocessing = _inputs(folder, description)
-    source: Any = open_weights(folder).renamed(layout.renames)
+    source: Any = conversion.open_weights(folder).renamed(layout.renames)
     if adapter is not None:
         own = read_json(folder / CONFIG).get("architectures")
         is_other = own != description.theirs.get("architectures")
         source = adapter.applied(layout, description.config, source, is_other)
     where = str(folder / (SINGLE if (folder / SINGLE).is_file() else INDEX))
-    model, left_out = read_model(layout, description.config, source, where)
+    model, left_out = conversion.read_model(layout, description.config, source, where)
     generation, ignored = generation_settings(folder, layout.inputs)
     notes = [] if adapter is None else [adapter.about()]
     if left_out:
@@ -463,7 +455,7 @@ def read_folder(folder: Path, adapter: Adapter | None = None) -> ForeignModel:
         notes.append(f"settings of generation that are not applied: {', '.join(sorted(ignored))}")
     if not getattr(description.config, "has_head", True) and SENTENCES not in description.theirs:
         notes.append("there is no modules.json: `embed` takes the mean of the vectors of a text")
-    return converted(layout.architecture, model, preprocessing, notes, generation)
+    return conversion.converted(layout.architecture, model, preprocessing, notes, generation)
 
 
 def _sentences(folder: Path) -> Values:
@@ -487,7 +479,7 @@ def _sentences(folder: Path) -> Values:
                 f'{folder / MODULES}: the path "{path}" of its pooling is not the name of a '
                 "folder beside it. Copy it again."
             )
-        check_size(folder / path / CONFIG, LARGEST_TEXT)
+        conversion.check_size(folder / path / CONFIG, LARGEST_TEXT)
         settings["pooling"] = _pooling(folder / path / CONFIG)
     length = settings_of(folder, LENGTHS).get("max_seq_length")
     if isinstance(length, int):

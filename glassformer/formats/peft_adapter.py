@@ -24,17 +24,8 @@ from glassformer.checkpoint.missing_folder import is_hub_name
 from glassformer.config import Config, Values
 from glassformer.errors import GlassformerError
 from glassformer.files import read_json
-from glassformer.formats.conversion import (
-    INDEX,
-    SINGLE,
-    Shape,
-    WeightFiles,
-    check_size,
-    names_of,
-    no_weights,
-    open_file,
-    renamed,
-)
+from glassformer.formats import conversion
+from glassformer.formats.conversion import Shape, WeightFiles, names_of
 from glassformer.formats.families import FAMILIES
 from glassformer.formats.family import MOST_LABELS, Family, Layout
 from glassformer.formats.links import Link
@@ -157,7 +148,7 @@ IMAGES = "ForImageClassification"
 
 def is_adapter(folder: Path) -> bool:
     """Whether a folder holds an adapter and no model of its own."""
-    has_model = any((folder / name).is_file() for name in (SINGLE, INDEX))
+    has_model = any((folder / name).is_file() for name in (conversion.SINGLE, conversion.INDEX))
     return (folder / CONFIG).is_file() and not has_model
 
 
@@ -270,7 +261,7 @@ class Adapter:
         """The tensors that are replaced as a whole, and their names in the file."""
         replaced = []
         for name in self._saved():
-            link = links.get(renamed(name, layout.renames))
+            link = links.get(conversion.renamed(name, layout.renames))
             if link is None or any("embedding" in ours for ours in link.ours):
                 what = "is not a layer of the base model" if link is None else "changes embeddings"
                 raise GlassformerError(f"{self.where}: {name} {what}, so it cannot be merged.")
@@ -283,7 +274,7 @@ class Adapter:
         """The tensors of the base model that are updated, and the layers in the file."""
         updates = {}
         for layer in self._updated():
-            link = links.get(renamed(f"{layer}.weight", layout.renames))
+            link = links.get(conversion.renamed(f"{layer}.weight", layout.renames))
             names = () if link is None else names_of(link, layout.prefix)
             target = next((name for name in names if name in source.shapes), None)
             if link is None or target is None:
@@ -397,13 +388,13 @@ class AdaptedWeights:
 def open_adapter(folder: Path) -> Adapter:
     """The adapter in a folder; what cannot be merged exactly is refused."""
     where = folder / CONFIG
-    check_size(where, LARGEST_CONFIG)
+    conversion.check_size(where, LARGEST_CONFIG)
     values = read_json(where)
     _check_kind(values, str(where))
     if not (folder / WEIGHTS).is_file():
         cure = "save it again with peft where you trust it"
-        raise no_weights(folder, CONFIG, WEIGHTS, [PICKLE], cure)
-    file, metadata = open_file(folder / WEIGHTS)
+        raise conversion.no_weights(folder, CONFIG, WEIGHTS, [PICKLE], cure)
+    file, metadata = conversion.open_file(folder / WEIGHTS)
     file = file.renamed(((r"^base_model\.model\.", ""), (r"\.modules_to_save(\.default)?\.", ".")))
     if embeddings := [name for name in file.shapes if ".lora_embedding_" in name]:
         raise GlassformerError(
