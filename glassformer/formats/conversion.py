@@ -34,160 +34,6 @@ from glassformer.models import name_of, row
 from glassformer.preprocessing.preprocessing import Preprocessing
 from glassformer.wording import an, counted
 
-# --- a model as it was read from another format ---
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForeignModel(Saved):
-    """A model of another tool, converted to one of ours."""
-
-    about: str
-    """What it is, in a few words."""
-    command: tuple[str, ...]
-    """A verb to try it with, and what follows the folder."""
-    notes: tuple[str, ...] = ()
-
-
-def converted(
-    architecture: str,
-    model: nn.Module,
-    preprocessing: Preprocessing,
-    notes: Iterable[str],
-    generation: Values | None = None,
-) -> ForeignModel:
-    """A model that had this architecture, with a command to try it."""
-    size = sum(parameter.numel() for parameter in model.parameters())
-    return ForeignModel(
-        name_of(model),
-        model.eval(),
-        preprocessing,
-        generation or {},
-        about=f"{architecture}, {counted(size, 'parameter')}",
-        command=command_to_try(model, preprocessing),
-        notes=tuple(notes),
-    )
-
-
-def command_to_try(model: Any, preprocessing: Preprocessing) -> tuple[str, ...]:
-    """A verb to try a model with, and what follows the folder."""
-    if not getattr(model.config, "has_head", True):
-        return ("embed", "A sentence.")
-    mask = getattr(preprocessing, "mask_name", "")
-    return tuple(word.format(mask=mask) for word in row(name_of(model)).trial)
-
-
-# --- from tensors to a model, and back ---
-
-OWN = {"temperature": 1.0}  # tensors of ours that no other tool has, and their usual value
-SHOWN = 3  # names in an error
-Renames = tuple[tuple[str, str], ...]
-
-
-class Source(Protocol):
-    """Tensors by name, read when they are needed."""
-
-    shapes: "dict[str, Shape]"
-
-    def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]: ...
-
-
-def read_model(
-    layout: Layout, config: Config, source: Source, where: str
-) -> tuple[nn.Module, list[str]]:
-    """A model of ours with their weights, and the names of the tensors that were left out."""
-    model = without_memory(layout.model, config)
-    ours = distinct(model.state_dict(keep_vars=True))
-    links_in_file = dict[str, Link]()
-    for link in layout.links(config):
-        names = names_of(link, layout.prefix)
-        links_in_file[next((name for name in names if name in source.shapes), link.theirs)] = link
-    _check_shapes(links_in_file, ours, source, where)
-    extra = _extra(layout, links_in_file.keys(), source, where)
-    weights = {name: torch.tensor(value) for name, value in OWN.items() if name in ours}
-    for name, tensor in source.read([*links_in_file]):
-        link = links_in_file[name]
-        _check_finite(tensor, name, where)
-        for own, part in zip(link.ours, link.split(tensor), strict=True):
-            weights[own] = part.contiguous()
-    if lost := sorted(ours.keys() - weights.keys()):
-        raise ValueError(f"{layout.architecture} has no link for {lost[0]}")
-    fill(model, weights)
-    return model.eval(), extra
-
-
-def _check_finite(tensor: Tensor, name: str, where: str) -> None:
-    """Its extremes are NaN if one of its values is; unlike isfinite, this needs no memory."""
-    if tensor.numel() and not all(bool(end.isfinite()) for end in tensor.aminmax()):
-        raise GlassformerError(f"{where}: {name} has values that are not finite. Copy it again.")
-
-
-def their_tensors(layout: Layout, model: nn.Module) -> dict[str, Tensor]:
-    """The tensors of a model of ours under their names, in their layout."""
-    state = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    if "temperature" in state:  # they have none: a head that is scaled gives the same probabilities
-        for name in ("head.weight", "head.bias"):
-            state[name] = state[name] / state["temperature"]
-    tensors = dict[str, Tensor]()
-    for link in layout.links(model.config):
-        tensors[link.theirs] = link.join(*(state[name] for name in link.ours)).contiguous()
-        tensors |= {name: tensors[link.theirs].clone() for name in link.copies}
-    return tensors
-
-
-def names_of(link: Link, prefix: str) -> tuple[str, ...]:
-    """What files may call a tensor: its own name, an alias, or without the prefix of the body."""
-    return (link.theirs, *link.aliases, link.theirs.removeprefix(prefix))
-
-
-def renamed(name: str, renames: Renames) -> str:
-    """A name with each regular expression replaced, one after the other."""
-    for pattern, replacement in renames:
-        name = re.sub(pattern, replacement, name)
-    return name
-
-
-def _check_shapes(
-    links_in_file: dict[str, Link], ours: dict[str, Tensor], source: Source, where: str
-) -> None:
-    if missing := [name for name in links_in_file if name not in source.shapes]:
-        raise GlassformerError(
-            f"{where}: {_listed(missing)} missing. The file belongs to another config.json, or is "
-            "not complete."
-        )
-    for name, link in links_in_file.items():
-        with torch.device("meta"):
-            expected = tuple(link.join(*(ours[own] for own in link.ours)).shape)
-        if source.shapes[name] != expected:
-            raise GlassformerError(
-                f"{where}: {name} has shape {source.shapes[name]}; config.json expects {expected}. "
-                "Copy both files from the same model."
-            )
-
-
-def _extra(layout: Layout, used: Container[str], source: Source, where: str) -> list[str]:
-    """Tensors that are knowingly left out; any other is an error."""
-    others = [name for name in source.shapes if name not in used]
-    is_computed = _matcher(layout.computed)
-    others = [name for name in others if not is_computed(name)]
-    is_left_out = _matcher(layout.left_out)
-    if unknown := sorted(name for name in others if not is_left_out(name)):
-        raise GlassformerError(
-            f"{where}: {_listed(unknown)} not part of {an(layout.architecture)} with this "
-            "config.json. Copy both files from the same model."
-        )
-    return sorted(others)
-
-
-def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    compiled = [re.compile(pattern) for pattern in patterns]
-    return lambda name: any(pattern.fullmatch(name) for pattern in compiled)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more are" if len(names) > SHOWN else None
-    return ", ".join(names[:SHOWN]) + (more or (" is" if len(names) == 1 else " are"))
-
-
 # --- the tensors in a folder: one safetensors file, or several with an index ---
 #
 # The safetensors library checks headers against the size of their file before anything is read.
@@ -197,6 +43,8 @@ INDEX = "model.safetensors.index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth")
 MOST_FILES = 10_000
 Shape = tuple[int, ...]
+Renames = tuple[tuple[str, str], ...]
+"""Regular expressions, and what takes the place of their matches."""
 
 
 class WeightFiles:
@@ -229,6 +77,13 @@ class WeightFiles:
                             "safetensors."
                         )
                     yield here[stored], tensor.to(torch.float32)
+
+
+def renamed(name: str, renames: Renames) -> str:
+    """A name with each regular expression replaced, one after the other."""
+    for pattern, replacement in renames:
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 def open_weights(folder: Path) -> WeightFiles:
@@ -293,3 +148,149 @@ def no_weights(
     return GlassformerError(
         f"{folder} has {an(config)} but no weights: there is no {weights} in it."
     )
+
+
+# --- from tensors to a model, and back ---
+
+OWN = {"temperature": 1.0}  # tensors of ours that no other tool has, and their usual value
+SHOWN = 3  # names in an error
+
+
+class Source(Protocol):
+    """Tensors by name, read when they are needed."""
+
+    shapes: dict[str, Shape]
+
+    def read(self, names: list[str]) -> Iterator[tuple[str, Tensor]]: ...
+
+
+def read_model(
+    layout: Layout, config: Config, source: Source, where: str
+) -> tuple[nn.Module, list[str]]:
+    """A model of ours with their weights, and the names of the tensors that were left out."""
+    model = without_memory(layout.model, config)
+    ours = distinct(model.state_dict(keep_vars=True))
+    links_in_file = dict[str, Link]()
+    for link in layout.links(config):
+        names = names_of(link, layout.prefix)
+        links_in_file[next((name for name in names if name in source.shapes), link.theirs)] = link
+    _check_shapes(links_in_file, ours, source, where)
+    extra = _extra(layout, links_in_file.keys(), source, where)
+    weights = {name: torch.tensor(value) for name, value in OWN.items() if name in ours}
+    for name, tensor in source.read([*links_in_file]):
+        link = links_in_file[name]
+        _check_finite(tensor, name, where)
+        for own, part in zip(link.ours, link.split(tensor), strict=True):
+            weights[own] = part.contiguous()
+    if lost := sorted(ours.keys() - weights.keys()):
+        raise ValueError(f"{layout.architecture} has no link for {lost[0]}")
+    fill(model, weights)
+    return model.eval(), extra
+
+
+def _check_finite(tensor: Tensor, name: str, where: str) -> None:
+    """Its extremes are NaN if one of its values is; unlike isfinite, this needs no memory."""
+    if tensor.numel() and not all(bool(end.isfinite()) for end in tensor.aminmax()):
+        raise GlassformerError(f"{where}: {name} has values that are not finite. Copy it again.")
+
+
+def their_tensors(layout: Layout, model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model of ours under their names, in their layout."""
+    state = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    if "temperature" in state:  # they have none: a head that is scaled gives the same probabilities
+        for name in ("head.weight", "head.bias"):
+            state[name] = state[name] / state["temperature"]
+    tensors = dict[str, Tensor]()
+    for link in layout.links(model.config):
+        tensors[link.theirs] = link.join(*(state[name] for name in link.ours)).contiguous()
+        tensors |= {name: tensors[link.theirs].clone() for name in link.copies}
+    return tensors
+
+
+def names_of(link: Link, prefix: str) -> tuple[str, ...]:
+    """What files may call a tensor: its own name, an alias, or without the prefix of the body."""
+    return (link.theirs, *link.aliases, link.theirs.removeprefix(prefix))
+
+
+def _check_shapes(
+    links_in_file: dict[str, Link], ours: dict[str, Tensor], source: Source, where: str
+) -> None:
+    if missing := [name for name in links_in_file if name not in source.shapes]:
+        raise GlassformerError(
+            f"{where}: {_listed(missing)} missing. The file belongs to another config.json, or is "
+            "not complete."
+        )
+    for name, link in links_in_file.items():
+        with torch.device("meta"):
+            expected = tuple(link.join(*(ours[own] for own in link.ours)).shape)
+        if source.shapes[name] != expected:
+            raise GlassformerError(
+                f"{where}: {name} has shape {source.shapes[name]}; config.json expects {expected}. "
+                "Copy both files from the same model."
+            )
+
+
+def _extra(layout: Layout, used: Container[str], source: Source, where: str) -> list[str]:
+    """Tensors that are knowingly left out; any other is an error."""
+    others = [name for name in source.shapes if name not in used]
+    is_computed = _matcher(layout.computed)
+    others = [name for name in others if not is_computed(name)]
+    is_left_out = _matcher(layout.left_out)
+    if unknown := sorted(name for name in others if not is_left_out(name)):
+        raise GlassformerError(
+            f"{where}: {_listed(unknown)} not part of {an(layout.architecture)} with this "
+            "config.json. Copy both files from the same model."
+        )
+    return sorted(others)
+
+
+def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    compiled = [re.compile(pattern) for pattern in patterns]
+    return lambda name: any(pattern.fullmatch(name) for pattern in compiled)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more are" if len(names) > SHOWN else None
+    return ", ".join(names[:SHOWN]) + (more or (" is" if len(names) == 1 else " are"))
+
+
+# --- a model as it was read from another format ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignModel(Saved):
+    """A model of another tool, converted to one of ours."""
+
+    about: str
+    """What it is, in a few words."""
+    command: tuple[str, ...]
+    """A verb to try it with, and what follows the folder."""
+    notes: tuple[str, ...] = ()
+
+
+def converted(
+    architecture: str,
+    model: nn.Module,
+    preprocessing: Preprocessing,
+    notes: Iterable[str],
+    generation: Values | None = None,
+) -> ForeignModel:
+    """A model that had this architecture, with a command to try it."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    return ForeignModel(
+        name_of(model),
+        model.eval(),
+        preprocessing,
+        generation or {},
+        about=f"{architecture}, {counted(size, 'parameter')}",
+        command=command_to_try(model, preprocessing),
+        notes=tuple(notes),
+    )
+
+
+def command_to_try(model: Any, preprocessing: Preprocessing) -> tuple[str, ...]:
+    """A verb to try a model with, and what follows the folder."""
+    if not getattr(model.config, "has_head", True):
+        return ("embed", "A sentence.")
+    mask = getattr(preprocessing, "mask_name", "")
+    return tuple(word.format(mask=mask) for word in row(name_of(model)).trial)
