@@ -5,7 +5,17 @@ fetch.py                links.jsonl → pages in WARC files
 build.py                WARC files → texts without duplicates, in shards
 """
 
+from pathlib import Path
+from typing import Any
+
+from glassformer.files import file_digest
+
 EXTRA = "glassformer[corpus]"  # what installs all packages of a corpus
+
+
+def size_and_hash(path: Path) -> dict[str, Any]:
+    """A file as manifests list it, so that another version of it is noticed."""
+    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
 
 
 def in_columns(*rows: tuple[str, int, str]) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from glassformer import files
-from glassformer.corpus import EXTRA, in_columns, near_duplicates, quality
+from glassformer.corpus import EXTRA, in_columns, near_duplicates, quality, size_and_hash
 from glassformer.corpus.executors import Executor, check_packages
 from glassformer.corpus.extractor import OPTIONS
 from glassformer.corpus.http import has_brotli
@@ -456,12 +456,8 @@ class _Build:
             "num_documents": kept,
             **{name: statistics[name] for name in ("num_bytes", "num_characters")},
             "shards": {
-                name: {
-                    "num_documents": statistics["documents"][number],
-                    "bytes": (ready / name).stat().st_size,
-                    "sha256": files.file_digest(ready / name),
-                }
-                for number, name in enumerate(names)
+                name: {"num_documents": count} | size_and_hash(ready / name)
+                for name, count in zip(names, statistics["documents"], strict=True)
             },
             "recipe": self._recipe(),
             "inputs": [{name: listing[name] for name in _ABOUT_INPUTS} for listing in listings],

@@ -27,20 +27,12 @@ from urllib.parse import urljoin
 
 import numpy as np
 
-from glassformer.corpus import in_columns
+from glassformer.corpus import in_columns, size_and_hash
 from glassformer.corpus.posts import Post, dump_files, read_posts
 from glassformer.corpus.urls import BadUrlError, NotHttpError, Url, is_within, parse_url
 from glassformer.data.text_files import DataPath
 from glassformer.errors import GlassformerError, UsageError
-from glassformer.files import (
-    MANIFEST,
-    file_digest,
-    json_line,
-    new_folder,
-    read_manifest,
-    write_file,
-    write_json,
-)
+from glassformer.files import MANIFEST, json_line, new_folder, read_manifest, write_file, write_json
 from glassformer.wording import cause, counted
 
 # --- the rules: what people recommended, and what can be a page of text ---
@@ -317,7 +309,6 @@ def _hash(content: bytes) -> int:
 def _write_manifest(
     folder: Path, links: Links, rules: LinkRules, sources: list[dict[str, Any]]
 ) -> None:
-    file = folder / LINKS
     settings = {
         "min_score": rules.min_score,
         "exclude_domains": sorted(rules.exclude),
@@ -330,7 +321,7 @@ def _write_manifest(
             **links.as_json(),
             "settings": settings,
             "sources": sources,
-            "files": {LINKS: {"bytes": file.stat().st_size, "sha256": file_digest(file)}},
+            "files": {LINKS: size_and_hash(folder / LINKS)},
         },
     )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from glassformer import files
+from glassformer.corpus import size_and_hash
 from glassformer.corpus.http import may_pass
 from glassformer.corpus.warc import Page, page_records, warcinfo
 from glassformer.errors import GlassformerError, UsageError
@@ -193,15 +194,9 @@ class PageStore:
     def complete(self) -> None:
         """All links have an outcome: say so in the manifest, with the hashes of all files."""
         names = sorted(path.name for path in self.folder.glob("pages-*.warc.gz"))
-        about_files = {
-            name: {
-                "bytes": (self.folder / name).stat().st_size,
-                "sha256": files.file_digest(self.folder / name),
-            }
-            for name in (*names, OUTCOMES_FILE)
-        }
+        hashes = {name: size_and_hash(self.folder / name) for name in (*names, OUTCOMES_FILE)}
         outcomes = dict(sorted(self.counts.items()))
-        about = {"format": FORMAT, **self._about, "outcomes": outcomes, "files": about_files}
+        about = {"format": FORMAT, **self._about, "outcomes": outcomes, "files": hashes}
         files.write_json(self.folder / files.MANIFEST, about)
 
 

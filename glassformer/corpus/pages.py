@@ -25,14 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.corpus import near_duplicates
+from glassformer.corpus import near_duplicates, size_and_hash
 from glassformer.corpus.extractor import shared_extractor
 from glassformer.corpus.http import BodyError, parse_message, within
 from glassformer.corpus.links import Linked, key_of, read_linked, redirect
 from glassformer.corpus.quality import ANY, NUM_BUCKETS, BuildSettings, judge, language_of
 from glassformer.corpus.urls import BadUrlError, parse_url
 from glassformer.corpus.warc import BrokenWarcError, Record, read_records
-from glassformer.files import file_digest, write_json_line
+from glassformer.files import write_json_line
 from glassformer.wording import counted, shortened
 
 # --- from a record to a page, or the rule by which it is none ---
@@ -154,8 +154,7 @@ def listed(path: Path) -> dict[str, Any]:
             _note_redirect(listing["redirects"], record)
     if (more := listing["num_damaged"] - _NOTES) > 0:
         listing["notes"].append(f"{path}: {counted(more, 'more damaged place')}.")
-    about = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
-    return about | listing
+    return {"name": path.name} | size_and_hash(path) | listing
 
 
 def _note_damage(listing: dict[str, Any], error: BrokenWarcError) -> None:

@@ -39,7 +39,7 @@ Row = dict[str, Any]
 Malformed = Callable[[str], None]  # is given the place and the problem
 
 COMPRESSIONS = (".zst", ".gz")
-JSON_LINES, TABLES = (".jsonl", ".ndjson", ""), (".csv", ".tsv")  # "": RS_2013-08.zst
+JSON_LINES, TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _ENDINGS = ".jsonl, .ndjson, .json, .csv or .tsv, plain, .gz or .zst"
 LONGEST_LINE = 2**24  # bytes; Reddit limits a post to 40,000 characters
 _LARGEST_WINDOW = 2**31  # of .zst files; Pushshift's need all of it
@@ -260,11 +260,12 @@ def _decoded_lines(path: DataPath, stream: BinaryIO, malformed: Malformed) -> It
 
 
 def kind_of(path: DataPath) -> str | None:
-    """The ending of a file of posts, without its compression; None for another file."""
+    """The ending of a file of posts, without its compression, which is empty for RS_2013-08.zst;
+    None for another file."""
     suffixes = [suffix.lower() for suffix in Path(path.name).suffixes]
     is_compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
     ending = "".join(suffixes[-2:-1] if is_compressed else suffixes[-1:])
-    if ending in (*JSON_LINES[:-1], ".json", *TABLES):
+    if ending in (*JSON_LINES, ".json", *TABLES):
         return ending
     return "" if is_compressed and path.name.startswith("RS_") else None
 

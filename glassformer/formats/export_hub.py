@@ -34,10 +34,10 @@ MOST = 32  # tokens to write
 
 
 def transformers_usage(
-    layout: Layout, model: Any, preprocessing: Preprocessing, loading: str = "", place: str = "."
+    layout: Layout, model: Any, preprocessing: Preprocessing, loading: str = "", folder: str = "."
 ) -> str:
     """The program runs in the folder; one for images needs an image. `loading` assigns `model`,
-    which is otherwise the one in the folder; the tokenizer is in `place`."""
+    which is otherwise the one in the folder; the tokenizer is in `folder`."""
     is_image = layout.inputs in ("image", "palette")
     parts = {
         "kind": layout.architecture,
@@ -50,7 +50,7 @@ def transformers_usage(
         context = model.config.context_length
         length = max(1, min(MOST, context - len(prompt.tokenizer.encode(text))))
     name = f"transformers_{_kind(layout, model)}"
-    return exporting.program(name, parts, text=text, length=length, place=place)
+    return exporting.program(name, parts, text=text, length=length, folder=folder)
 
 
 def _kind(layout: Layout, model: Any) -> str:

@@ -62,7 +62,7 @@ def write_peft(saved: Saved, folder: Path, rest: str) -> tuple[str, list[str]]:
     try:
         INPUT_FILES[layout.inputs].write(folder, saved.preprocessing, length)
     except GlassformerError:  # two tokenizers: transformers has files of its own for them
-        tokenizers = base.place
+        tokenizers = base.loaded_from
         notes.append("the tokenizers are not in the folder: use those of the base model")
     write_file(folder / CARD, _card(layout, saved, update, base, tokenizers, rest))
     if not base.is_theirs:
@@ -91,7 +91,7 @@ class _Base:
         return cls(str(Path(source).resolve()), None, _family_of_base(source) is not None)
 
     @property
-    def place(self) -> str:
+    def loaded_from(self) -> str:
         """Where transformers loads it from, in the folder of the adapter."""
         return self.name if self.is_theirs else EXPORTED
 
@@ -244,7 +244,7 @@ def _card(
         )
     loading = (
         "from peft import PeftModel\n\n"
-        f"base = {layout.architecture}.from_pretrained({base.place!r}{options})\n"
+        f"base = {layout.architecture}.from_pretrained({base.loaded_from!r}{options})\n"
         'model = PeftModel.from_pretrained(base, ".").eval()'
     )
     usage = code(transformers_usage(layout, saved.model, saved.preprocessing, loading, tokenizers))
