@@ -276,11 +276,12 @@ def report(corpus: Path, out: Path | None = None, write: bool = True) -> CorpusR
 
 def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
     """All that the page shows, as plain data."""
+    meanings = RULES | {f"quality/{name}": about for name, about in quality.RULES.values()}
     dropped = manifest["dropped"]
     left, steps = manifest["read"], []
     for step, about in STEPS.items():
         rules = [
-            {"rule": rule, "about": _meaning(rule), "count": count}
+            {"rule": rule, "about": meanings.get(rule, ""), "count": count}
             for rule, count in sorted(dropped.items(), key=lambda pair: (-pair[1], pair[0]))
             if rule.startswith(f"{step}/")
         ]
@@ -297,11 +298,6 @@ def report_values(manifest: dict[str, Any], details: dict[str, Any]) -> dict[str
         **{name: details[name] for name in shown},
         "lengths": {"up_to": list(LENGTHS), "counts": details["lengths"]},
     }
-
-
-def _meaning(rule: str) -> str:
-    of_quality = {f"quality/{name}": about for name, about in quality.RULES.values()}
-    return RULES.get(rule) or of_quality.get(rule, "")
 
 
 # --- the build: its steps are datatrove's tasks, and are marked as they are finished ---

@@ -86,7 +86,8 @@ class LinkRules:
             return "not_http"
         except BadUrlError:
             return "bad_url"
-        if post.over_18 or _is_adult(url.host):
+        is_adult = is_within(url.host, _lists()["adult hosts"]) or _ADULT_WORDS.search(url.host)
+        if post.over_18 or is_adult:
             return "adult"
         return self._problem(url) or url
 
@@ -103,10 +104,6 @@ class LinkRules:
             if is_within(url.host, _lists()["excluded hosts"]):
                 return "excluded_domain"
         return _file_kind(url)
-
-
-def _is_adult(host: str) -> bool:
-    return is_within(host, _lists()["adult hosts"]) or bool(_ADULT_WORDS.search(host))
 
 
 def _file_kind(url: Url) -> str | None:
