@@ -41,7 +41,7 @@ def attention_of_heads(model: Translator, source: Sequence[int], target: Sequenc
 
 @torch.inference_mode()
 def attention_to(memory: Any, model: MemoryDecoder, target: Sequence[int]) -> Tensor:
-    """The same for any memory of a single source."""
+    """(layers, H, T, S) for any memory of a single source, of a sentence or of an image."""
     with listening(model.taps) as heard:
         model.hidden(torch.tensor([target[:-1]], device=model.device), memory)
     # A recurrent decoder is heard once for every token, and has one head.

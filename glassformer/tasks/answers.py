@@ -316,12 +316,12 @@ class PoorAnswer:
     perfect: ClassVar[float]
     """The highest score."""
     columns: ClassVar[dict[str, str]]
-    """Those of a table, and their kinds."""
+    """The columns of a table of answers, and their kinds."""
     source: str
     references: tuple[str, ...]
     text: str
     score: float
-    """That of this text alone."""
+    """The score of this text alone."""
 
     def cells(self) -> list[Any]:
         """A row of the table."""

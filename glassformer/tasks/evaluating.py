@@ -283,7 +283,7 @@ class WrongLabel:
     labels: tuple[str, ...]
     predicted: tuple[str, ...]
     probability: float
-    """That of the prediction. With several labels per input: that of the surest wrong answer."""
+    """The probability of the prediction; among several labels, that of the surest wrong one."""
     source: str
     is_multi_label: bool = False
 
@@ -338,7 +338,7 @@ class WrongTags:
 def wrong_sentences(
     sentences: Sequence[WrongTags], most: int | None = None
 ) -> tuple[WrongTags, ...]:
-    """Those with a wrong tag, the ones with the surest wrong tag first."""
+    """The sentences with a wrong tag, those with the surest wrong tag first."""
     wrong = [sentence for sentence in sentences if sentence.tags != sentence.predicted]
     wrong.sort(key=lambda sentence: -sentence.scores[sentence.wrong[0]])
     return tuple(wrong[:most])

@@ -57,15 +57,15 @@ class NeighbourStep:
     """(D,)"""
     neighbours: tuple[Neighbour, ...]
     tokens: tuple[str, ...] = ()
-    """Of the context, as this step reads it."""
+    """The tokens of the context, as this step reads it."""
     places: tuple[int, ...] = ()
-    """Which of them are the word."""
+    """The positions of the word among the tokens."""
     weights: Array | None = None
     """(T,) the word's attention to each token of the context; in a layer, the mean over heads."""
     dot_products: Array | None = None
     """(T,) without parameters: with the vector of each token of the context."""
     scores: Array | None = None
-    """(T,) the same, divided by `scale`: the weights are their softmax."""
+    """(T,) the dot products divided by `scale`: the weights are their softmax."""
     scale: float | None = None
     heads: Array | None = None
     """(H, T) the weights of each head of a layer."""
@@ -300,7 +300,7 @@ class NeighbourFinder(Predictor):
 
     @cached_property
     def _is_word(self) -> Flags:
-        """(V,)"""
+        """(V,) whether each token is a word."""
         return are_words(self.tokenizer, len(self.model.token_vectors))
 
     def _candidates(self, is_word: Flags) -> Flags:

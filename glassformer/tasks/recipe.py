@@ -123,7 +123,7 @@ class TrainingConfig(Config):
 
 
 class DecidedTraining(TrainingConfig):
-    """The same with every choice made, as a run needs it."""
+    """The section `training` with every choice made, as a run needs it."""
 
     max_steps: Count
     per_device_train_batch_size: Count
@@ -192,7 +192,7 @@ class FinetuneConfig(Config):
         return bool(self.add_tokens) or self.tokenizer == "new"
 
     def _in_use(self, *names: str) -> str:
-        """Those of the settings that are in use, for people."""
+        """The settings that are in use, for people."""
         implied = {"lora_rank"} if self.lora and self.lora_rank == LORA_RANK else set()
         return " and ".join(name for name in names if getattr(self, name) and name not in implied)
 

@@ -313,7 +313,7 @@ class Predictor(ABC):
 
     @property
     def usable_views(self) -> dict[str, View]:
-        """Those of its views that its model can show."""
+        """The views that its model can show."""
         return {name: view for name, view in self.views.items() if view.suits(self.model)}
 
     def view(self, name: str | None, model: Any) -> View:

@@ -49,7 +49,7 @@ class PaintResult(Result):
     """In nats per pixel."""
     num_images: int
     num_pixels: int
-    """Those of all images together."""
+    """The pixels of all images together."""
     num_colors: int
     """Colours of the palette; if all were equally likely, bits per dim would be its log₂."""
     notes: tuple[str, ...] = ()
