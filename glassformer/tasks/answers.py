@@ -100,7 +100,7 @@ def search(
     of some, `limits` are the most tokens about each. A trace records the search of one source."""
 
     @torch.inference_mode()  # which holds for one thread only
-    def searched(numbers: Array) -> list[list[Hypothesis]]:
+    def search_part(numbers: Array) -> list[list[Hypothesis]]:
         return beam_search(
             model,
             [[preprocessing.start, *prefix]] * len(numbers),
@@ -117,7 +117,7 @@ def search(
     at_a_time = side_by_side if model.device.type == "cpu" else map
     with evaluating(model):
         sizes = [sum(limits[number] for number in numbers) for numbers in batches]
-        results = chain.from_iterable(tracked(at_a_time(searched, batches), sizes))
+        results = chain.from_iterable(tracked(at_a_time(search_part, batches), sizes))
         by_number = dict(zip(np.concatenate(batches).tolist(), results, strict=True))
     return [by_number[number] for number in range(len(by_number))]
 
@@ -460,11 +460,11 @@ class AnswerObjective(Objective):
         (text,), cut_off = self.write(model, [number])
         return f"{self.source(number)} → {text}{' …' * cut_off}"
 
-    def validated(self) -> list[int]:
+    def validated_numbers(self) -> list[int]:
         """The numbers of the held-out sources that a validation answers."""
         return spread(len(self.dataset.held_out), VALIDATED)
 
-    def examined(self, model: MemoryDecoder, size: float) -> list[int]:
+    def examined_numbers(self, model: MemoryDecoder, size: float) -> list[int]:
         """The numbers of the held-out sources, `size` tokens each, that are in a report."""
         num_parameters = sum(weight.numel() for weight in model.parameters())
         size = max(1.0, size)

@@ -242,7 +242,7 @@ class NeighbourFinder(Predictor):
     def _in_context(
         self, step: MakeStep, occurrence: Occurrence, temperature: float
     ) -> list[NeighbourStep]:
-        ids, positions = self._attended(occurrence)
+        ids, positions = self._attend(occurrence)
         words = self.lexicon.vectors[ids]  # (T, D)
         attention = attend(words, words[positions].mean(axis=0), temperature)
         plain = step(
@@ -257,7 +257,7 @@ class NeighbourFinder(Predictor):
         )
         return [plain, *self._layers(step, occurrence)]
 
-    def _attended(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
+    def _attend(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
         """The ids of the context that attention without parameters sees, and the word's places."""
         return occurrence.ids, occurrence.positions
 
@@ -266,7 +266,7 @@ class NeighbourFinder(Predictor):
         stacks = list(stacks_of(self.model).values())
         if len(stacks) != 1:
             return []
-        ids, first = self._framed(occurrence.ids)
+        ids, first = self._frame(occurrence.ids)
         if len(ids) > self.model.context_length:
             raise GlassformerError(
                 f"the context has {len(ids):,} tokens, but the model reads at most "
@@ -285,7 +285,7 @@ class NeighbourFinder(Predictor):
             steps.append(step(f"layer {number}", vector, weights=heads.mean(axis=0), **more))
         return steps
 
-    def _framed(self, ids: list[int]) -> tuple[list[int], int]:
+    def _frame(self, ids: list[int]) -> tuple[list[int], int]:
         """The ids as the model reads them, and the position of the first."""
         return ids, 0
 

@@ -126,10 +126,10 @@ def example_batches(
     def order(epoch: int) -> Array:
         return np.random.default_rng((seed, epoch)).permutation(num_examples)
 
-    def shuffled(numbers: range) -> Any:
+    def take_shuffled(numbers: range) -> Any:
         return take(np.array([order(n // num_examples)[n % num_examples] for n in numbers]))
 
-    return sliced_batches(shuffled, batch_size, num_examples / batch_size)
+    return sliced_batches(take_shuffled, batch_size, num_examples / batch_size)
 
 
 # --- images in the store of a run: what painting, classifying and probing share ---
@@ -229,9 +229,9 @@ class EncodedRows:
 
     def encode(self, examples: Iterable[LabelledExample], limit: int | None = None) -> None:
         """Write the rows, for a model that sees at most `limit` items."""
-        write_rows(self._path, self._encoded(examples, limit), self._preprocessing.dtype)
+        write_rows(self._path, self._encode(examples, limit), self._preprocessing.dtype)
 
-    def _encoded(self, examples: Iterable[LabelledExample], limit: int | None) -> Iterator[Array]:
+    def _encode(self, examples: Iterable[LabelledExample], limit: int | None) -> Iterator[Array]:
         dtype, labels = self._preprocessing.dtype, self._split.labels
         several = self._split.is_multi_label
         for batch in in_bounded_batches(examples, lambda example: len(example.input)):

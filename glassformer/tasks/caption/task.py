@@ -235,7 +235,7 @@ class CaptionObjective(answers.AnswerObjective):
         return loss + config.doubly_stochastic * uneven_looks(weights, is_learned)
 
     def validate(self, model: CaptionDecoder) -> scores.CaptionResult:
-        data, numbers = self.dataset, self.validated()
+        data, numbers = self.dataset, self.validated_numbers()
         loss = scores.caption_loss(model, data.preprocessing, data.store, data.validation)
         references = [data.held_out[number].captions for number in numbers]
         return scores.evaluate_captions(model, loss, references, lambda: self.write(model, numbers))
@@ -260,7 +260,7 @@ class CaptionObjective(answers.AnswerObjective):
         """Some held-out images, described, and where the model looked in a few of them."""
         data = self.dataset
         height, width = data.store.size
-        numbers = self.examined(model, height * width // data.model_config.patch_size**2)
+        numbers = self.examined_numbers(model, height * width // data.model_config.patch_size**2)
         texts, _ = self.write(model, numbers)
         images = [data.held_out[number] for number in numbers]
         scorer = scores.CaptionScorer([image.captions for image in images])

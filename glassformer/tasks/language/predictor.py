@@ -121,7 +121,7 @@ class Writer:
         self.text += self._filter.push(self._stream.push(token))
         return self._filter.stopped
 
-    def written(self, hypothesis: Hypothesis) -> Completion:
+    def write(self, hypothesis: Hypothesis) -> Completion:
         """The completion of a whole sequence at once."""
         end = [self._end] if hypothesis.is_complete and self._end is not None else []
         for token in (*hypothesis.ids, *end):
@@ -288,7 +288,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         settings = self._parse(merged_settings(settings, changes))
         encoded = [(prompt, self._prompt_ids(prompt)) for prompt in prompts]
         if settings.num_beams > 1:
-            return self._searched(encoded, settings)
+            return self._search(encoded, settings)
         writers = [
             self._writer(prompt, ids, settings)
             for prompt, ids in encoded
@@ -309,7 +309,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         if not isinstance(prompt, str):
             raise UsageError("stream writes one text. Use generate for a list of prompts.")
         settings = self._parse(_one_text(merged_settings(settings, changes)))
-        return self._streamed(prompt, self._prompt_ids(prompt), settings)
+        return self._stream(prompt, self._prompt_ids(prompt), settings)
 
     def chat(
         self,
@@ -328,7 +328,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         values["stop"] = (*values.get("stop", ()), *stops(self.preprocessing))
         parsed = self._parse(_one_text(values))
         remembered = self.remembered(messages, settings, **changes)
-        return self._streamed("", prompt_ids(self.preprocessing, remembered), parsed)
+        return self._stream("", prompt_ids(self.preprocessing, remembered), parsed)
 
     def remembered(
         self,
@@ -347,9 +347,9 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
         room = context - min(longest, context // 2)
         return newest(self.preprocessing, messages, room)
 
-    def _streamed(self, prompt: str, ids: list[int], settings: GenerationSettings) -> Iterator[str]:
+    def _stream(self, prompt: str, ids: list[int], settings: GenerationSettings) -> Iterator[str]:
         if settings.num_beams > 1:  # the best text is known only at the end
-            return iter([self._searched([(prompt, ids)], settings)[0].text])
+            return iter([self._search([(prompt, ids)], settings)[0].text])
         writer = self._writer(prompt, ids, settings)
         steps = self._decode([ids], settings, [writer])
 
@@ -469,7 +469,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             )
         return [self.tokenizer.end_of_text]
 
-    def _searched(
+    def _search(
         self, prompts: list[tuple[str, list[int]]], settings: GenerationSettings
     ) -> list[Completion]:
         """The best continuations of each prompt by beam search."""
@@ -483,7 +483,7 @@ class LanguagePredictor(InspectsText, NeighbourFinder):
             prefer_complete=False,
         )
         return [
-            self._writer(prompt, ids, settings).written(hypothesis)
+            self._writer(prompt, ids, settings).write(hypothesis)
             for (prompt, ids), hypotheses in zip(prompts, results, strict=True)
             for hypothesis in hypotheses
         ]

@@ -82,7 +82,7 @@ class MaskedPredictor(InspectsText, NeighbourFinder):
             name = self.preprocessing.mask_name
             raise UsageError(f'there is no {name} in "{text}". Write it where a word is missing.')
         mask, frame = self.preprocessing.mask, self.preprocessing.frame(self.model.context_length)
-        ids = self._encoded(parts)
+        ids = self._encode(parts)
         if frame.is_too_long(ids):
             raise GlassformerError(
                 f"the text has {len(ids):,} tokens, but the model reads at most {frame.room:,}. "
@@ -101,7 +101,7 @@ class MaskedPredictor(InspectsText, NeighbourFinder):
             )
         return guesses
 
-    def _encoded(self, parts: Sequence[str]) -> list[int]:
+    def _encode(self, parts: Sequence[str]) -> list[int]:
         """The tokens of a text whose parts stand between masks."""
         ids: list[int] = []
         for part in parts[:-1]:
@@ -158,9 +158,9 @@ class MaskedPredictor(InspectsText, NeighbourFinder):
     def _subject(self, text: str) -> Subject:
         if not self.model.config.has_head:
             return of_vector(self.model, self.preprocessing, text, self.embedding_length)
-        return of_masked(self.model, self.preprocessing, text, self._encoded(self.parts(text)))
+        return of_masked(self.model, self.preprocessing, text, self._encode(self.parts(text)))
 
-    def _framed(self, ids: list[int]) -> tuple[list[int], int]:
+    def _frame(self, ids: list[int]) -> tuple[list[int], int]:
         frame = self.preprocessing.frame(None)
         return list(frame.put(ids)), len(frame.before)
 

@@ -58,7 +58,7 @@ class PaintPredictor(InspectsImages):
         (8, 8, 1)
         """
         no_pixels = np.zeros((1, 0), dtype=np.int64)
-        return Paintings(self._painted(no_pixels, self.parse_settings(settings)), [])
+        return Paintings(self._paint(no_pixels, self.parse_settings(settings)), [])
 
     def complete(
         self, image: ImageInput | Sequence[ImageInput], keep: float = 0.5, **settings: Any
@@ -78,7 +78,7 @@ class PaintPredictor(InspectsImages):
         height, width = self.preprocessing.image_size
         num_rows = min(round(keep * height), height - 1)
         ids = np.stack(self.preprocessing.encode(images)).astype(np.int64)  # (images, pixels)
-        paintings = iter(self._painted(ids[:, : num_rows * width], sampling))
+        paintings = iter(self._paint(ids[:, : num_rows * width], sampling))
         copies = sampling.num_return_sequences
         completed = [
             Completed(
@@ -91,7 +91,7 @@ class PaintPredictor(InspectsImages):
         ]
         return Paintings([], completed)
 
-    def _painted(self, beginnings: Array, sampling: PaintSettings) -> list[Pixels]:
+    def _paint(self, beginnings: Array, sampling: PaintSettings) -> list[Pixels]:
         """Whole images (H, W, C) that begin with these pixels (images, pixels); each is completed
         several times."""
         copies = sampling.num_return_sequences

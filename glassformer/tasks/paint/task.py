@@ -175,8 +175,8 @@ class PaintDataset(ImageDataset):
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
         super().__init__(folder, recipe)
-        self.training = _opened(folder / TRAIN)
-        self.validation = _opened(folder / VALIDATION)
+        self.training = _open(folder / TRAIN)
+        self.validation = _open(folder / VALIDATION)
 
     @property
     def num_items(self) -> int:
@@ -223,10 +223,10 @@ class PaintDataset(ImageDataset):
     @property
     def held_out_numbers(self) -> Array:
         """The numbers of the held-out images in the store."""
-        return _opened(self.folder / VALIDATION_NUMBERS)
+        return _open(self.folder / VALIDATION_NUMBERS)
 
 
-def _opened(path: Path) -> Array:
+def _open(path: Path) -> Array:
     return np.lib.format.open_memmap(path, "r")
 
 

@@ -149,7 +149,7 @@ class TranslatePredictor(InspectsTranslations):
         results = iter(self._search(rows, settings))
         return [
             Translations(
-                text, self._joined(parts, [*islice(results, len(parts))], settings), len(parts)
+                text, self._join(parts, [*islice(results, len(parts))], settings), len(parts)
             )
             for text, parts in zip(texts, pieces, strict=True)
         ]
@@ -359,7 +359,7 @@ class TranslatePredictor(InspectsTranslations):
             self.model, self.preprocessing, rows, settings, prefix, trace, limit
         )
 
-    def _joined(
+    def _join(
         self, sources: list[str], results: list[list[Hypothesis]], settings: TranslationSettings
     ) -> list[answers.WrittenText]:
         """The n-th best translation of a text joins the n-th best of each of its pieces."""
@@ -419,7 +419,7 @@ class TranslatePredictor(InspectsTranslations):
         settings = self.settings({})
         (hypotheses,) = self._search([source_ids], settings)
         ids = answers.whole_ids(self.preprocessing, hypotheses[0], self._prefix(settings))
-        return source_ids, ids, self._joined([source], [hypotheses], settings)[0]
+        return source_ids, ids, self._join([source], [hypotheses], settings)[0]
 
     def _rows(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """The ids of a sentence pair."""
@@ -467,14 +467,14 @@ def decode_with_unknown(
     in_prefix = list(target.unknown_words(prefix))
     words = [*in_prefix, *([mark] * (ids.count(unknown) - len(in_prefix)))]
     if copies and model.taps and len(words) > len(in_prefix):
-        words[len(in_prefix) :] = _copied(model, preprocessing, source, ids)[len(in_prefix) :]
+        words[len(in_prefix) :] = _copy_words(model, preprocessing, source, ids)[len(in_prefix) :]
     parts = text.split(mark)
     if len(parts) != len(words) + 1:  # a word of the text looks like the mark
         return text
     return "".join(part + word for part, word in zip(parts, [*words, ""], strict=True))
 
 
-def _copied(
+def _copy_words(
     model: Translator, preprocessing: PairPreprocessing, source: str, ids: Sequence[int]
 ) -> list[str]:
     """For each unknown token of a translation, the source word that it looked at most: one that the

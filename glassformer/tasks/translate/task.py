@@ -246,7 +246,7 @@ class TranslateObjective(answers.AnswerObjective):
         return super().loss(model, batch, **options)
 
     def validate(self, model: Translator) -> scores.TranslationResult:
-        data, numbers = self.dataset, self.validated()
+        data, numbers = self.dataset, self.validated_numbers()
         references = [data.held_out[number].target for number in numbers]
         return scores.evaluate_translation(
             model, data.validation, references, lambda: self.write(model, numbers)
@@ -273,7 +273,7 @@ class TranslateObjective(answers.AnswerObjective):
     def examine(self, model: Translator) -> Examination:
         """Some held-out sentences, translated, and where the model looked in a few of them."""
         data = self.dataset
-        numbers = self.examined(model, data.validation.num_items / len(data.held_out))
+        numbers = self.examined_numbers(model, data.validation.num_items / len(data.held_out))
         texts, _ = self.write(model, numbers)
         pairs = [data.held_out[number] for number in numbers]
         translations = scores.compare_sentences(pairs, texts)

@@ -56,7 +56,7 @@ class WordVectorsPredictor(NeighbourFinder):
         is_trained: Flags = is_word & (self.model.counts.cpu().numpy() >= RARE)
         return is_trained if is_trained.sum() > RARE else is_word
 
-    def _attended(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
+    def _attend(self, occurrence: Occurrence) -> tuple[list[int], list[int]]:
         """Only words have vectors: punctuation and unknown words are left out."""
         ids, positions = occurrence.ids, occurrence.positions
         words = [n for n, id in enumerate(ids) if self._is_word[id] or n in positions]
