@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WORDS, Result, in_this_process
+from commands import WORDS, Result, in_this_process
 
 NEVER = "1 of 2 labels is never found: spam (0 of "
 OPTION = "--set objective.class_weights=true"
