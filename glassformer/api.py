@@ -65,7 +65,7 @@ class Run:
     @property
     def metrics(self) -> Table:
         """The learning curves: a row for each line of metrics.csv; None where there is no value."""
-        from glassformer.checkpoint.run_record import METRICS, read_metrics
+        from glassformer.checkpoint.training_state import METRICS, read_metrics
 
         rows = read_metrics(self.folder / METRICS)
         return Table({name: _number(name, text) for name, text in row.items()} for row in rows)

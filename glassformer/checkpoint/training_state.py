@@ -1,12 +1,17 @@
-"""Training state: any nesting of dicts, lists, numbers and tensors as safetensors and JSON.
+"""What a training leaves to continue from, and to look at: its states, and the curves beside them.
+
+A state is any nesting of dicts, lists, numbers and tensors as safetensors and JSON.
 
 Tensors go to `state.safetensors`, each only once, and to further files when that one is full;
 everything else goes to `state.json`, which names tensors by their number. Tensors that several
-processes have divided are put together one after the other, so that no process ever needs the
+processes have sharded are put together one after the other, so that no process ever needs the
 memory for all of them.
 """
 
 import json
+import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassformerError
 from glassformer.files import check_folder, new_folder
-from glassformer.machine.processes import is_divided, whole
+from glassformer.machine.processes import is_sharded, whole
 
 TENSORS = "state.safetensors"
 VALUES = "state.json"
@@ -34,9 +39,9 @@ class _Tensors:
 
     def number(self, tensor: Tensor) -> int:
         # Tied weights are one piece of memory: stored once, and shared again after loading. The
-        # part of a divided tensor may be empty, which says nothing: it is known by itself.
+        # part of a sharded tensor may be empty, which says nothing: it is known by itself.
         memory: Any = id(tensor)
-        if not is_divided(tensor):
+        if not is_sharded(tensor):
             memory = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         if memory not in self._numbers:
             self._numbers[memory] = len(self._numbers)
@@ -61,7 +66,7 @@ class _Tensors:
 
 
 def save_state(folder: Path, state: dict[str, Any], is_written: bool = True) -> None:
-    """Write `state` to `folder`, whole or not at all. Of several processes that share a divided
+    """Write `state` to `folder`, whole or not at all. Of several processes that share a sharded
     state, all have to call this, and one writes."""
     if not is_written:
         _pack(state, _Tensors(None))
@@ -125,3 +130,60 @@ def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
         case list():
             return [_unpack(item, tensors) for item in value]
     return value
+
+
+# --- metrics.csv and samples.txt ---
+
+METRICS, SAMPLES = "metrics.csv", "samples.txt"  # in a run's folder
+HEADING = re.compile(r"--- step (\d+) ---\n")
+STEP = re.compile(r"[0-9]{1,18}")
+NUMBER = re.compile(r"(-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|-?inf|nan)?")  # or nothing
+
+
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The complete rows: a kill may have cut the last one short."""
+    return rows_of(path)[0]
+
+
+def rows_of(path: Path, expected: Sequence[str] = ()) -> tuple[list[dict[str, str]], int]:
+    """The complete rows, and the number of lines that are damaged; `expected` are the columns that
+    may have a place in a row."""
+    if not path.is_file():
+        return [], 0
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        header, *lines = [line[:-1] for line in file if line.endswith("\n")] or [""]
+    columns = header.split(",")
+    is_known = "step" in columns and set(columns) <= set(expected or columns)
+    cells = [line.split(",") for line in lines]
+    whole = [row for row in cells if is_known and len(row) == len(columns)]
+    rows = [dict(zip(columns, row, strict=True)) for row in whole]
+    rows = [row for row in rows if all(NUMBER.fullmatch(value) for value in row.values())]
+    rows = [row for row in rows if STEP.fullmatch(row["step"])]
+    return rows, len(lines) - len(rows)
+
+
+def read_samples(folder: Path) -> list[tuple[int, str]]:
+    """The samples of a run: (step, text)."""
+    path = folder / SAMPLES
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        _, *parts = HEADING.split(file.read())
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [(int(step), text.removesuffix("\n")) for step, text in pairs]
+
+
+def curves_of(rows: Sequence[dict[str, str]]) -> dict[str, list[float | None]]:
+    """The rows as columns of numbers; columns without any are left out."""
+    names = list(rows[0]) if rows else []
+    curves = {name: [_number(row[name]) for row in rows] for name in names}
+    return {name: values for name, values in curves.items() if any(v is not None for v in values)}
+
+
+def _number(text: str) -> float | None:
+    """A value of metrics.csv; None for a gap, and for what no chart can show."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

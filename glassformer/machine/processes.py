@@ -161,29 +161,29 @@ def from_all(numbers: Sequence[float]) -> list[list[float]]:
     return [row.tolist() for row in everyone]
 
 
-# --- divided tensors ---
+# --- sharded tensors ---
 # Every process has a part of each (torch's DTensor). Whole tensors pass unchanged.
 
 
-def is_divided(tensor: "Tensor") -> bool:
+def is_sharded(tensor: "Tensor") -> bool:
     return hasattr(tensor, "full_tensor")  # the class itself takes long to import
 
 
 def whole(tensor: "Tensor") -> "Tensor":
-    """All of a tensor. If it is divided, all processes have to ask."""
-    divided: Any = tensor
-    return divided.full_tensor() if is_divided(tensor) else tensor
+    """All of a tensor. If it is sharded, all processes have to ask."""
+    sharded: Any = tensor
+    return sharded.full_tensor() if is_sharded(tensor) else tensor
 
 
-def own_part(tensor: "Tensor") -> "Tensor":
+def local_part(tensor: "Tensor") -> "Tensor":
     """The part of a tensor that this process has: changing it changes the tensor."""
-    divided: Any = tensor
-    return divided.to_local() if is_divided(tensor) else tensor
+    sharded: Any = tensor
+    return sharded.to_local() if is_sharded(tensor) else tensor
 
 
-def divided_like(tensor: "Tensor", other: "Tensor") -> "Tensor":
-    """A whole tensor, divided as `other` is."""
-    if not is_divided(other) or is_divided(tensor):
+def sharded_like(tensor: "Tensor", other: "Tensor") -> "Tensor":
+    """A whole tensor, sharded as `other` is."""
+    if not is_sharded(other) or is_sharded(tensor):
         return tensor
     from torch.distributed.tensor import distribute_tensor
 

@@ -9,14 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from glassformer.checkpoint.missing_folder import is_run
-from glassformer.checkpoint.run_record import (
-    METRICS,
-    curves_of,
-    load_snapshot,
-    read_metrics,
-    read_samples,
-    snapshots_of,
-)
+from glassformer.checkpoint.model_folder import load_snapshot, snapshots_of
+from glassformer.checkpoint.training_state import METRICS, curves_of, read_metrics, read_samples
 from glassformer.errors import UsageError
 from glassformer.inspect.attribution import attributions
 from glassformer.inspect.capture import stacks_of
@@ -44,8 +38,8 @@ from glassformer.wording import an, shortened
 # --- over time ---
 # Looking back: what a model made of an input at earlier steps of its training.
 #
-# The run of a model keeps snapshots of its weights (`checkpoint/run_record.py`). Each is loaded in
-# turn, and looked at like the model itself.
+# The run of a model keeps snapshots of its weights (`checkpoint/model_folder.py`). Each is loaded
+# in turn, and looked at like the model itself.
 
 _NO_RUN = "no training is recorded here: the model is not in a run folder"
 _NO_SNAPSHOTS = (

@@ -19,21 +19,22 @@ from glassformer.progress import ProgressLine
 from glassformer.tasks import task_of
 from glassformer.tasks.fitting import with_tokens
 from glassformer.tasks.recipe import DATA_TO_LEARN_FROM, Recipe
-from glassformer.training import run as story
 from glassformer.training.dry_run import measure_rest, measure_run
 from glassformer.training.recipes import (
-    divide_anew,
     given_values,
     known_keys,
     make_recipe,
     merge,
     prepare_temporarily,
+    share_batches,
     with_processes,
 )
 from glassformer.training.report import Outcome
+from glassformer.training.run import follow, launch, resume
+from glassformer.training.run import train as train_from_recipe
 from glassformer.training.run_folder import (
-    DIVISION,
     HARMLESS,
+    WHO_COMPUTES,
     RunFolder,
     differences,
     in_words,
@@ -186,19 +187,19 @@ def dry_run(request: Request, as_json: bool, stream: TextIO) -> str:
 def train(request: Request, stream: TextIO) -> Outcome:
     recipe, run = _recipe(request)
     if not processes.is_first():
-        return story.follow(run)
+        return follow(run)
     if processes.is_other_node(recipe.training.num_nodes):
-        return story.launched(run, recipe.training)
+        return launch(run, recipe.training)
     with locked(run.path):
         if request.resume and run.exists:
             if (resumed := _resumed(request, run)) != run.recipe():
                 run.write_recipe(resumed)
-            return story.resume(run, stream, request.began)
+            return resume(run, stream, request.began)
         if request.resume:
             print(f"{run.path} contains no run to resume: starting a new one", file=stream)
         elif not request.force:
             run.refuse_to_overwrite()
-        return story.train(recipe, run, stream, request.began)
+        return train_from_recipe(recipe, run, stream, request.began)
 
 
 def _resumed(request: Request, run: RunFolder) -> Recipe:
@@ -221,7 +222,7 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
             raise GlassformerError(
                 f"{run.path} is already at step {run.last_step():,}. Pass a larger --max-steps."
             )
-    accepted = HARMLESS | DIVISION | {key for key, _, _ in changed}
+    accepted = HARMLESS | WHO_COMPUTES | {key for key, _, _ in changed}
     changes = {k: v for k, v in flatten(given) if v is not None and k in accepted}
     values = saved.model_dump(mode="json")
     for key, value in changes.items():
@@ -232,7 +233,7 @@ def _resumed(request: Request, run: RunFolder) -> Recipe:
         if "training.max_steps" in changes:
             last = saved.decided.plans[-1].model_dump(include={"eval_steps", "save_steps"})
             values["training"] |= {"time_limit": None, **last}
-    return divide_anew(with_processes(make_recipe(values) if changes else saved), saved)
+    return share_batches(with_processes(make_recipe(values) if changes else saved), saved)
 
 
 def _recipe(request: Request) -> tuple[Recipe, RunFolder]:

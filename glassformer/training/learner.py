@@ -6,7 +6,7 @@ called. With FSDP every process holds only a part of each weight, of its gradien
 optimizer knows about it:
 
     forward    the weights of a block are gathered, used, and given up again
-    backward   they are gathered once more, and gradients are summed and divided
+    backward   they are gathered once more, and gradients are summed and sharded
     update     each process moves its own part
 """
 
@@ -31,7 +31,7 @@ from torch.utils.checkpoint import checkpoint
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.machine.host import Setup
-from glassformer.machine.processes import divided_like, own_part, whole
+from glassformer.machine.processes import local_part, sharded_like, whole
 from glassformer.nn.blocks import Stack
 from glassformer.tasks.recipe import DecidedTraining
 from glassformer.tasks.task import Objective
@@ -48,7 +48,7 @@ def clip(parameters: Iterable[nn.Parameter], most: float) -> None:
     """Scale all gradients together so that their norm is at most `most`."""
     gradients = _gradients(parameters)
     share = (most / (_norm(gradients) + 1e-6)).clamp(max=1.0)
-    torch._foreach_mul_([own_part(gradient) for gradient in gradients], share)
+    torch._foreach_mul_([local_part(gradient) for gradient in gradients], share)
 
 
 def _norm(gradients: list[Tensor]) -> Tensor:
@@ -127,16 +127,16 @@ class Learner:
         self.averaged = deepcopy(model).requires_grad_(False) if config.ema > 0 else None
         if config.checkpoint_activations:
             recompute_activations(model)
-        self._copy: nn.Module | None = None  # of a divided model, where it is put together
+        self._copy: nn.Module | None = None  # of a sharded model, where it is put together
         with quiet():
-            self.fabric = fabric_for(config, setup, self._divide)
+            self.fabric = fabric_for(config, setup, self._shard)
             # First, because it decides which gradients are sparse, and DDP asks.
             self.optimizer = optimizer_of(objective, model)
             self._loss = Loss(model, objective)
             self._parallel_loss = self.fabric.setup_module(self._loss)
-            if self.averaged is not None and not self.is_divided:
+            if self.averaged is not None and not self.is_sharded:
                 self.averaged.to(self.fabric.device)
-            if self.is_divided:
+            if self.is_sharded:
                 self.optimizer = optimizer_of(objective, model)  # of the parts
                 for table in self.model.modules():  # of which no gradient can be sparse
                     if isinstance(table, nn.Embedding):
@@ -194,7 +194,7 @@ class Learner:
     @contextmanager
     def result(self) -> Iterator[nn.Module]:
         """The model to validate, inside the `with` block."""
-        if not self.is_divided:
+        if not self.is_sharded:
             yield self._result
             return
         root: Any = self._loss
@@ -205,9 +205,9 @@ class Learner:
             finally:
                 root.reshard()
 
-    def kept(self) -> nn.Module:
-        """The model to keep. If it is divided, the first process has it, but all must ask."""
-        if not self.is_divided:
+    def gather(self) -> nn.Module:
+        """The model to keep. If it is sharded, all must ask, and the first one gets it whole."""
+        if not self.is_sharded:
             return self._result
         copies = {} if self._copy is None else self._copy.state_dict()
         for name, tensor in self._result.state_dict().items():
@@ -234,23 +234,23 @@ class Learner:
                 weight.copy_(value)
 
     @property
-    def is_divided(self) -> bool:
+    def is_sharded(self) -> bool:
         return hasattr(self._loss, "unshard")
 
-    def _divide(self, loss: nn.Module, mesh: DeviceMesh) -> nn.Module:
-        """Divide the weights among the processes."""
+    def _shard(self, loss: nn.Module, mesh: DeviceMesh) -> nn.Module:
+        """Shard the weights among the processes."""
         if processes.is_first():
             self._copy = deepcopy(self._result)
         mesh = mesh["data_parallel"]
-        _divide_blocks(self.model, loss, mesh)
+        _shard_blocks(self.model, loss, mesh)
         if self.averaged is not None:
-            _divide_blocks(self.averaged, self.averaged, mesh)
+            _shard_blocks(self.averaged, self.averaged, mesh)
         return loss
 
     # --- what a saved state contains ---
 
     def state(self) -> dict[str, Any]:
-        """Weights and optimizer. Of a divided model, the parts, which saving puts together."""
+        """Weights and optimizer. Of a sharded model, the parts, which saving puts together."""
         # The parameters themselves: tied ones are then the same object.
         averaged = self.averaged and self.averaged.state_dict(keep_vars=True)
         return {
@@ -266,12 +266,12 @@ class Learner:
         for model, saved in ((self.model, state["model"]), (self.averaged, state["averaged"])):
             own = {} if model is None else model.state_dict(keep_vars=True)
             for name, tensor in own.items():
-                tensor.copy_(divided_like(saved[name], tensor))
+                tensor.copy_(sharded_like(saved[name], tensor))
         groups = self.optimizer.param_groups
         weights = [weight for group in groups for weight in group["params"]]
         memory = {
             index: {
-                key: divided_like(value, weights[index]) if value.dim() else value
+                key: sharded_like(value, weights[index]) if value.dim() else value
                 for key, value in values.items()
             }
             for index, values in state["optimizer"]["state"].items()
@@ -308,7 +308,7 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
     return batches
 
 
-def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
+def fabric_for(config: DecidedTraining, setup: Setup, shard: Any) -> Fabric:
     """Lightning Fabric with the device, the precision and the strategy of a training.
 
     With FSDP2 it is used without its own states, which would be pickle: `Learner.state` has them.
@@ -316,9 +316,7 @@ def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
     peer = processes.here()
     strategy: Any = "auto"
     if peer is not None:
-        sharded = ModelParallelStrategy(
-            divide, data_parallel_size=peer.size, tensor_parallel_size=1
-        )
+        sharded = ModelParallelStrategy(shard, data_parallel_size=peer.size, tensor_parallel_size=1)
         strategy = sharded if config.strategy == "fsdp" else DDPStrategy()
     fabric = Fabric(
         accelerator="gpu" if setup.device.startswith("cuda") else setup.device,
@@ -331,8 +329,8 @@ def fabric_for(config: DecidedTraining, setup: Setup, divide: Any) -> Fabric:
     return fabric
 
 
-def _divide_blocks(model: nn.Module, root: nn.Module, mesh: DeviceMesh) -> None:
-    """Divide the weights of a model; `root` is or contains it. Weights are gathered when `forward`
+def _shard_blocks(model: nn.Module, root: nn.Module, mesh: DeviceMesh) -> None:
+    """Shard the weights of a model; `root` is or contains it. Weights are gathered when `forward`
     of their module is called, so the root gathers what belongs to no block."""
     for stack in model.modules():
         # Keys and values of a memory are computed outside the blocks that attend to it.

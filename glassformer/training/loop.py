@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.checkpoint.model_folder import save_model, save_snapshot
 from glassformer.checkpoint.training_state import save_state
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
@@ -29,7 +28,13 @@ from glassformer.training.learner import LOWER, Learner, update_batches
 from glassformer.training.optimizer_and_schedule import rate_of
 from glassformer.training.progress import Progress, RunLog, StatusLine, StopRequest, name_in_line
 from glassformer.training.report import model_card
-from glassformer.training.run_folder import RunFolder, Standing, essence, new_state, snapshot_steps
+from glassformer.training.run_folder import (
+    RunFolder,
+    Standing,
+    fingerprint,
+    new_state,
+    snapshot_steps,
+)
 from glassformer.training.time_limit import FEW, TimeLimit, advice
 from glassformer.wording import clock, counted
 
@@ -137,7 +142,7 @@ class Loop:
         if self.limit is not None:
             self.limit.stepped(seconds)
             plan = self.limit.replan(
-                self.step, None if self.learner.is_divided else self.learner.model
+                self.step, None if self.learner.is_sharded else self.learner.model
             )
         mine = [loss, self.stop.signal or 0, float(plan is not None)]
         losses, signals, plans = zip(*processes.from_all(mine), strict=True)
@@ -189,7 +194,7 @@ class Loop:
         return dict(scores)
 
     def _keep_best(self, result: Result) -> None:
-        objective, model = self.objective, self.learner.kept()
+        objective, model = self.objective, self.learner.gather()
         if not processes.is_first():
             return
         kept = model_to_keep(objective.recipe, model)
@@ -210,14 +215,14 @@ class Loop:
         self.log.write(self.step, scores | learning, items_per_second=speed)
 
     def _keep_snapshot(self) -> None:
-        kept = self.learner.kept()
+        kept = self.learner.gather()
         if processes.is_first():
             save_snapshot(self.run.path, self.step, model_to_keep(self.objective.recipe, kept))
 
     def _save(self, is_due: bool) -> None:
         begin = time.perf_counter()
         self.log.sync()
-        self.standing.recipe = essence(self.objective.recipe, self.step)
+        self.standing.recipe = fingerprint(self.objective.recipe, self.step)
         self.standing.seconds = None if self.limit is None else self.limit.spent
         state = new_state(self.step, self.learner.state(), self.standing)
         save_state(self.run.checkpoint(self.step), state, is_written=processes.is_first())

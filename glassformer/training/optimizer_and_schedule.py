@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from glassformer.machine.processes import divided_like, own_part, whole
+from glassformer.machine.processes import local_part, sharded_like, whole
 from glassformer.nn.linear import MANY_TO_LEARN, is_for_onednn, learns_by_onednn
 from glassformer.nn.onednn import product
 from glassformer.options import OptimizerKind, ScheduleKind
@@ -200,7 +200,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
                 self._muon(group)
             elif group["plain"]:
                 for weight in group["params"]:
-                    own_part(weight).sub_(group["lr"] * own_part(weight.grad))  # may be sparse
+                    local_part(weight).sub_(group["lr"] * local_part(weight.grad))  # may be sparse
             elif group["params"]:
                 self._adamw(group)
         return loss
@@ -217,9 +217,9 @@ class MuonAndAdamW(torch.optim.Optimizer):
             scale = -group["lr"] * 0.2 * shape[1] ** 0.5
             for weight, update in zip(weights, orthogonal(torch.stack(ahead)), strict=True):
                 update = update.mT if _is_tall(_matrix(weight)) else update
-                own = divided_like(update.reshape(weight.shape), weight)
+                own = sharded_like(update.reshape(weight.shape), weight)
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
-                own_part(weight).add_(own_part(own), alpha=scale)
+                local_part(weight).add_(local_part(own), alpha=scale)
 
     def _momentum_ahead(self, weight: Tensor, beta: float) -> Tensor:
         """The momentum as it would be after one more step with the same gradient (Nesterov's)."""
@@ -241,10 +241,10 @@ class MuonAndAdamW(torch.optim.Optimizer):
         states = [self.state[weight] for weight in group["params"]]
         beta1, beta2 = group["betas"]
         adamw(
-            [own_part(weight) for weight in group["params"]],
-            [own_part(weight.grad) for weight in group["params"]],
-            [own_part(state["exp_avg"]) for state in states],
-            [own_part(state["exp_avg_sq"]) for state in states],
+            [local_part(weight) for weight in group["params"]],
+            [local_part(weight.grad) for weight in group["params"]],
+            [local_part(state["exp_avg"]) for state in states],
+            [local_part(state["exp_avg_sq"]) for state in states],
             [],
             [state["step"] for state in states],
             fused=True,

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from rich.cells import cell_len
 
-from glassformer.checkpoint.run_record import HEADING, METRICS, SAMPLES, read_metrics, rows_of
+from glassformer.checkpoint.training_state import HEADING, METRICS, SAMPLES, read_metrics, rows_of
 from glassformer.errors import GlassformerError
 from glassformer.files import explained, sync, write_file
 from glassformer.machine import processes

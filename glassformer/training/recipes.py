@@ -388,7 +388,7 @@ def _devices(device: str) -> tuple[int, str]:
     return facts.usable_cores(facts.usable_cpus()), "core"
 
 
-def divide_anew(recipe: Recipe, before: Recipe) -> Recipe:
+def share_batches(recipe: Recipe, before: Recipe) -> Recipe:
     """A recipe that continues `before` on another number of processes: an update consists of the
     same batches."""
     count, total = recipe.training.num_processes, before.training.batches_per_update

@@ -23,7 +23,7 @@ import torch
 
 from glassformer import __version__
 from glassformer.checkpoint.model_folder import CARD, WEIGHTS, load_model
-from glassformer.checkpoint.run_record import METRICS, curves_of, read_metrics, read_samples
+from glassformer.checkpoint.training_state import METRICS, curves_of, read_metrics, read_samples
 from glassformer.config import Config
 from glassformer.data.augmentation import AugmentationConfig
 from glassformer.errors import GlassformerError
@@ -484,7 +484,7 @@ MOST_SHOWN = 20
 Report = dict[str, Any]
 
 
-def compared(names: Sequence[str], reports: Sequence[Report]) -> list[Chapter]:
+def compare(names: Sequence[str], reports: Sequence[Report]) -> list[Chapter]:
     """Chapters about all runs; none for a single run."""
     if len(reports) < 2:
         return []
@@ -590,7 +590,7 @@ SCRIPTS = (
 
 def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
     """One HTML page. Equal reports give equal bytes."""
-    together = [chapter.as_json() for chapter in compared(names, reports)]
+    together = [chapter.as_json() for chapter in compare(names, reports)]
     runs = [
         {key: value for key, value in report.items() if key != "answers"} | {"name": name}
         for name, report in zip(names, reports, strict=True)
@@ -601,7 +601,7 @@ def page(reports: Sequence[Report], names: Sequence[str] = ("",)) -> str:
 def as_json(reports: Sequence[Report], names: Sequence[str]) -> dict[str, Any]:
     """The same for programs, with every digit."""
     runs = [{"run": name} | report for name, report in zip(names, reports, strict=True)]
-    return {"runs": runs, "together": [chapter.as_json() for chapter in compared(names, reports)]}
+    return {"runs": runs, "together": [chapter.as_json() for chapter in compare(names, reports)]}
 
 
 def draw(reports: Sequence[Report], names: Sequence[str], path: Path) -> None:

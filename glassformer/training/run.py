@@ -1,4 +1,4 @@
-"""The story of a run, from a recipe to a model.
+"""A run, from a recipe to a model.
 
     begin         read the data, choose what the recipe leaves open, and write it all down
     train_on      train from the last saved state to the end, keeping the best model on the way
@@ -41,6 +41,7 @@ from glassformer.progress import ProgressLine
 from glassformer.tasks import task_of
 from glassformer.tasks.recipe import DecidedTraining, Recipe, TrainingConfig
 from glassformer.tasks.task import Fit, Objective
+from glassformer.training import run_folder
 from glassformer.training.finetuning import new_model
 from glassformer.training.progress import (
     Interruption,
@@ -52,19 +53,7 @@ from glassformer.training.progress import (
 )
 from glassformer.training.recipes import load_objective, prepare, use_machine
 from glassformer.training.report import Outcome, add_test, model_card, write_report
-from glassformer.training.run_folder import (
-    REPORT,
-    RunFolder,
-    Standing,
-    StepState,
-    check_best,
-    check_fit,
-    checked,
-    essence,
-    new_state,
-    size_of,
-    snapshot_steps,
-)
+from glassformer.training.run_folder import RunFolder, Standing
 from glassformer.training.time_limit import TimeLimit, bytes_per_parameter, choose_threads
 from glassformer.wording import clock, counted, install, readable_size
 
@@ -123,7 +112,7 @@ def resume(run: RunFolder, stream: TextIO, began: float | None = None) -> Outcom
     if run.is_finished():
         processes.announce(NOTHING)
         return _completed(_finished(run), run, stream)
-    (run.path / REPORT).unlink(missing_ok=True)  # it would no longer be true
+    (run.path / run_folder.REPORT).unlink(missing_ok=True)  # it would no longer be true
     return _completed(train_on(run, stream, began=began), run, stream)
 
 
@@ -148,7 +137,7 @@ def train_on(
     if (fit_once := task_of(recipe.model_name).fit) is not None:
         return _fit_at_once(run, stream, fit_once)
     if recipe.training.num_processes > 1 and processes.here() is None:
-        return launched(run, recipe.training, until, began)
+        return launch(run, recipe.training, until, began)
     processes.announce(TRAIN)
     return fit(run, stream, until, began)
 
@@ -161,7 +150,7 @@ def follow(run: RunFolder) -> Outcome:
     return _finished(run) if work == NOTHING else fit(run, io.StringIO())
 
 
-def launched(
+def launch(
     run: RunFolder, config: TrainingConfig, until: int | None = None, began: float | None = None
 ) -> Outcome:
     """Train in several processes of their own, on this machine and perhaps on others."""
@@ -254,16 +243,16 @@ def _restore(loop: "Loop") -> None:
     folder, learner = loop.run.checkpoint(loop.step), loop.learner
     state = load_state(folder)
     with damage(folder, loop.run.cure(loop.step)):
-        saved = checked(StepState, state)
-        check_fit(saved, learner.state(), learner.optimizer)
-        check_best(saved.standing, loop.objective.measures)
+        saved = run_folder.checked(run_folder.StepState, state)
+        run_folder.check_fit(saved, learner.state(), learner.optimizer)
+        run_folder.check_best(saved.standing, loop.objective.measures)
     loop.load(state)
 
 
 def _check_room(run: RunFolder, model: nn.Module, config: DecidedTraining) -> None:
     """Better reported now than after the first hour."""
     needed = count_parameters(model) * bytes_per_parameter(config)
-    needed += len(snapshot_steps(config, model)) * size_of(model)
+    needed += len(run_folder.snapshot_steps(config, model)) * run_folder.size_of(model)
     if (free := shutil.disk_usage(run.path).free) < needed:
         raise GlassformerError(
             f"{run.path}: training needs room for {readable_size(needed)}, but the disk has "
@@ -313,11 +302,11 @@ def _fit_at_once(run: RunFolder, stream: TextIO, fit: Fit) -> Outcome:
     save_model(run.path, model, objective.dataset.preprocessing, card)
     val = best[f"val_{objective.measure}"]
     standing = Standing.at_the_start()
-    standing.recipe = essence(recipe, step)
+    standing.recipe = run_folder.fingerprint(recipe, step)
     standing.val, standing.best, standing.best_step = val, best, step
     standing.notes = list(result.notes)
     weights = {"model": model.state_dict(), "averaged": {}}
-    save_state(run.checkpoint(step), new_state(step, weights, standing))
+    save_state(run.checkpoint(step), run_folder.new_state(step, weights, standing))
     return Outcome(run.path, step, standing, objective)
 
 
@@ -342,7 +331,7 @@ def _finished(run: RunFolder) -> Outcome:
         ) from None
     objective = load_objective(recipe, run.path)
     with damage(run.checkpoint(state.step), run.cure(state.step)):
-        check_best(state.standing, objective.measures)
+        run_folder.check_best(state.standing, objective.measures)
     stopped_early = state.step < objective.config.last_step
     return Outcome(
         run.path, state.step, state.standing, objective, None, stopped_early, is_old=True

@@ -30,8 +30,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from glassformer.checkpoint.missing_folder import A_RUN, CONFIG, no_run
-from glassformer.checkpoint.model_folder import WEIGHTS, file_names
-from glassformer.checkpoint.run_record import forget_snapshots
+from glassformer.checkpoint.model_folder import WEIGHTS, file_names, forget_snapshots
 from glassformer.checkpoint.training_state import load_values
 from glassformer.config import Values, flatten, read_yaml, reason, write_yaml
 from glassformer.errors import GlassformerError, UsageError
@@ -62,7 +61,7 @@ HARMLESS = {
 }
 
 # These change who computes what: the model stays the same up to rounding.
-DIVISION = {
+WHO_COMPUTES = {
     f"training.{key}" for key in ("devices", "num_nodes", "strategy", "checkpoint_activations")
 }
 REPLANS = "training.replans"
@@ -83,12 +82,12 @@ CHANGEABLE = {
 }
 
 
-def essence(recipe: Recipe, step: int) -> Values:
+def fingerprint(recipe: Recipe, step: int) -> Values:
     """The keys on which the model depends at a step, with their values."""
     values = dict(flatten(recipe.model_dump(mode="json")))
     values[REPLANS] = [plan for plan in values[REPLANS] if plan["step"] <= step]
     values[ACCUMULATION] = recipe.training.batches_per_update  # on however many processes
-    ignored = HARMLESS | NEVER_LEARNED | DIVISION
+    ignored = HARMLESS | NEVER_LEARNED | WHO_COMPUTES
     return {key: value for key, value in values.items() if key not in ignored}
 
 
@@ -113,7 +112,7 @@ def differences(saved: Recipe, given: Values) -> Iterator[Change]:
     now = dict(flatten(complete(make_recipe(wanted))))
     # A time limit has lowered the steps: giving both again is no change.
     has_limit = (given.get("training") or {}).get("time_limit") is not None
-    ignored = HARMLESS | DIVISION | ({"training.max_steps"} if has_limit else set())
+    ignored = HARMLESS | WHO_COMPUTES | ({"training.max_steps"} if has_limit else set())
     for key, value in flatten(given):
         is_open = value in (None, "auto")
         if not is_open and key not in ignored and before.get(key) != now[key]:
@@ -429,7 +428,7 @@ class RunFolder:
 
     def check_recipe(self, state: SavedState, recipe: Recipe) -> None:
         """Raise if the state was trained with a recipe that gives other models."""
-        before, now = state.standing.recipe, essence(recipe, state.step)
+        before, now = state.standing.recipe, fingerprint(recipe, state.step)
         if wrong := refused(changes_between(before, now), self.is_forced):
             raise GlassformerError(
                 f"{self.path / RECIPE} is not the recipe that the run was trained with: "

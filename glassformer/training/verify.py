@@ -19,7 +19,7 @@ from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import RECIPE
 from glassformer.training.recipes import DATA, load_objective
 from glassformer.training.run import train_on
-from glassformer.training.run_folder import RunFolder, changes_between, essence
+from glassformer.training.run_folder import RunFolder, changes_between, fingerprint
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def verify(run: RunFolder, stream: TextIO) -> Verdict:
     changed = [
         key
         for state in saved
-        for key, *_ in changes_between(state.standing.recipe, essence(run.recipe(), state.step))
+        for key, *_ in changes_between(state.standing.recipe, fingerprint(run.recipe(), state.step))
     ]
     if changed:
         names = ", ".join(dict.fromkeys(changed))

@@ -10,8 +10,7 @@ from picture_models import captioner, multiscale, painter, picture, shaken, vit
 from torch import nn
 from translators import translator
 
-from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.checkpoint.model_folder import save_model, save_snapshot
 from glassformer.inspect.views import draw
 from glassformer.models.bag import Bag, BagConfig
 from glassformer.models.bert import Bert, BertConfig

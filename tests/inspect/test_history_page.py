@@ -12,8 +12,7 @@ import torch
 from test_alignment_pictures import HOSTILE
 from test_story_page import needs_chromium, predictor, shown, unpacked
 
-from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.checkpoint.model_folder import save_model, save_snapshot
 from glassformer.inspect import story
 from glassformer.inspect.history import SCRIPTS, history_data, page
 from glassformer.inspect.over_time import OverTime

@@ -10,7 +10,7 @@ import pytest
 from small_tasks import reviews
 
 import glassformer
-from glassformer.checkpoint.run_record import snapshots_of
+from glassformer.checkpoint.model_folder import snapshots_of
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inspect.views import draw
 

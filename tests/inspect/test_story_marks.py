@@ -12,8 +12,7 @@ from page_scripts import script
 from picture_models import captioner, multiscale, painter, picture, vit
 from test_story_page import needs_chromium, predictor, shown, story
 
-from glassformer.checkpoint.model_folder import save_model
-from glassformer.checkpoint.run_record import save_snapshot
+from glassformer.checkpoint.model_folder import save_model, save_snapshot
 from glassformer.inspect.story import page
 from glassformer.tasks import load
 

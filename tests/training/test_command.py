@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from glassformer.checkpoint.run_record import read_metrics
-from glassformer.checkpoint.training_state import load_state
+from glassformer.checkpoint.training_state import load_state, read_metrics
 from glassformer.errors import GlassformerError
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import command

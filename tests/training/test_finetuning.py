@@ -30,8 +30,7 @@ from small_tasks import (
 )
 from torch import Tensor
 
-from glassformer.checkpoint.model_folder import load_config, load_model, save_model
-from glassformer.checkpoint.run_record import load_snapshot
+from glassformer.checkpoint.model_folder import load_config, load_model, load_snapshot, save_model
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.machine.host import Setup

@@ -11,8 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.checkpoint.model_folder import load_model
-from glassformer.checkpoint.run_record import read_metrics
-from glassformer.checkpoint.training_state import load_state
+from glassformer.checkpoint.training_state import load_state, read_metrics
 from glassformer.errors import GlassformerError
 from glassformer.tasks import load
 from glassformer.tasks.language import task as language

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.checkpoint.run_record import read_metrics
+from glassformer.checkpoint.training_state import read_metrics
 from glassformer.training.progress import RunLog
 
 MEASURES = ("loss", "bits_per_byte")

@@ -22,7 +22,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.machine.processes import is_other_node
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
-from glassformer.training.recipes import divide_anew, with_processes
+from glassformer.training.recipes import share_batches, with_processes
 from glassformer.training.run_folder import RunFolder
 
 Make = Callable[..., Recipe]
@@ -101,11 +101,11 @@ def test_a_state_of_two_processes_continues_in_one_and_back(tmp_path: Path, tiny
     recipe = tiny(gradient_accumulation_steps=1, devices=2, strategy="fsdp")
     run = begun(recipe, tmp_path / "run")
     story.train_on(run, io.StringIO(), until=4)
-    alone = divide_anew(run.recipe().with_training(devices=1), run.recipe())
+    alone = share_batches(run.recipe().with_training(devices=1), run.recipe())
     assert alone.training.gradient_accumulation_steps == 2
     run.write_recipe(alone)
     assert story.train_on(run, io.StringIO(), until=8).step == 8
-    run.write_recipe(divide_anew(run.recipe().with_training(devices=2), run.recipe()))
+    run.write_recipe(share_batches(run.recipe().with_training(devices=2), run.recipe()))
     assert story.train_on(run, io.StringIO()).step == 12
     straight = begun(tiny(), tmp_path / "straight")
     story.train_on(straight, io.StringIO())
@@ -217,7 +217,7 @@ def test_other_machines_must_be_known(tiny: Make, monkeypatch: pytest.MonkeyPatc
 def test_batches_that_cannot_be_shared_equally(tiny: Make) -> None:
     before = tiny(gradient_accumulation_steps=3)
     with pytest.raises(GlassformerError, match="made of 3 batches, which 2 processes cannot share"):
-        divide_anew(before.with_training(devices=2), before)
+        share_batches(before.with_training(devices=2), before)
 
 
 def test_a_large_state_is_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

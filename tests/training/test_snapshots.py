@@ -10,8 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from glassformer.checkpoint.model_folder import load_model
-from glassformer.checkpoint.run_record import load_snapshot, snapshots_of
+from glassformer.checkpoint.model_folder import load_model, load_snapshot, snapshots_of
 from glassformer.checkpoint.training_state import load_state
 from glassformer.errors import GlassformerError
 from glassformer.machine.seeds import seed_step
