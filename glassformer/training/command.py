@@ -42,8 +42,10 @@ from glassformer.training.run_folder import (
 )
 from glassformer.wording import an
 
-# --- continuing ---
-# `train --from`: the recipe of a training that continues a trained model, as it is.
+# --- train --from ---
+# A training that continues a trained model is a recipe like any other, with `finetune.head: kept`.
+# Its model is filled in here, and its tasks take over their preprocessing instead of fitting a new
+# one.
 
 KEPT = "kept"
 
@@ -127,7 +129,7 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- command ---
+# --- the command ---
 
 
 @dataclass(frozen=True)

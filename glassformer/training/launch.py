@@ -1,7 +1,9 @@
 """Start the processes of a run that trains on several devices, and watch over them.
 
-torch's own launcher (that of torchrun) does it. If a process fails, it ends the others, and the run
-ends with one sentence; its last saved state is what `--resume` continues from.
+torch's own launcher (that of torchrun) does it. The command itself prepares the data, holds the
+lock of the run, tests and reports; only the steps run elsewhere (`worker.py`). If a process fails,
+it ends the others, and the run ends with one sentence; its last saved state is what `--resume`
+continues from.
 """
 
 import logging

@@ -8,6 +8,9 @@ optimizer knows about it:
     forward    the weights of a block are gathered, used, and given up again
     backward   they are gathered once more, and gradients are summed and sharded
     update     each process moves its own part
+
+Of Lightning only Fabric is installed, and it is imported when the data has been read: the whole of
+it brings torchmetrics, whose import takes longer than torch's own.
 """
 
 import logging
@@ -117,7 +120,9 @@ class Learner:
     """Teaches a model its task.
 
     The model to validate and to keep is the one that learns, or the running mean of its weights,
-    which has less of the noise of the last few steps.
+    which has less of the noise of the last few steps. The mean replaces the averaging of several
+    checkpoints: it has the same effect, takes one more copy of the weights, and leaves nothing to
+    choose afterwards.
     """
 
     def __init__(self, model: nn.Module, objective: Objective, setup: Setup) -> None:
@@ -289,7 +294,8 @@ def update_batches(objective: Objective, update: int, most: int | None = None) -
 
     Several batches of one update act as one large batch, whose loss is a mean over all its targets:
     a batch with more targets counts more. Processes that train together take the batches of an
-    update in turn, so the same batches make an update however many processes there are.
+    update in turn, so the same batches make an update however many processes there are: two that
+    accumulate two batches compute what one computes from four, up to the order of sums.
     """
     config, peer = objective.config, processes.here()
     rank, size = (0, 1) if peer is None else (peer.rank, peer.size)

@@ -5,8 +5,9 @@
         validate, keep the best model, log, save, stop: each when it is due
 
 Everything that later steps depend on is in the saved state, and the state is saved last: so a run
-that resumes from it continues exactly as if it had never stopped. What devices, precision and
-several processes add to the parts of a step is in `learner.py`.
+that resumes from it continues exactly as if it had never stopped. (Lightning's Trainer validates
+after it has written a checkpoint: a run that resumed there would skip that validation.) What
+devices, precision and several processes add to the parts of a step is in `learner.py`.
 """
 
 import math

@@ -206,6 +206,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         return loss
 
     def _muon(self, group: dict[str, Any]) -> None:
+        # Of a sharded matrix the momentum stays in parts, but an update needs all of it.
         shapes: dict[Any, list[Tensor]] = defaultdict(list)
         for weight in group["params"]:
             shapes[tuple(sorted(_matrix(weight).shape)), weight.device].append(weight)

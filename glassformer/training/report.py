@@ -261,8 +261,17 @@ NAMES = {  # of settings whose key is an abbreviation
 
 # Of the section training: what people compare. The rest is in the recipe.
 HIGHLIGHTS = (
-    *("optimizer", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "ema"),
-    *("max_grad_norm", "early_stopping", "seed", "device", "precision"),
+    "optimizer",
+    "learning_rate",
+    "lr_scheduler_type",
+    "warmup_steps",
+    "weight_decay",
+    "ema",
+    "max_grad_norm",
+    "early_stopping",
+    "seed",
+    "device",
+    "precision",
 )
 
 
@@ -575,8 +584,17 @@ def _summary(names: Sequence[str], scores: "np.ndarray[Any, Any]", measure: str)
 
 # One file for each kind of picture; `report.js` comes last and draws them.
 PICTURES = (
-    *("table", "curves", "confusion", "classes", "calibration", "trend", "histogram"),
-    *("tagged", "tokens", "heat_maps", "places"),
+    "table",
+    "curves",
+    "confusion",
+    "classes",
+    "calibration",
+    "trend",
+    "histogram",
+    "tagged",
+    "tokens",
+    "heat_maps",
+    "places",
 )
 ENDINGS = (".html", ".json")
 STYLES = ("page.css", "report.css")

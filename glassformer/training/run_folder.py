@@ -74,10 +74,24 @@ NEVER_LEARNED = {"data.test_paths"}  # the model is only evaluated on it, at the
 CHANGEABLE = {
     f"training.{key}"
     for key in (
-        *("max_steps", "per_device_train_batch_size", "learning_rate", "lr_scheduler_type"),
-        *("min_lr_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2"),
-        *("max_grad_norm", "early_stopping", "seed", "eval_steps", "time_limit", "replans"),
-        *("device", "precision", "num_threads"),
+        "max_steps",
+        "per_device_train_batch_size",
+        "learning_rate",
+        "lr_scheduler_type",
+        "min_lr_rate",
+        "warmup_steps",
+        "weight_decay",
+        "adam_beta1",
+        "adam_beta2",
+        "max_grad_norm",
+        "early_stopping",
+        "seed",
+        "eval_steps",
+        "time_limit",
+        "replans",
+        "device",
+        "precision",
+        "num_threads",
     )
 }
 
