@@ -76,8 +76,8 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """What `train --json` prints."""
-        found: dict[str, Any] = json.loads(self._json)
-        return found
+        summary: dict[str, Any] = json.loads(self._json)
+        return summary
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -187,13 +187,14 @@ def evaluate(
         )
     predictor = load(model)
     arguments = accepted(values, predictor.evaluate, os.fspath(model))
-    found = predictor.evaluate(**arguments)
+    result: Result = predictor.evaluate(**arguments)
     if quantize is not None and predictor.is_quantized:
         _note([f"the weights of {os.fspath(model)} are {quantize} already"], quiet)
     elif quantize is not None:
-        found = QuantizedResult(quantize, found, load(model, quantize).evaluate(**arguments))
-    _note(found.notes, quiet)
-    return found
+        quantized = load(model, quantize).evaluate(**arguments)
+        result = QuantizedResult(quantize, result, quantized)
+    _note(result.notes, quiet)
+    return result
 
 
 def compare(
@@ -221,9 +222,9 @@ def compare(
     }
     arguments = accepted(values, predictor_of(folders[0]).evaluate, folders[0])
     stream = _stream(quiet)
-    found = measure(folders, arguments, baseline, lambda text: print(text, file=stream))
-    _note(found.notes, quiet)
-    return found
+    comparison = measure(folders, arguments, baseline, lambda text: print(text, file=stream))
+    _note(comparison.notes, quiet)
+    return comparison
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ class Report:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        titles = [[name, each["title"]] for name, each in zip(self.names, self.runs, strict=True)]
+        titles = [[name, run["title"]] for name, run in zip(self.names, self.runs, strict=True)]
         return html_table(["run", "model"], titles) + f"<p>{escape(str(self.path))}</p>"
 
 
@@ -273,10 +274,10 @@ def read_report(folders: Sequence[Path], out: Path | None) -> Report:
 
     if out is not None:
         check_ending(out, ENDINGS)
-    found, names = [report_of(RunFolder(run)) for run in folders], list(map(str, folders))
+    runs, names = [report_of(RunFolder(run)) for run in folders], list(map(str, folders))
     if out is not None:
-        draw(found, names if len(folders) > 1 else [""], out)
-    return Report(found, names, out)
+        draw(runs, names if len(folders) > 1 else [""], out)
+    return Report(runs, names, out)
 
 
 def import_model(

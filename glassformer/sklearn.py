@@ -104,12 +104,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """The probability of each class, in the order of `classes_`: (texts, classes)."""
         check_is_fitted(self)
-        found = self.run_.predictor.classify_batch(_texts(X))
+        predictions = self.run_.predictor.classify_batch(_texts(X))
         rows = [
-            [each.scores[name] for name in self._names] if each.scores else self.class_prior_
-            for each in found
+            [scores[name] for name in self._names] if scores else self.class_prior_
+            for scores in (prediction.scores for prediction in predictions)
         ]
-        return np.array(rows, dtype=np.float64).reshape(len(found), len(self.classes_))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.classes_))
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The likeliest class of each text."""
@@ -144,9 +144,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _check_model(model: str) -> None:
-    known = [name for name in trainable() if row(name).task == "classify"]
-    if model not in known:
-        raise UsageError(f"{model} is not a text classifier. Choose one of: {', '.join(known)}.")
+    names = [name for name in trainable() if row(name).task == "classify"]
+    if model not in names:
+        raise UsageError(f"{model} is not a text classifier. Choose one of: {', '.join(names)}.")
 
 
 def _texts(X: Any) -> list[str]:  # noqa: N803
@@ -174,6 +174,6 @@ def _labels(y: Any) -> Array:
 
 def _names(classes: Array) -> list[str]:
     """What the model calls the classes: as they are written, or by number if that is ambiguous."""
-    names = [one_name(str(each).strip()) for each in classes.tolist()]
+    names = [one_name(str(label).strip()) for label in classes.tolist()]
     is_clear = len({*names}) == len(names) and all(names)
     return names if is_clear else [str(number) for number in range(len(names))]

@@ -63,6 +63,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else ending}"
 
 
+def capitalised(text: str) -> str:
+    """The first letter as at the beginning of a sentence; the others as they are."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def an(name: str, article: str = "a") -> str:
     """A gpt, an image-gpt, an rnn-lm: a name with the article that is spoken before it."""
     first = re.split("[^a-z]", name.lower(), maxsplit=1)[0]

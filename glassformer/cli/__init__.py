@@ -1,1 +1,1 @@
-"""The command line: one file per verb. Heavy imports happen inside the verbs."""
+"""The command line. A verb parses, calls one function and prints; it imports torch only inside."""

@@ -1,4 +1,4 @@
-"""glassformer corpus: a corpus of the web, step by step. One file per step."""
+"""glassformer corpus: a corpus of the web, step by step: links, fetch, build, report."""
 
 import re
 import sys
@@ -7,101 +7,54 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from glassformer.cli.options import (
-    Flag,
-    ForceFolder,
-    Group,
-    JsonObject,
-    Number,
-    Texts,
-    Whole,
-    argument,
-    count,
-    option,
-    output,
-    switch,
-    takes,
-)
+from glassformer.cli import options
+from glassformer.cli.options import Flag, Number, Texts, Whole, argument, count, option, switch
 from glassformer.cli.output import note, print_json, print_result, say
 from glassformer.cli.verb import Verb, Verbs, heed_signals
 
-# --- corpus build ---
-# glassformer corpus build: from the pages in WARC files to a corpus of texts.
+# --- links ---
 
 
-class Rules(Group, heading="Rules"):
-    """Which pages become part of the corpus."""
-
-    language: Texts = option("CODE", "Language to keep, or any (may be repeated; default: en).")
-    language_threshold: Number = option(
-        "P", "Lowest probability of the language of a text (default: 0.7)."
-    )
-    quality: Texts = option(
-        "SET", "Rules of quality: gopher, c4 or none (may be repeated; default: gopher and c4)."
-    )
-    similarity: Number = option(
-        "X", "Drop texts that share this part of their shingles with another (default: 0.8)."
-    )
-    scrub_pii: Flag = switch("--scrub-pii", "Replace e-mail addresses and public IP addresses.")
-    max_page_bytes: Whole = count("Largest page, decompressed (default: 10,000,000).")
-    page_seconds: Whole = count("Processor time for one page, in seconds (default: 20).")
-
-
-class Work(Group, heading="Execution"):
-    """Where the work is done."""
-
-    executor: Literal["local", "slurm", "ray"] | None = option(
-        None, "Where tasks run (default: local)."
-    )
-    workers: Whole = count("Number of tasks at the same time (default: number of processors).")
-    executor_options: Texts = option(
-        "KEY=VALUE", "Option of Slurm or Ray, such as partition=cpu (may be repeated)."
-    )
-
-
-@takes(Rules, Work)
-def build(
-    warc: Annotated[list[str], option("PATH", "WARC files, folders or patterns.")],
+def links(
+    posts: Annotated[
+        list[str],
+        option("PATH", "Reddit-style dumps: .jsonl, .json or .csv, plain, .gz or .zst; folders."),
+    ],
     out: Annotated[Path, option("FOLDER", "Folder to write.")],
-    links: Annotated[
-        Path | None, option("FOLDER", "Keep only pages that these links lead to.")
+    min_score: Annotated[float, option("N", "Lowest score of a post whose link is kept.")] = 3,
+    exclude_domains: Annotated[
+        Path | None, option("FILE", "Domains to drop, one per line, besides the built-in list.")
     ] = None,
-    *,
-    force: ForceFolder = False,
-    as_json: JsonObject = False,
-    **chosen: Any,
+    include_domains: Annotated[
+        Path | None, option("FILE", "Domains to keep, one per line; links to others are dropped.")
+    ] = None,
+    max_bad_lines: Annotated[
+        int, option("N", "Number of lines that may be skipped because they cannot be read.", min=0)
+    ] = 100,
+    force: options.ForceFolder = False,
+    as_json: options.JsonObject = False,
 ) -> None:
-    """Build a corpus: extract text, check language and quality, drop duplicates, write shards.
-
-    A build that was stopped continues when the same command is run again.
+    """Collect the links of posts that enough people recommended, each page once.
 
     Examples:
-      glassformer corpus build --warc pages --links links --out corpus
-      glassformer corpus build --warc 'crawl/*.warc.gz' --language de --language fr --out corpus
+      glassformer corpus links --posts RS_2013-08.zst --out links
+      glassformer corpus links --posts a.jsonl b.csv.gz --min-score 10 --out links --json
     """
-    from glassformer.corpus.build import build
-    from glassformer.corpus.executors import make_executor
-    from glassformer.corpus.quality import build_settings
-    from glassformer.progress import ProgressLine, bar
+    from glassformer.corpus.links import LinkRules, collect_links, read_domains
 
-    heed_signals("stopped. Run the same command again to continue.")
-    kind, workers, assignments = (chosen.pop(option.name, None) for option in Work.parameters)
-    settings = build_settings(chosen)
-    with ProgressLine(sys.stderr) as line:
-
-        def show(step: str, done: int, total: int) -> None:
-            line.show(f"{step} {bar(done, total)} {done:,}/{total:,}")
-
-        progress = show if line.is_terminal else None
-        executor = make_executor(kind, workers, assignments, progress)
-        corpus = build(warc, out, settings, links, executor, force)
-    note(*corpus.notes)
-    print_result(corpus, as_json)
-    say(f"wrote {out}; see {out / 'report.html'}")
+    rules = LinkRules(
+        min_score,
+        *(
+            frozenset() if file is None else read_domains(file)
+            for file in (exclude_domains, include_domains)
+        ),
+    )
+    result = collect_links(posts, out, rules, max_bad_lines, force, note)
+    print_result(result, as_json)
+    say(f"wrote {out}")
 
 
-# --- corpus fetch ---
-# glassformer corpus fetch: the pages of links, politely, into WARC files.
+# --- fetch ---
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -134,7 +87,7 @@ def fetch(
     retry: Annotated[
         bool, switch("--retry", "Try links again whose hosts could not be reached or failed.")
     ] = False,
-    as_json: JsonObject = False,
+    as_json: options.JsonObject = False,
 ) -> None:
     """Fetch the pages of links into WARC files: public addresses only, as robots.txt allows.
 
@@ -146,9 +99,9 @@ def fetch(
     """
     from glassformer.corpus.fetch import FetchSettings, fetch_pages
 
-    given = {"contact": contact, "user_agent": user_agent, "max_page_size": max_page_size}
-    chosen: Any = {name: value for name, value in given.items() if value is not None}
-    settings = FetchSettings(workers, delay, timeout, limit=limit, **chosen)
+    values = {"contact": contact, "user_agent": user_agent, "max_page_size": max_page_size}
+    passed: Any = {name: value for name, value in values.items() if value is not None}
+    settings = FetchSettings(workers, delay, timeout, limit=limit, **passed)
     if not contact:
         note("sites cannot reach you. Pass --contact with your URL or e-mail address.")
     heed_signals("stopped. Run the same command again to continue.")
@@ -157,59 +110,90 @@ def fetch(
     say(f"wrote {out}")
 
 
-# --- corpus links ---
-# glassformer corpus links: the links in dumps of posts that enough people recommended.
+# --- build ---
 
 
-def links(
-    posts: Annotated[
-        list[str],
-        option("PATH", "Reddit-style dumps: .jsonl, .json or .csv, plain, .gz or .zst; folders."),
-    ],
+class Rules(options.Group, heading="Rules"):
+    """Which pages become part of the corpus."""
+
+    language: Texts = option("CODE", "Language to keep, or any (may be repeated; default: en).")
+    language_threshold: Number = option(
+        "P", "Lowest probability of the language of a text (default: 0.7)."
+    )
+    quality: Texts = option(
+        "SET", "Rules of quality: gopher, c4 or none (may be repeated; default: gopher and c4)."
+    )
+    similarity: Number = option(
+        "X", "Drop texts that share this part of their shingles with another (default: 0.8)."
+    )
+    scrub_pii: Flag = switch("--scrub-pii", "Replace e-mail addresses and public IP addresses.")
+    max_page_bytes: Whole = count("Largest page, decompressed (default: 10,000,000).")
+    page_seconds: Whole = count("Processor time for one page, in seconds (default: 20).")
+
+
+class Work(options.Group, heading="Execution"):
+    """Where the work is done."""
+
+    executor: Literal["local", "slurm", "ray"] | None = option(
+        None, "Where tasks run (default: local)."
+    )
+    workers: Whole = count("Number of tasks at the same time (default: number of processors).")
+    executor_options: Texts = option(
+        "KEY=VALUE", "Option of Slurm or Ray, such as partition=cpu (may be repeated)."
+    )
+
+
+@options.takes(Rules, Work)
+def build(
+    warc: Annotated[list[str], option("PATH", "WARC files, folders or patterns.")],
     out: Annotated[Path, option("FOLDER", "Folder to write.")],
-    min_score: Annotated[float, option("N", "Lowest score of a post whose link is kept.")] = 3,
-    exclude_domains: Annotated[
-        Path | None, option("FILE", "Domains to drop, one per line, besides the built-in list.")
+    links: Annotated[
+        Path | None, option("FOLDER", "Keep only pages that these links lead to.")
     ] = None,
-    include_domains: Annotated[
-        Path | None, option("FILE", "Domains to keep, one per line; links to others are dropped.")
-    ] = None,
-    max_bad_lines: Annotated[
-        int, option("N", "Number of lines that may be skipped because they cannot be read.", min=0)
-    ] = 100,
-    force: ForceFolder = False,
-    as_json: JsonObject = False,
+    *,
+    force: options.ForceFolder = False,
+    as_json: options.JsonObject = False,
+    **values: Any,
 ) -> None:
-    """Collect the links of posts that enough people recommended, each page once.
+    """Build a corpus: extract text, check language and quality, drop duplicates, write shards.
+
+    A build that was stopped continues when the same command is run again.
 
     Examples:
-      glassformer corpus links --posts RS_2013-08.zst --out links
-      glassformer corpus links --posts a.jsonl b.csv.gz --min-score 10 --out links --json
+      glassformer corpus build --warc pages --links links --out corpus
+      glassformer corpus build --warc 'crawl/*.warc.gz' --language de --language fr --out corpus
     """
-    from glassformer.corpus.links import LinkRules, collect_links, read_domains
+    from glassformer.corpus.build import build
+    from glassformer.corpus.executors import make_executor
+    from glassformer.corpus.quality import build_settings
+    from glassformer.progress import ProgressLine, bar
 
-    rules = LinkRules(
-        min_score,
-        *(
-            frozenset() if file is None else read_domains(file)
-            for file in (exclude_domains, include_domains)
-        ),
-    )
-    result = collect_links(posts, out, rules, max_bad_lines, force, note)
-    print_result(result, as_json)
-    say(f"wrote {out}")
+    heed_signals("stopped. Run the same command again to continue.")
+    kind, workers, assignments = (values.pop(option.name, None) for option in Work.parameters)
+    settings = build_settings(values)
+    with ProgressLine(sys.stderr) as line:
+
+        def show(step: str, done: int, total: int) -> None:
+            line.show(f"{step} {bar(done, total)} {done:,}/{total:,}")
+
+        progress = show if line.is_terminal else None
+        executor = make_executor(kind, workers, assignments, progress)
+        corpus = build(warc, out, settings, links, executor, force)
+    note(*corpus.notes)
+    print_result(corpus, as_json)
+    say(f"wrote {out}; see {out / 'report.html'}")
 
 
-# --- corpus report ---
-# glassformer corpus report: what was kept and dropped while a corpus was built.
+# --- report ---
 
 
 def report(
     corpus: Annotated[Path, argument("CORPUS", "Folder that corpus build wrote.")],
     out: Annotated[
-        Path | None, output("FILE", "HTML file to write (default: report.html in the corpus).")
+        Path | None,
+        options.output("FILE", "HTML file to write (default: report.html in the corpus)."),
     ] = None,
-    as_json: JsonObject = False,
+    as_json: options.JsonObject = False,
 ) -> None:
     """Write a page about a corpus: what each step kept and dropped, with examples.
 
@@ -228,7 +212,7 @@ def report(
         print_json(page.as_json())
 
 
-# --- corpus ---
+# --- all steps together ---
 
 corpus = typer.Typer(
     cls=Verbs,

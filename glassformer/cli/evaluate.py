@@ -1,4 +1,5 @@
-"""glassformer evaluate: how good is a model on data that it has not seen?"""
+"""The verbs that measure: evaluate, on data that a model has not seen; compare, several models on
+the same data; report, a page about runs."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,10 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import print_json, print_result, showing_progress
-from glassformer.cli.verb import known_model
-
-# --- evaluate ---
+from glassformer.cli.output import note, print_json, print_result, showing_progress
+from glassformer.cli.verb import known_model, known_run
 
 
 def evaluate(
@@ -69,7 +68,6 @@ def evaluate(
 
 
 # --- compare ---
-# glassformer compare: several models on the same data, side by side.
 
 
 def compare(
@@ -111,3 +109,40 @@ def compare(
             print_json(line)
     else:
         typer.echo(table.text())
+
+
+# --- report ---
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
+    ],
+    out: Annotated[
+        Path | None,
+        options.output(
+            "FILE",
+            "File to write, .html or .json (default: report.html in the folder of a single run).",
+        ),
+    ] = None,
+    as_json: options.JsonObject = False,
+) -> None:
+    """Write a page about a run: curves, samples, scores and mistakes.
+
+    Several runs are shown side by side. The page works offline.
+
+    Examples:
+      glassformer report runs/bag-reviews
+      glassformer report runs/bag-reviews runs/bert-reviews --out both.html
+    """
+    from glassformer import api
+
+    only_json = as_json and out is None
+    page = api.read_report(runs, None) if only_json else api.report(runs, out)
+    if page.path is not None:
+        typer.echo(f"wrote {page.path}", err=as_json)
+    for name, run in zip(page.names, page.runs, strict=True):
+        note(*(f"{name}: {text}" for text in run["notes"]))
+    if as_json:
+        print_json(page.as_json())

@@ -1,4 +1,4 @@
-"""glassformer export: a model in the format of another tool."""
+"""Models of other tools: export writes one, import reads one into a model folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +7,6 @@ import typer
 
 from glassformer.cli import options
 from glassformer.cli.output import note, print_json
-
-# --- export ---
 
 
 def export(
@@ -62,8 +60,7 @@ def export(
         typer.echo(exported.summary())
 
 
-# --- import model ---
-# glassformer import: a model in another format becomes a model folder.
+# --- import ---
 
 
 def import_model(

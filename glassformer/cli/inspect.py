@@ -1,4 +1,5 @@
-"""glassformer inspect: what does a model do with an input?"""
+"""The verbs that look inside a model: inspect, on the terminal or in a file, and explore, live in
+the browser."""
 
 from functools import partial
 from pathlib import Path
@@ -7,12 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.output import note, noting_files, print_json, print_result, say
+from glassformer.cli.output import note, noting_files, print_result, say
 from glassformer.cli.stdin import read_text
-from glassformer.cli.verb import known_model, known_run
+from glassformer.cli.verb import known_model
 from glassformer.errors import UsageError
-
-# --- inspect ---
 
 FORMATS = "File to write; its extension sets the format: .html, .png, .svg or .json."
 VIEWS = (
@@ -78,9 +77,9 @@ def inspect(
     if words and ending == ".html":
         raise UsageError("the page shows tokens. Leave out --words, or write .png, .svg or .json.")
     predictor = load(run)
-    shown = predictor.view(name, run)
-    show = getattr(predictor, shown.method)
-    if shown.method == "inspect" and (layer, head) != (None, None):
+    chosen_view = predictor.view(name, run)
+    show = getattr(predictor, chosen_view.method)
+    if chosen_view.method == "inspect" and (layer, head) != (None, None):
         # The numbers of a story may be those of one layer or head; its page has all of them.
         if ending not in (None, ".json"):
             raise UsageError(
@@ -90,14 +89,14 @@ def inspect(
         for option in ("layer", "head"):
             number = values.pop(option)
             values[f"{option}s"] = None if number is None else [number]
-    known = accepted(values, show, f"the view {name or predictor.usual_view}")
-    if shown.reads_file and not text:
+    arguments = accepted(values, show, f"the view {name or predictor.usual_view}")
+    if chosen_view.reads_file and not text:
         raise UsageError("no image. Pass the name of its file.")
-    content = str(text) if shown.reads_file else read_text(text)
+    content = str(text) if chosen_view.reads_file else read_text(text)
     if not content.strip():
         raise UsageError("the text is empty.")
     with noting_files():
-        result = show(content, **known)
+        result = show(content, **arguments)
     note(*result.notes)
     if out is not None:
         draw(result, out)
@@ -107,7 +106,6 @@ def inspect(
 
 
 # --- explore ---
-# glassformer explore: the story of a text, live in the browser, for one model or several.
 
 
 def explore(
@@ -144,41 +142,3 @@ def explore(
             webbrowser.open(address)
 
     serve(models, port, ready, note)
-
-
-# --- report ---
-# glassformer report: a page about one run, or about several side by side.
-
-
-def report(
-    runs: Annotated[
-        list[Path],
-        options.argument("RUNS", "Run folders, one or several.", callback=known_run),
-    ],
-    out: Annotated[
-        Path | None,
-        options.output(
-            "FILE",
-            "File to write, .html or .json (default: report.html in the folder of a single run).",
-        ),
-    ] = None,
-    as_json: options.JsonObject = False,
-) -> None:
-    """Write a page about a run: curves, samples, scores and mistakes.
-
-    Several runs are shown side by side. The page works offline.
-
-    Examples:
-      glassformer report runs/bag-reviews
-      glassformer report runs/bag-reviews runs/bert-reviews --out both.html
-    """
-    from glassformer import api
-
-    only_json = as_json and out is None
-    page = api.read_report(runs, None) if only_json else api.report(runs, out)
-    if page.path is not None:
-        typer.echo(f"wrote {page.path}", err=as_json)
-    for name, run in zip(page.names, page.runs, strict=True):
-        note(*(f"{name}: {text}" for text in run["notes"]))
-    if as_json:
-        print_json(page.as_json())

@@ -1,4 +1,9 @@
-"""glassformer classify: which label does a text, a time series or an image have?"""
+"""The verbs of models that read: classify, tag, fill, embed and neighbours.
+
+Inputs are an argument, the lines of stdin, or files (--data). They are read and answered in
+batches, in their order. A text in which the model knows no word is answered, too, but a note
+reports it.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,9 +28,6 @@ from glassformer.wording import counted, shortened
 
 if TYPE_CHECKING:
     from glassformer.tasks.classify.predictor import Prediction
-
-
-# --- classify ---
 
 SHOWN = 80  # characters of each of many texts
 
@@ -58,7 +60,7 @@ def classify(
     check_text_or_data(text, paths, text_column)
     if image_column and not paths:
         raise UsageError("--image-column needs --data: it names a column of a table.")
-    if not all(each.strip() for each in text or ()):
+    if not all(map(str.strip, text or ())):
         raise UsageError("the text is empty.")
     predictor = load_for(model, LabelPredictor, "classify", quantize)
     inputs = predictor.preprocessing
@@ -80,8 +82,8 @@ def classify(
                     print_sourced(prediction.as_json(), source)
                 else:
                     typer.echo(_line(prediction, with_text=text is None or len(text) > 1))
-            if number := sum(each.is_shortened for each in predictions):
-                note(predictor.shortened(number, len(predictions)))
+            if num_shortened := sum(prediction.is_shortened for prediction in predictions):
+                note(predictor.shortened(num_shortened, len(predictions)))
     known_words.note("its label says", "their labels say")
 
 
@@ -94,7 +96,6 @@ def _line(prediction: "Prediction", with_text: bool) -> str:
 
 
 # --- tag ---
-# glassformer tag: what is each word of a sentence?
 
 Sourced = tuple[str | Sequence[str], str]  # a sentence or its words, and its place in a file
 
@@ -158,8 +159,8 @@ def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> I
     def read(name: str) -> Iterator[Sourced]:
         path = text_files.local_path(name)
         if text_files.ending(path) in (".conll", ".conllu"):
-            for each in read_sentences([name], None, encoding):
-                yield each.words, each.source
+            for sentence in read_sentences([name], None, encoding):
+                yield sentence.words, sentence.source
         elif path.is_file() and not is_table(path, encoding):
             for number, line in enumerate(text_files.read_lines(path, encoding), 1):
                 yield line.rstrip("\r\n"), f"{path}:{number}"
@@ -172,7 +173,6 @@ def _sentences(paths: list[str], text_column: Sequence[str], encoding: str) -> I
 
 
 # --- fill ---
-# glassformer fill: which word is missing?
 
 
 def fill(
@@ -221,7 +221,6 @@ def fill(
 
 
 # --- embed ---
-# glassformer embed: texts as vectors.
 
 
 def embed(
@@ -251,10 +250,11 @@ def embed(
     known_words = KnownWords(predictor.preprocessing.tokenizer)
     known_words.look(lines)
     known_words.note("its vector says", "their vectors say")
-    if number := sum(map(predictor.is_too_long, lines)):
+    if num_too_long := sum(map(predictor.is_too_long, lines)):
         limit = predictor.embedding_length
         note(
-            f"{number:,} of {counted(len(lines), 'text')}: only the first {limit:,} tokens are read"
+            f"{num_too_long:,} of {counted(len(lines), 'text')}: only the first {limit:,} tokens "
+            "are read"
         )
     for line, vector in zip(lines, vectors.tolist(), strict=True):
         if as_json:
@@ -264,7 +264,6 @@ def embed(
 
 
 # --- neighbours ---
-# glassformer neighbours: which words are near a word, alone and in a sentence?
 
 _context = partial(options.option, rich_help_panel="Context")
 

@@ -1,4 +1,5 @@
-"""glassformer doctor: what can this machine do?"""
+"""The verbs about machines: doctor, what this one can do; plan, what a training would need, here or
+elsewhere."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli import options
-from glassformer.cli.options import Flag, Group, Number, Text, Texts, Whole, count, option, switch
+from glassformer.cli.options import Flag, Number, Text, Texts, Whole, count, option, switch
 from glassformer.cli.output import print_json, print_result, say
 from glassformer.cli.verb import check_preset
+from glassformer.errors import UsageError
+from glassformer.models import MODELS, row
 from glassformer.wording import counted, install
 
 if TYPE_CHECKING:
     from glassformer.machine.host import Machine
-
-
-# --- doctor ---
 
 EXTRAS = {  # optional features, and the packages they need
     "hub": ("pyarrow", "datasets"),
@@ -30,7 +30,7 @@ EXTRAS = {  # optional features, and the packages they need
 
 def doctor(
     refresh: Annotated[
-        bool, options.option(None, "Measure again instead of using cached measurements.")
+        bool, option(None, "Measure again instead of using cached measurements.")
     ] = False,
     as_json: options.JsonObject = False,
 ) -> None:
@@ -89,17 +89,17 @@ def _precisions(host: "Machine") -> dict[str, str]:
 
     widths = [speed.width for speed in host.probe["float32"].speeds]
     lines = {
-        name: str(each.problem)
-        if not each.speeds
-        else f"{' / '.join(f'{speed.tflops:.3g}' for speed in each.speeds)} TFLOP/s"
-        for name, each in host.probe.items()
+        name: f"{' / '.join(f'{speed.tflops:.3g}' for speed in measured.speeds)} TFLOP/s"
+        if measured.speeds
+        else str(measured.problem)
+        for name, measured in host.probe.items()
     }
     if len(widths) > 1:
         lines |= {"": f"in models of width {' / '.join(map(str, widths))}"}
-    chosen = [(width, *choose(host.probe, width)) for width in widths or [0]]
-    for number, (width, name, reason) in enumerate(chosen):
-        if not number or name != chosen[number - 1][1]:
-            lines[f"from {width}" if number else "chosen"] = f"{name}: {reason}"
+    choices = [(width, *choose(host.probe, width)) for width in widths or [0]]
+    for index, (width, name, reason) in enumerate(choices):
+        if not index or name != choices[index - 1][1]:
+            lines[f"from {width}" if index else "chosen"] = f"{name}: {reason}"
     return lines
 
 
@@ -121,10 +121,9 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str | None]:
 
 
 # --- plan ---
-# glassformer plan: what a training would need, before it begins.
 
 
-class Training(Group, heading="Training"):
+class Training(options.Group, heading="Training"):
     """What is to be trained."""
 
     preset: Text = option("NAME", "Size of the model; without one, all that fit tonight.")
@@ -137,7 +136,7 @@ class Training(Group, heading="Training"):
     )
 
 
-class Devices(Group, heading="Devices"):
+class Devices(options.Group, heading="Devices"):
     """What it is to be trained on."""
 
     devices: Whole = count("Number of devices (default: 1).")
@@ -158,7 +157,7 @@ def plan(
         Path | None, options.output("FILE", "Picture of how it scales, .png or .svg.")
     ] = None,
     as_json: options.JsonObject = False,
-    **chosen: Any,
+    **values: Any,
 ) -> None:
     """Plan a training: memory, operations, time, price, and where more devices stop helping.
 
@@ -169,22 +168,20 @@ def plan(
       glassformer plan --preset gpt2 --tokens 1e9
       glassformer plan --preset gpt2-xl --tokens 9e9 --devices 32 --device-kind a100 --out plan.png
     """
-    check_preset(model, chosen.get("preset"))
-    from glassformer.errors import UsageError
-    from glassformer.models import MODELS, row
+    check_preset(model, values.get("preset"))
     from glassformer.planning.plan import plan, tonight
     from glassformer.training.recipes import assign
 
-    if not chosen and out is None:
+    if not values and out is None:
         print_result(tonight(model), as_json)
         return
-    if "preset" not in chosen:
+    if "preset" not in values:
         sizes = ", ".join(row(model).presets) if model in MODELS else "NAME"
         raise UsageError(f"a plan needs the size of the model: pass --preset with one of {sizes}.")
     settings: dict[str, Any] = {}
-    for assignment in chosen.pop("settings", ()):
+    for assignment in values.pop("settings", ()):
         assign(settings, assignment)
-    result = plan(model, settings=settings.get("model", settings), out=out, **chosen)
+    result = plan(model, settings=settings.get("model", settings), out=out, **values)
     if out is not None:
         say(f"wrote {out}")
     print_result(result, as_json)

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.answers import caption, translate
 from glassformer.cli.corpus import corpus
-from glassformer.cli.evaluate import compare, evaluate
+from glassformer.cli.evaluate import compare, evaluate, report
 from glassformer.cli.formats import export, import_model
-from glassformer.cli.inspect import explore, inspect, report
+from glassformer.cli.inspect import explore, inspect
 from glassformer.cli.labels import classify, embed, fill, neighbours, tag
 from glassformer.cli.machine import doctor, plan
 from glassformer.cli.output import note
@@ -25,7 +24,7 @@ from glassformer.cli.train import (
     verify,
 )
 from glassformer.cli.verb import Verb, Verbs, heed_signals
-from glassformer.cli.writing import chat, complete, generate, score
+from glassformer.cli.writing import caption, chat, complete, generate, score, translate
 from glassformer.errors import GlassformerError
 from glassformer.machine import processes
 from glassformer.wording import cause

@@ -116,10 +116,10 @@ def takes(*groups: type[Group] | list[Parameter], without: str = "") -> Callable
             verb(**{name: value for name, value in values.items() if value is not None})
 
         own = signature(verb).parameters.values()
-        first = [each for each in own if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        last = [each for each in own if each.kind is Parameter.KEYWORD_ONLY]
+        first = [param for param in own if param.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        last = [param for param in own if param.kind is Parameter.KEYWORD_ONLY]
         lists = [group if isinstance(group, list) else group.parameters for group in groups]
-        options = [each for group in lists for each in group if each.name != without]
+        options = [param for group in lists for param in group if param.name != without]
         call.__dict__["__signature__"] = Signature([*first, *options, *last])
         return call  # type: ignore[return-value]
 

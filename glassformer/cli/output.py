@@ -1,4 +1,4 @@
-"""What verbs print alike: JSON to stdout, notes to stderr, probabilities as bars."""
+"""What verbs print alike: JSON and texts to stdout, notes and progress to stderr."""
 
 import json
 import sys
@@ -32,9 +32,9 @@ def print_texts(written: "WrittenTexts", as_json: bool, name: str = "") -> None:
     if as_json:
         print_json(written.as_json())
         return
-    for each in written.ranked:
-        score = f"{each.score:.4f}\t" if len(written.ranked) > 1 else ""
-        typer.echo(f"{name}{score}{each.text}")
+    for text in written.ranked:
+        score = f"{text.score:.4f}\t" if len(written.ranked) > 1 else ""
+        typer.echo(f"{name}{score}{text.text}")
 
 
 def print_sourced(value: dict[str, Any], source: str) -> None:
@@ -77,16 +77,15 @@ def noting_files() -> Iterator[None]:
     """Report at the end what was read, skipped and detected in files."""
     from glassformer.data.text_files import collecting
 
-    with collecting() as happened:
+    with collecting() as files:
         yield
-    for each in happened.notes():
-        note(each)
+    note(*files.notes())
 
 
 def print_candidates(candidates: "Sequence[LikelyToken]") -> None:
-    for each in candidates:
-        bar = "█" * round(40 * each.probability)
-        typer.echo(f"{each.probability:7.2%}  {each.token!r:16} {bar}")
+    for candidate in candidates:
+        bar = "█" * round(40 * candidate.probability)
+        typer.echo(f"{candidate.probability:7.2%}  {candidate.token!r:16} {bar}")
 
 
 class KnownWords:
@@ -98,13 +97,13 @@ class KnownWords:
         self._total = self._without = 0
 
     def look(self, texts: Sequence[str]) -> None:
-        known = self._tokenizer
-        if known is None or (known.unknown is None and known.kind != "char"):
+        tokenizer = self._tokenizer
+        if tokenizer is None or (tokenizer.unknown is None and tokenizer.kind != "char"):
             return  # without a tokenizer they are no texts
         texts = [text for text in texts if text.strip()]
         self._total += len(texts)
-        for ids in known.encode_batch(known.without_unknown(texts)):
-            words = (known.token(id) for id in ids if id != known.unknown)
+        for ids in tokenizer.encode_batch(tokenizer.without_unknown(texts)):
+            words = (tokenizer.token(id) for id in ids if id != tokenizer.unknown)
             self._without += not any(any(map(str.isalnum, word)) for word in words)
 
     def note(self, answer: str, answers: str) -> None:
@@ -126,6 +125,5 @@ def note_unknown(tokenizer: "Tokenizer", text: str) -> None:
     if unknown := ids.count(tokenizer.unknown):
         note(
             f"{unknown:,} of the text's {counted(len(ids), 'token')} are words that the model does "
-            "not know "
-            f"({tokenizer.token(tokenizer.unknown)})."
+            f"not know ({tokenizer.token(tokenizer.unknown)})."
         )

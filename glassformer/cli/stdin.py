@@ -37,11 +37,11 @@ def _check_is_text(argument: str) -> None:
     may_be_name = "\n" not in argument and "://" not in argument and len(path.name) <= _LONGEST_NAME
     if not may_be_name or not (has_suffix or is_path):
         return
-    similar = _similar(path)
+    neighbour = _similar(path)
     is_word = not re.search(r"\s", argument)
     is_name = is_word and has_suffix and (is_path or path.suffix.lower() in _ENDINGS)
-    if similar is not None or is_name:
-        cure = "Check the name." if similar is None else f"Did you mean {similar}?"
+    if neighbour is not None or is_name:
+        cure = "Check the name." if neighbour is None else f"Did you mean {neighbour}?"
         raise GlassformerError(
             f"there is no file {argument}. {cure} To use the argument itself as text, pipe it in."
         )
@@ -50,11 +50,11 @@ def _check_is_text(argument: str) -> None:
 def _similar(path: Path) -> Path | None:
     """A file in the same folder whose name differs by a few letters."""
     try:
-        files = {each.name: each for each in path.parent.iterdir() if each.is_file()}
+        files = {file.name: file for file in path.parent.iterdir() if file.is_file()}
     except (OSError, ValueError):  # there is no such folder, or a text that cannot be a name
         return None
-    near = similar(path.name, files, cutoff=0.8)
-    return files[near] if near else None
+    name = similar(path.name, files, cutoff=0.8)
+    return files[name] if name else None
 
 
 def file_named(argument: str) -> Path | None:

@@ -1,4 +1,5 @@
-"""glassformer train: from a file to a model; and finetune, from a trained model to another task."""
+"""The verbs of runs: train, from data to a model; finetune, from a trained model to another task;
+verify, whether a run is reproducible; and what one needs to try them: demo and data."""
 
 import sys
 import time
@@ -24,12 +25,10 @@ from glassformer.cli.verb import (
 from glassformer.data.built_in import SETS, write_built_in
 from glassformer.models import MODELS, trainable
 from glassformer.options import FinetuneOptions, TrainOptions
+from glassformer.wording import capitalised
 
 if TYPE_CHECKING:
     from glassformer.config import Values
-
-
-# --- train ---
 
 
 class ListsModels(Verb):
@@ -52,31 +51,29 @@ class ListsTasks(Verb):
 
 def _about(name: str) -> str:
     row = MODELS[name]
-    return f"{row.about[:1].upper()}{row.about[1:]}: {', '.join(row.presets)}."
+    return f"{capitalised(row.about)}: {', '.join(row.presets)}."
 
 
 class Run(options.Group, heading="Run"):
-    out: Path | None = options.option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
-    recipe: Path | None = options.option("FILE", "YAML file with settings; options override it.")
-    assignments: options.Texts = options.option(
+    out: Path | None = option("FOLDER", "Run folder (default: runs/MODEL-DATA).")
+    recipe: Path | None = option("FILE", "YAML file with settings; options override it.")
+    assignments: options.Texts = option(
         "KEY=VALUE", "Set any key of the recipe (may be repeated).", "--set"
     )
-    resume: options.Flag = options.switch("--resume", "Continue a run that was stopped.")
-    force: options.Flag = options.switch(
+    resume: options.Flag = switch("--resume", "Continue a run that was stopped.")
+    force: options.Flag = switch(
         "--force", "Overwrite an existing run. With --resume: continue with changed settings."
     )
-    dry_run: options.Flag = options.switch("--dry-run", "Show what would happen; write nothing.")
-    print_recipe: options.Flag = options.switch(
+    dry_run: options.Flag = switch("--dry-run", "Show what would happen; write nothing.")
+    print_recipe: options.Flag = switch(
         "--print-recipe", "Print every key of the recipe with its value, and exit."
     )
-    as_json: options.Flag = options.switch("--json", "Print the result as one JSON object.")
+    as_json: options.Flag = switch("--json", "Print the result as one JSON object.")
 
 
 @options.takes(options.recipe_options(TrainOptions), Run)
 def train(
-    model: Annotated[
-        str | None, options.argument("MODEL", "Model to train, from the list below.")
-    ] = None,
+    model: Annotated[str | None, argument("MODEL", "Model to train, from the list below.")] = None,
     **values: Any,
 ) -> None:
     """Train a model on your own data, train a given model further, or continue a run.
@@ -95,7 +92,7 @@ def train(
 def finetune(
     model: Annotated[
         Path,
-        options.argument(
+        argument(
             "MODEL",
             "Pre-trained model: run or model folder, Hugging Face folder or name on the hub.",
             callback=known_model,
@@ -103,7 +100,7 @@ def finetune(
     ],
     task: Annotated[
         str,
-        options.option(
+        option(
             "TASK",
             "Task to learn, from the list below.",
             parser=known_task,
@@ -158,11 +155,10 @@ def _message_if_stopped(resumes: bool, forces: bool) -> str:
 
 
 # --- verify ---
-# glassformer verify: is a run reproducible?
 
 
 def verify(
-    run: Annotated[Path, options.argument("RUN", "Run to verify.", callback=known_run)],
+    run: Annotated[Path, argument("RUN", "Run to verify.", callback=known_run)],
     as_json: options.JsonObject = False,
 ) -> None:
     """Check that a run is reproducible.
@@ -182,7 +178,6 @@ def verify(
 
 
 # --- demo ---
-# glassformer demo: train and generate, on text that comes with Python.
 
 
 def demo(
@@ -210,15 +205,13 @@ def demo(
 
 
 # --- data ---
-# glassformer data: write built-in data into a folder.
 
 
 class ListsData(Verb):
     """A verb whose help lists the built-in data."""
 
     def tables(self) -> dict[str, Rows]:
-        about = ((name, each.about) for name, each in SETS.items())
-        return {"Data": [(name, f"{text[:1].upper()}{text[1:]}.") for name, text in about]}
+        return {"Data": [(name, f"{capitalised(row.about)}.") for name, row in SETS.items()]}
 
 
 def data(

@@ -1,4 +1,5 @@
-"""A verb of the command line: grouped options and examples in its help, plain words in its errors.
+"""What all verbs share: grouped options and examples in the help, names that are checked before
+anything heavy is imported, plain words in errors, and an end at Ctrl-C.
 
 The help is plain text: drawing boxes would take longer than everything else.
 """
@@ -22,8 +23,6 @@ from glassformer.errors import GlassformerError
 from glassformer.machine.processes import SIGNALS, outside_imports
 from glassformer.models import MODELS, row
 from glassformer.wording import did_you_mean
-
-# --- verb ---
 
 Rows = list[tuple[str, str]]
 ValueT = TypeVar("ValueT")
@@ -70,14 +69,14 @@ class Verb(TyperCommand):
                 error.message = f"{value}{reason(dict(problem))}."
             raise
         except Exception as error:  # a usage error, for which typer has no name
-            if "extra argument" in (said := str(getattr(error, "message", ""))):
-                error.__dict__["message"] = f"{said}. {self._about_extra(ctx, args)}"
+            if "extra argument" in (message := str(getattr(error, "message", ""))):
+                error.__dict__["message"] = f"{message}. {self._about_extra(ctx, args)}"
             raise
 
     def _about_extra(self, ctx: Any, args: list[str]) -> str:
         """What to do about arguments that are too many."""
         params: list[Any] = self.get_params(ctx)
-        text = next((each for each in params if each.metavar in TEXTS), None)
+        text = next((param for param in params if param.metavar in TEXTS), None)
         if text is None:
             return "Leave it out; a name with spaces needs quotes."
         if not any(re.search(r"\s", word) for word in args):
@@ -93,11 +92,11 @@ class Verb(TyperCommand):
 
     def _with_option_each(self, ctx: Any, args: list[str]) -> list[str]:
         params = self.get_params(ctx)
-        options = [each for each in params if each.param_type_name == "option"]
+        options = [param for param in params if param.param_type_name == "option"]
         # Options that may be repeated take names of files; other texts may begin with anything.
-        several = [each for each in options if each.multiple and each.metavar == "PATH"]
-        single = [each for each in options if not getattr(each, "is_flag", False)]
-        needs = any(each.param_type_name == "argument" and each.required for each in params)
+        several = [option for option in options if option.multiple and option.metavar == "PATH"]
+        single = [option for option in options if not getattr(option, "is_flag", False)]
+        needs = any(param.param_type_name == "argument" and param.required for param in params)
         return with_option_each(args, _names(several), _names(single), self.is_argument, needs)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -214,9 +213,8 @@ def _help(param: Any) -> str:
     return f"{text.rstrip('.')} (default: {default})."
 
 
-# --- known names ---
-# Names that are typed, checked before anything heavy is imported: a typing error is answered at
-# once, with the name that was probably meant.
+# --- names that are typed ---
+# A typing error is answered at once, with the name that was probably meant.
 
 Names = str | Path | Sequence[Path] | None
 
@@ -269,8 +267,8 @@ def check_preset(model: str, preset: str | None) -> None:
         of_model.preset(preset)
 
 
-# --- signals ---
-# Ctrl-C and SIGTERM end a verb with one line; training has its own handler.
+# --- Ctrl-C and SIGTERM ---
+# They end a verb with one line. Training has its own handler, which saves the run.
 
 
 def heed_signals(message: str = "stopped.") -> None:
