@@ -2,9 +2,11 @@
 what all tests share. For those that train: a training so small
 that it takes a second, and ways to end it before its time."""
 
+import ctypes
 import gc
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,17 @@ def pytest_collection_finish() -> None:
     functions and libraries that are never freed: for longer than the training takes."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _memory_is_given_back() -> Iterator[None]:
+    """After the fixtures of a file: glibc keeps what is freed between blocks still in use."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+        if trim is not None:
+            trim(0)
 
 
 @pytest.fixture(autouse=True)
