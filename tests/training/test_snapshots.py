@@ -17,9 +17,8 @@ from glassformer.machine.seeds import seed_step
 from glassformer.tasks.recipe import Recipe
 from glassformer.training import run as story
 from glassformer.training.finetuning import new_model
-from glassformer.training.optimizer_and_schedule import snapshot_steps, spread_steps
 from glassformer.training.recipes import prepare_temporarily
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import RunFolder, snapshot_steps, spread_steps
 
 Make = Callable[..., Recipe]
 Contents = Callable[[Path], dict[str, bytes]]
